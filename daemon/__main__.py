@@ -1,6 +1,6 @@
-"""Composition root: what ``goalwright`` runs. In the repository ``python -I -m daemon`` runs it, too.
+"""Composition root: the entry point of ``goalwright``, and in the repository of ``python -I -m daemon``.
 
-The only module that may import both ``daemon`` and ``lsp_bridge``. Each command imports what it needs, so that
+The only module that may import both ``daemon`` and ``lsp_bridge``. Each command imports only its own needs, so that
 none waits for the libraries of another.
 """
 
@@ -135,13 +135,13 @@ def _serve_command(args: argparse.Namespace) -> int:
     if not args.workspace.is_dir():
         return _say(t("The workspace {workspace} is not a folder.", workspace=args.workspace))
     keep_memory_private()
-    os.environ[PASSED_ON] = " ".join(passed_on())  # also when nobody but the user started it
+    os.environ[PASSED_ON] = " ".join(passed_on())  # also when the user started it directly
     paths = RuntimePaths.for_workspace(args.workspace)
-    # The log takes the place of stderr; who started it there is told why it did not begin.
+    # The log replaces stderr; the caller's stderr still shows why the daemon did not start.
     stderr = os.dup(2)
 
     def say(problem: object) -> None:
-        with contextlib.suppress(OSError):  # nobody is there any more
+        with contextlib.suppress(OSError):  # no reader is left
             os.write(stderr, f"{SECRETS.text(str(problem))}\n".encode(errors="replace"))
 
     try:
@@ -172,7 +172,7 @@ def _serve_command(args: argparse.Namespace) -> int:
 
 
 def _ask_running(args: argparse.Namespace) -> int:
-    """The daemon that runs opens its API, in place of a second one."""
+    """Ask a running daemon to open its API, instead of starting a second one."""
     import asyncio
 
     from lsp_bridge.cli.console import Console
@@ -186,7 +186,7 @@ def _ask_running(args: argparse.Namespace) -> int:
 async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stopping: asyncio.Event) -> str:
     """Open the API where the command line or the setting says so.
 
-    Returns why it cannot be where the command line wants it; the daemon is of no use then.
+    Returns why the address of the command line is not possible; the daemon is then useless.
     """
     import contextlib
     import json
@@ -205,7 +205,7 @@ async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stoppi
         stopping.set()
         return str(error)
     if args.http is not None:
-        with contextlib.suppress(OSError):  # nobody reads it any more; the daemon goes on
+        with contextlib.suppress(OSError):  # no reader is left; the daemon keeps running
             print(json.dumps({"url": found.url, "token": found.token}), flush=True)
     return ""
 
@@ -257,7 +257,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     user_folder = state_dir()
     idle_timeout = args.idle_timeout
     if args.http is not None and idle_timeout is None:
-        idle_timeout = 0.0  # who serves others does not end because nobody came for a while
+        idle_timeout = 0.0  # a shared daemon does not stop because it had no clients for a while
     command_line = {"model": args.model, "idle_timeout_s": idle_timeout}
     models = ProviderModels()
 
@@ -331,7 +331,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
-    # Beside all else: nobody who wants to begin a turn waits for the API.
+    # In parallel: turns do not wait for the API.
     opened = asyncio.create_task(_open_api(core, api, args, stopping))
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -339,8 +339,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         log.info("stopping")
         for task in (idle, stopped, tidying, tending):
             task.cancel()
-        paths.clear()  # whoever comes now starts a new daemon, which waits for this one's lock
-        await core.close()  # first, so that those who are here hear how their turns ended
+        paths.clear()  # the next client starts a new daemon, which waits for this one's lock
+        await core.close()  # first, so that connected clients learn how their turns ended
         await listener.close()
         await asyncio.gather(diagnostics.close(), branch_eyes.close())
         await models.aclose()

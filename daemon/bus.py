@@ -1,7 +1,7 @@
-"""Tells everybody who listens to a session what happens in it.
+"""Sends what happens in a session to all its listeners.
 
-Stored events must arrive; deltas may be dropped by a listener that is slow. Listeners are called on the event
-loop and must return at once (a connection only hands the message to its own writer).
+Stored events must arrive; deltas may be dropped by a slow listener. Listeners are called on the event loop and must
+return at once (a connection only hands the message to its own writer).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Bus:
                 del self._listeners[session_id]
 
     def heard(self) -> frozenset[str]:
-        """Ids of the sessions that somebody listens to, open or not."""
+        """Return the ids of the sessions that have listeners, open or not."""
         return frozenset(self._listeners)
 
     def publish(self, item: Event | Delta | Metered) -> None:
-        """Tell the listeners of the item's session. A listener that fails harms nobody else."""
+        """Tell the listeners of the item's session. A failing listener does not affect the others."""
         for listener in (*self._listeners.get(item.trace_id, ()), *self._everywhere):
             try:
                 listener(item)

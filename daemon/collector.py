@@ -1,11 +1,10 @@
-"""Keeps Python's garbage collector from stopping the daemon: no collection looks at what was looked at before.
+"""Keep Python's garbage collector from pausing the daemon: no collection scans objects that an earlier one has scanned.
 
-A session of 10 000 messages is a million objects, and a collection of them all stops every thread for 200–400 ms;
-Python starts one whenever there are a quarter more. But nearly everything that lives long here (messages, goals, steps,
-the code of libraries) is freed by counting references alone. So what has survived one full collection is put out of
-the collector's sight, and a full collection costs what was made since the last one. Where very much is made at once,
-in a thread, none happens meanwhile. What dies unseen in circles is found when the daemon has nothing to do.
-See https://docs.python.org/3/library/gc.html#gc.freeze
+A session of 10 000 messages has a million objects, and collecting them all stops every thread for 200–400 ms; Python
+starts a collection whenever their number has grown by a quarter. But nearly all long-lived objects here (messages,
+goals, steps, the code of libraries) are freed by reference counting alone. So objects that survive a full collection
+are frozen, and the next one costs only what was created since. While a thread creates very many objects, none happens.
+Frozen cycles are found when the daemon is idle. See https://docs.python.org/3/library/gc.html#gc.freeze
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _LOOKS_S = 60.0
 _QUIET = 0.05
 """Share of one processor below which the process has nothing to do."""
 _SETTLINGS = 100
-"""How often something was settled before another look at everything is worth while."""
+"""Freezes before all objects are scanned again."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Collector:
-    """Of a process, see the module. Before ``install`` everything is as Python has it."""
+    """Garbage collection for this process, see the module. Until ``install`` is called, Python's defaults apply."""
 
     def __init__(self, busy: Callable[[], float] = time.process_time) -> None:
         """``busy``: seconds of processor time that the process has used."""
@@ -98,11 +97,11 @@ class Collector:
                     gc.enable()
 
     async def aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """``work`` in a thread, as ``building``."""
+        """Run ``work`` in a thread, as ``building``."""
         return await asyncio.to_thread(self.run, work, *args, **kwargs)
 
     def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """``work`` as ``building``; the caller is in a thread."""
+        """Run ``work`` as ``building``; the caller is in a thread."""
         with self.building():
             return work(*args, **kwargs)
 
@@ -116,15 +115,16 @@ class Collector:
         self._unseen = False
 
     def born(self) -> int:
-        """The mark of something that begins now and, being full of circles, dies by collection alone. See ``died``."""
+        """Return a mark for an object graph that starts now and has so many cycles that only collection frees it. See
+        ``died``."""
         return self._ever
 
     def died(self, mark: int) -> None:
-        """Look at everything soon if what has this mark, which ends now, was put out of sight meanwhile."""
+        """Scan all objects soon if those with this mark, whose lifetime ends now, were frozen meanwhile."""
         self._unseen = self._unseen or mark != self._ever
 
     async def tend(self, looks_s: float = _LOOKS_S) -> None:
-        """Look at everything when there may be something to find and nobody works; until canceled."""
+        """Scan all objects when there may be something to find and the daemon is idle; until canceled."""
         busy = self._busy()
         while True:
             await asyncio.sleep(looks_s)
@@ -144,4 +144,4 @@ class Collector:
 
 
 COLLECTOR = Collector()
-"""Of this process."""
+"""The instance for this process."""

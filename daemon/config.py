@@ -1,7 +1,7 @@
 """Settings: shipped defaults < the user's file < the workspace's file < the editor < the command line.
 
-The workspace's file is untrusted input: until the person trusts the folder, only ``permission`` and ``mode`` are taken
-from it, and they can only tighten. A wrong setting is reported in words and left out; it never stops the daemon.
+The workspace's file is untrusted input: until the user trusts the folder, only ``permission`` and ``mode`` are taken
+from it, and they can only tighten. A wrong setting is reported and ignored; it never stops the daemon.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MODEL = re.compile(r"[^\s/]+/\S+")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The merged settings, the rules by layer, and what was wrong on the way."""
+    """The merged settings, the rules by layer, and the problems found."""
 
     settings: Settings = field(default_factory=Settings)
     base_rules: tuple[Rule, ...] = SHIPPED
@@ -42,12 +42,12 @@ class Config:
     trusted: bool = False
     """The workspace's file counts in full; else it can only tighten permissions."""
     problems: tuple[str, ...] = ()
-    """What was left out, for the person to know."""
+    """Parts of the settings that are ignored and why, as text for the user."""
     blocking: tuple[str, ...] = ()
-    """What may have held a prohibition and could not be read: nothing is to be done until it can."""
+    """Unreadable parts that may hold a prohibition. Nothing may run until they can be read."""
 
     def overlaid(self, values: Mapping[str, Any], source: RuleSource, name: str, file: str = "") -> Config:
-        """This configuration with another layer of trusted settings over it; ``file``: where its rules stand."""
+        """Return this configuration with another layer of trusted settings over it; ``file``: the file of its rules."""
         settings, problems = self._settings_with(values, name)
         rules, blocking = _rules(values, source, name, file)
         return replace(
@@ -91,7 +91,7 @@ class Config:
         # Rules go rule by rule, not as one setting: a wrong entry must not take a prohibition with it.
         valid, problems = _valid({k: v for k, v in values.items() if k != "permission"}, name)
         if hooks := valid.get("hooks"):
-            # Those of every layer are told: a hook that guards something is not taken away by another's.
+            # Hooks of every layer run: a hook that guards something cannot be removed by another layer.
             told = self.settings.commands.hooks
             valid["hooks"] = told | {event: (*told.get(event, ()), *more) for event, more in hooks.items()}
         if servers := valid.get("language_servers"):
@@ -119,13 +119,13 @@ class WorkspaceConfig:
         """With the workspace's own file trusted or not."""
 
     def trust(self) -> Trust:
-        """Return the trust of the workspace's folder where no client says it."""
+        """Return the trust in the workspace's folder, for when no client states it."""
         return self.trusted.trust(self._workspace)
 
     def read(self, trusted: bool | None = None) -> Config:
         """Return the configuration.
 
-        ``trusted``: whether the workspace's own file counts in full; None: as the person's list of folders says.
+        ``trusted``: whether the workspace's own file counts in full; None: by the user's list of trusted folders.
         """
         if trusted is None:
             trusted = self.trust() == "trusted"
@@ -135,7 +135,7 @@ class WorkspaceConfig:
         return self._read[trusted]
 
     def forget(self) -> None:
-        """Have the files read again: somebody may have changed them."""
+        """Have the files read again: they may have changed."""
         self._read.clear()
 
 
@@ -148,8 +148,8 @@ _MODES: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> Config:
     """Read the user's and the workspace's file; both may be missing.
 
-    ``trusted``: the person trusts the workspace's folder, so its file counts in full: its settings over the user's,
-    its rules may loosen, and its programs (hooks) are run.
+    ``trusted``: the user trusts the workspace's folder, so its file counts in full: its settings over the user's, its
+    rules may loosen restrictions, and its programs (hooks) run.
     """
     values, unread = _read(user_file)
     config = Config().overlaid(values, "user", str(user_file), str(user_file))
@@ -161,14 +161,14 @@ def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> C
 def _rules(
     values: Mapping[str, Any], source: RuleSource, name: str, file: str
 ) -> tuple[list[Rule], list[str]]:
-    """The rules of one file, and what may have been one and cannot be read."""
+    """Return the rules of one file, and unreadable parts that may be rules."""
     rules, wrong = rules_from_config(values.get("permission"), source)
     blocking = [*_misnamed(values, name), *(f"{name}: {text}" for text in wrong)]
     return [rule.model_copy(update={"file": file}) for rule in rules] if file else rules, blocking
 
 
 def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: Mode) -> list[str]:
-    """What of an untrusted workspace's file does not count, and how it would."""
+    """Return messages for the user about ignored parts of an untrusted workspace's file, and how to enable them."""
     ignored = sorted(set(values) - {"permission", "mode", "$schema"})
     if values.get("mode") not in (None, mode):
         ignored.append("mode")
@@ -208,7 +208,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _misnamed(values: Mapping[str, Any], name: str) -> list[str]:
-    """Keys that were probably meant to be ``permission``."""
+    """Return keys that are probably misspellings of ``permission``."""
     return [
         t("{name}: {key}: is not a setting; did you mean permission?", name=name, key=key)
         for key in values
@@ -240,11 +240,11 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
 
 
 def _wrong(error: ValidationError) -> str:
-    """Say what is wrong with a value."""
+    """Describe the problem of a value."""
     first = error.errors()[0]
     known = _WRONG.get(first["type"])
     if known is None:
-        # The words of pydantic are English only.
+        # pydantic's messages are English only.
         return first["msg"].lower() if language() == DEFAULT else t("the value is not possible")
     context = {name: value for name, value in first.get("ctx", {}).items() if name != "error"}
     if "expected" in context:
@@ -270,11 +270,11 @@ _WRONG = {
     "less_than": noted("input should be less than {lt}"),
     "less_than_equal": noted("input should be less than or equal to {le}"),
 }
-"""What pydantic calls an error, and how it is said."""
+"""Messages for the user by pydantic's error type."""
 
 
 def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
-    """One by one: a wrong server is left out alone."""
+    """Validate servers one by one: only a wrong one is left out."""
     valid: dict[str, Any] = {}
     problems: list[str] = []
     for server, value in servers.items():

@@ -1,6 +1,6 @@
 """The daemon's core: sessions over one workspace, shared by all clients.
 
-It knows nothing of sockets or protocols; ``lsp_bridge`` speaks for it, tests use it directly.
+It has no sockets or protocols; ``lsp_bridge`` exposes it, tests use it directly.
 """
 
 from __future__ import annotations
@@ -142,11 +142,11 @@ class Daemon:
             background=self._background,
         )
         self._dumps: LiveDumps | None = None
-        """Of the step trees, when the person wants them."""
+        """Dumps of the step trees, if the user wants them."""
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def _run_tool(self, tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
-        """Run a tool call, unless the workspace is gone, and not for ever."""
+        """Run a tool call with a time limit, unless the workspace is gone."""
         self._guard.begin()
         if problem := self.workspace_problem():
             return ToolResult(problem, title="no workspace", is_error=True)
@@ -159,11 +159,11 @@ class Daemon:
         )
 
     def workspace_problem(self) -> str:
-        """Why nothing can be done in the workspace any more; empty when it is there."""
+        """Return why nothing can be done in the workspace any more; empty when it is there."""
         return self._guard.problem()
 
     def _guard_workspace(self) -> None:
-        """Look after the workspace from now on, while somebody works."""
+        """Watch the workspace from now on, while sessions work."""
         self._guard.watch(lambda: bool(self.running), self._fail)
 
     def now(self) -> datetime:
@@ -176,22 +176,23 @@ class Daemon:
             session.fail(problem)
 
     def load_tools(self) -> None:
-        """What the first turn needs, before it needs it. Blocks: call it in a thread."""
+        """Load modules and agents before the first turn needs them. Blocks: call it in a thread."""
         import daemon.planner.driver  # pyright: ignore[reportUnusedImport]  # noqa: F401 - 12 ms that no turn waits for
 
         list(self._services.tools)  # imports them
         self._services.agents.all(self.trust())
 
     def agents(self, trust: Trust | None = None) -> list[AgentProfile]:
-        """All agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""
+        """Return all agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""
         return list(self.found_agents(trust).agents)
 
     def found_agents(self, trust: Trust | None = None) -> FoundAgents:
-        """The same, with what is wrong with files. ``trust``: of the folder, as a client says it; None: as we know."""
+        """Return all agents, with the problems of their files. ``trust``: the client's trust in the folder; None: our
+        own record."""
         return self._services.agents.all(trust or self.trust())
 
     def trust(self) -> Trust:
-        """Of the workspace's folder, where no client says it."""
+        """Return the trust in the workspace's folder, for when no client states it."""
         return self.configuration.trust()
 
     def config(self, trusted: bool | None = None) -> Config:
@@ -199,7 +200,7 @@ class Daemon:
         return self.configuration.read(trusted)
 
     def reload_config(self) -> Config:
-        """Read the configuration files again: a new session sees what the person just changed."""
+        """Read the configuration files again: a new session has the user's latest changes."""
         self.configuration.forget()
         return self.config()
 
@@ -216,7 +217,7 @@ class Daemon:
     ) -> Session:
         """Begin a session. Raises UnknownAgentError, StoreError.
 
-        ``trust``: of the folder, as a client says it. ``config``: the settings of that client; None: the daemon's.
+        ``trust``: in the folder, as a client states it. ``config``: the settings of that client; None: the daemon's.
         """
         profile = self._beginning(agent, trust or self.trust())
         settings = (config or self.config()).settings
@@ -245,14 +246,14 @@ class Daemon:
         return session
 
     async def session(self, session_id: str) -> Session:
-        """The live session, opened from the store when needed. Raises UnknownTraceError, StoreError."""
+        """Return the live session, opened from the store when needed. Raises UnknownTraceError, StoreError."""
         live = self._at_hand.live.get(session_id)
         if live is not None:
             return live
         return await self._at_hand.opened(session_id, self._open, before=self.keeping.refuse_held)
 
     def live(self, session_id: str) -> Session | None:
-        """The session when it is open."""
+        """Return the session when it is open."""
         return self._at_hand.live.get(session_id)
 
     def cancel(self, session_id: str, *, hold_queue: bool = False) -> bool:
@@ -267,11 +268,12 @@ class Daemon:
         return end is not None and end()
 
     def is_foreign(self, session_id: str) -> bool:
-        """Whether a stored session came with the workspace instead of being begun here."""
+        """Return whether a stored session was imported or came with the workspace instead of being started here."""
         return session_id not in self.keeping.own
 
     async def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
-        """Stored sessions, newest first; open ones as they are now. Of those never begun only what clients look at."""
+        """Return stored sessions, newest first; open ones in their current state. Unused ones only while clients watch
+        them."""
         looked_at = self.bus.heard()
 
         def listed(trace: Trace) -> bool:
@@ -294,7 +296,7 @@ class Daemon:
         return older[max(0, len(older) - limit) :]
 
     def saved(self, path: Path) -> None:
-        """The person saved a file in an editor."""
+        """Record that the user saved a file in an editor."""
         self._commands.wrote(path)
 
     def buffer_changed(self, path: Path) -> None:
@@ -302,11 +304,11 @@ class Daemon:
         self._services.languages.diagnostics.buffer_changed(path)
 
     def renamed(self, old: Path, new: Path) -> None:
-        """The person renamed a file or folder in an editor: what the model has read of it, it still has."""
+        """Record that the user renamed a file or folder in an editor: what the model has read of it stays valid."""
         for session in self._at_hand.live.values():
             seen = session.state.seen_files
             for name in [name for name in seen if Path(name) == old or old in Path(name).parents]:
-                # The old name stays: what is replayed knows it too, and a hash of a file that is gone does no harm.
+                # The old name stays: a replay knows it too, and a hash of a file that is gone does no harm.
                 seen[str(new / Path(name).relative_to(old))] = seen[name]
                 self._watch.add(new / Path(name).relative_to(old))
 
@@ -330,13 +332,13 @@ class Daemon:
     # -- life --
 
     async def wait_until_idle(self, poll_s: float = 1.0) -> None:
-        """Return when nobody has been here and nothing has run for ``idle_timeout_s``."""
+        """Return when there has been no client and no work for ``idle_timeout_s``."""
         await self.presence.until_quiet(
             lambda: bool(self.running), lambda: self.config().settings.daemon.idle_timeout_s, poll_s
         )
 
     def when_closing(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Have ``step`` done when the sessions are closed and stored, so that those who watch see how they ended."""
+        """Run ``step`` when the sessions are closed and stored, so that watching clients see how they ended."""
         self._closing.append(step)
 
     async def close(self) -> None:
@@ -357,7 +359,7 @@ class Daemon:
     # -- inside --
 
     def _beginning(self, name: str, trust: Trust) -> AgentProfile:
-        """An agent to begin a session with. Raises UnknownAgentError."""
+        """Return an agent to begin a session with. Raises UnknownAgentError."""
         profile = self._services.agents.find(name, trust)
         if not profile.begins:
             known = ", ".join(agent.name for agent in self._services.agents.all(trust).beginning())
@@ -386,7 +388,7 @@ class Daemon:
         return orders.setdefault(trace_id, order)  # another one of them may have been opened meanwhile
 
     def dump(self, session: Session) -> None:
-        """Write the step tree of a session while it works, if its settings say so."""
+        """Write the step tree of a session while it works, if its settings ask for it."""
         if not session.config.settings.traces.debug_trace or session.parent is not None:
             return
         if self._dumps is None:
@@ -399,7 +401,7 @@ class Daemon:
         return limits_of(self.config())
 
     def _journal(self) -> Path:
-        """Outside of the workspace: what lies there is acted upon after a crash, so it must come from nobody else."""
+        """Path of the journal outside the workspace: it is acted upon after a crash, so nothing else may write it."""
         return self._private("journal")
 
     def _private(self, what: str) -> Path:
@@ -407,7 +409,7 @@ class Daemon:
         return self.state_folder / what / key
 
     def _recover_changes(self) -> None:
-        """Before anybody can write: finish or undo what a crash interrupted, and let the person know."""
+        """Finish or undo changes that a crash interrupted, and report them. Call it before anything can be written."""
         for change in recover(self._journal()):
             log.warning("%s", change.text)
             self.storage_notice = f"{self.storage_notice} {change.text}".lstrip()
@@ -417,7 +419,7 @@ class Daemon:
 
 
 def memory_mb() -> float | None:
-    """Resident memory of this process in MB, where the system tells (Linux)."""
+    """Return the resident memory of this process in MB, where the system reports it (Linux)."""
     try:
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

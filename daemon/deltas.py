@@ -1,8 +1,8 @@
-"""Deltas for others than the user's own clients: joined where many come at once, without secrets cut in pieces. Pure.
+"""Deltas for other clients than the user's own: joined when many arrive at once, with no secret split up. Pure.
 
-A key that the model or a command says arrives cut anywhere, and no piece of it looks like one. So a line is looked at
-as a whole, and its last run of signs is held back until another kind of sign follows it; the stored part that ends
-each text has the rest.
+A key in the output of a model or command may be split anywhere, and no piece of it looks like one. So a line is checked
+as a whole, and its last run of signs is held back until another kind of sign follows it; the stored part that ends each
+text has the rest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _IN_KEY = frozenset(map(chr, range(0x21, 0x7F))) - frozenset("\"'`<>(){}[],;")
-"""Signs that keys and what stands before them (``KEY=``) are made of; a text in another script is not held back."""
+"""Signs of keys and of their prefix (``KEY=``); a text in another script is not held back."""
 _MOST_HELD = 600
 _OPEN_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]*\Z|-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?!.*-----END )", re.DOTALL
@@ -32,9 +32,9 @@ _Key = tuple[str, int, str, str | None]
 @dataclass(slots=True)
 class _Growing:
     line: str = ""
-    """What came since the last line end, as it is."""
+    """Text since the last line end, before redaction."""
     told: str = ""
-    """What clients have of it."""
+    """Text that clients have received of this line."""
 
 
 class Deltas:
@@ -44,7 +44,7 @@ class Deltas:
         self._growing: dict[_Key, _Growing] = {}
 
     def told(self, deltas: Iterable[Delta]) -> list[Delta]:
-        """What clients may hear now, one for each text that grew."""
+        """Return the deltas that clients may receive now, one for each text that grew."""
         joined: dict[_Key, list[Delta]] = {}
         for delta in deltas:
             joined.setdefault(_key(delta), []).append(delta)
@@ -56,7 +56,7 @@ class Deltas:
         return found
 
     def stored(self, event: Event) -> None:
-        """An event says a text as a whole, or that it is void."""
+        """Handle an event with a complete text, or one that discards a text."""
         if isinstance(event, MessagePartAdded):
             gone = [key for key in self._growing if key[:2] == (event.message_id, event.index)]
         elif isinstance(event, MessageDiscarded):
@@ -86,7 +86,7 @@ class Deltas:
         else:
             whole = whole[: len(whole) - _held(whole)]
         clean = SECRETS.text(whole)
-        # If not, something that was told turns out to be part of a secret: the rest of the line is not told.
+        # If not, text that was sent is part of a secret: the rest of the line is withheld.
         goes_on = clean.startswith(growing.told)
         more = clean[len(growing.told) :] if goes_on else ""
         growing.told = clean if goes_on else growing.told
@@ -100,7 +100,7 @@ class Deltas:
 
 
 def _held(text: str) -> int:
-    """How many signs at the end may be the beginning of a key."""
+    """Return how many signs at the end may be the beginning of a key."""
     count = 0
     for sign in reversed(text[-_MOST_HELD:]):
         if sign not in _IN_KEY:

@@ -1,4 +1,4 @@
-"""Connects the session loop with hooks, planner, explorations, sub-agents and hand-over.
+"""Connect the session loop with hooks, planner, explorations, sub-agents and handover.
 
 The loop imports none of them. Explorations, sub-agents and the planner are imported when they are first used.
 """
@@ -65,7 +65,7 @@ def _driver(turn: TurnRuns, session: Session, planner: PromptPlanner | None) -> 
 
 
 def features(hooks: Hooks, sessions: dict[str, Session]) -> Features:
-    """For the sessions of a daemon with these hooks. ``sessions``: those at hand, by id."""
+    """Return the features for the sessions of a daemon with these hooks. ``sessions``: loaded ones, by id."""
     return Features(
         sessions=sessions,
         turn=Turn,

@@ -1,7 +1,7 @@
-"""The commands of a session: those in the background, behind ``tools.ports.Jobs``, and those that a turn waits for.
+"""The commands of a session: background commands behind ``tools.ports.Jobs``, and those that a turn waits for.
 
-Background commands were approved like any command. They end with the session, and with the daemon whatever becomes of
-it (see ``supervisor``). What a job changes in the workspace is nobody's tool call, so it is not in the file history.
+Background commands were approved like any command. They end with the session, and with the daemon in any case (see
+``supervisor``). A job's changes in the workspace belong to no tool call, so the file history does not have them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Running:
     job: Job
     output: Output
     unread: HeadTail
-    """What the model has not asked for yet."""
+    """Output that the model has not read yet."""
     on_end: Callable[[], object] | None = None
     task: asyncio.Task[None] | None = None
     killed: bool = False
@@ -58,9 +58,8 @@ class SessionJobs:
         on_output: Callable[[str, str], None] = lambda tool_call_id, text: None,
         kill_grace_s: float = programs.KILL_GRACE_S,
     ) -> None:
-        """``folder``: for the outputs. ``on_end`` is told of every job that ended, and whether it was killed;
-        ``on_output`` gets what one writes, with the tool call that began it.
-        """
+        """``folder``: for the outputs. ``on_end`` is called for every job that ended, and whether it was killed;
+        ``on_output`` gets a job's output, with the tool call that started it."""
         self._folder = folder
         self._now = now
         self._redact = redact
@@ -89,7 +88,7 @@ class SessionJobs:
             raise ToolError(
                 f"{MAX_RUNNING} jobs run already ({', '.join(running)}): kill one with the job tool first."
             )
-        # Ids go on counting after a restart of the daemon: an old output is not to be overwritten.
+        # Ids continue after a restart of the daemon, so that no old output is overwritten.
         self._count += 1
         while self._path(self._count).exists():
             self._count += 1
@@ -137,12 +136,12 @@ class SessionJobs:
         return entry.job
 
     async def close(self) -> None:
-        """Stop all of them. Nobody is told."""
+        """Stop all of them without notices."""
         self._closed = True
         await self.stop_all()
 
     async def stop_all(self) -> None:
-        """Stop all of them; others can be started."""
+        """Stop all of them; new ones can be started."""
         await asyncio.gather(*(self._stop(entry) for entry in list(self._jobs.values())))
 
     # -- inside --
@@ -227,9 +226,9 @@ class StoppableCalls:
         work: Coroutine[Any, Any, ToolResult],
         stopped: Callable[[str], ToolResult | None],
     ) -> ToolResult:
-        """Run a command to its end, or until ``stop``; ``stopped`` tells what it had come to by then.
+        """Run a command to its end, or until ``stop``; ``stopped`` returns its partial result then.
 
-        Whoever cancels the caller cancels the command and the caller, as without this.
+        Canceling the caller cancels the command, too.
         """
         task = self._tasks[call_id] = asyncio.create_task(work)
         try:

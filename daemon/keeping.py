@@ -1,7 +1,7 @@
-"""Looking after stored traces: deleting old ones, rebuilding one from its log, taking one in.
+"""Maintain stored traces: delete old ones, rebuild one from its log, import one.
 
-A daemon does it between its sessions; the command line does it when no daemon runs, holding its lock. Either way
-nothing happens to a trace that somebody works on or looks at; a session that is only still in memory is let go of.
+A daemon does it between its sessions; the command line does it when no daemon runs, holding its lock. Either way traces
+that are in use or watched are left alone; a session that is only in memory is unloaded.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def limits_of(config: Config) -> PruneLimits:
 
 
 class InUseError(StoreError):
-    """The trace is open; the message says what to do."""
+    """Raised when the trace is open; the message says what to do."""
 
 
 class Keeping:
@@ -72,9 +72,8 @@ class Keeping:
         opening: Collection[str] = (),
         bus: Bus | None = None,
     ) -> None:
-        """``limits``: what the settings say. ``sessions``: those at hand, by id, which those that are let go of leave;
-        ``opening``: ids of those that will be in a moment.
-        """
+        """``limits``: by the settings. ``sessions``: loaded ones, by id; unloaded ones are removed from it;
+        ``opening``: ids of those that are being loaded."""
         self._store = store
         self.own = own
         self._now = now
@@ -97,14 +96,14 @@ class Keeping:
             )
 
     def never_began(self, trace_id: str) -> None:
-        """The disk refused in the middle: what there is of the session would be the newest one, and hold nothing."""
+        """Remove a session whose start failed on disk: it would be the newest one, and contain nothing."""
         self._sessions.pop(trace_id, None)
         for undo in (self._store.delete, self.own.forget):
             with contextlib.suppress(StoreError):
                 undo(trace_id)
 
     def in_use(self, trace_id: str, *, watched: bool = True) -> bool:
-        """Whether somebody works on a trace or, with ``watched``, looks at it; branches and sub-agents count."""
+        """Return whether a trace is in use or, with ``watched``, watched; branches and sub-agents count."""
         looked_at = (*self._opening, *(self._bus.heard() if watched else ()))
         return any(root_of(session_id) == trace_id for session_id in looked_at) or any(
             session.running
@@ -115,7 +114,7 @@ class Keeping:
         )
 
     async def left_out(self, listed: Sequence[str], *, after: str | None, last: bool) -> list[Unreadable]:
-        """What is missing in a page of a list of sessions, as it cannot be read. ``listed``: ids, newest first.
+        """Return the unreadable sessions that are missing from a page of a list. ``listed``: ids, newest first.
 
         ``after``: the id that the page follows on; ``last``: there are no further pages.
         """
@@ -124,7 +123,7 @@ class Keeping:
         return await asyncio.to_thread(left_out, self._store, own, listed, above=above, below=after)
 
     async def last_used(self) -> tuple[str, Unreadable | None]:
-        """The own session that was used last, and why it cannot be read when it cannot; empty when there is none."""
+        """Return the own session that was used last, and why it cannot be read, if so; empty when there is none."""
         return await asyncio.to_thread(last_used, self._store, self.own.by_use())
 
     async def rebuild(self, trace_id: str) -> Rebuilt:
@@ -142,12 +141,12 @@ class Keeping:
             return await asyncio.to_thread(_rebuild, self._store, trace_id, rebuild)
 
     async def take_in(self, archive: Path, max_mb: float | None = None) -> Imported:
-        """Import an archive; the trace counts as foreign. Raises ArchiveError, InUseError, StoreError."""
+        """Import an archive; the trace counts as imported. Raises ArchiveError, InUseError, StoreError."""
         from daemon.store.archive_import import MAX_MB, import_trace
 
         def coming(trace_id: str) -> None:
             if any(root_of(session_id) == trace_id for session_id in list(self._sessions)):
-                # Its folder was deleted under it. What it still writes must not land in the one that comes.
+                # Its folder was deleted while it was loaded. Its late writes must not end up in the imported one.
                 raise InUseError(
                     t(
                         "Session {trace_id} is open in the daemon: `goalwright stop`, and try again.",
@@ -167,7 +166,7 @@ class Keeping:
 
         limits = limits or self.limits()
         async with self._one:
-            # Sizes of what goes are told; where nothing can go, nothing is measured.
+            # Sizes are needed for the report; where nothing can be deleted, nothing is measured.
             now = self._now()
             stored = await asyncio.to_thread(
                 stored_traces, self._store, self.own.all(), now, sizes=limits.any
@@ -231,7 +230,7 @@ class Keeping:
             await self._delete(trace_id, watched=False)
 
     async def export(self, trace_id: str, target: Path) -> Exported:
-        """Write a trace to an archive, replacing what is there. Raises UnknownTraceError, StoreError."""
+        """Write a trace to an archive, replacing an existing file. Raises UnknownTraceError, StoreError."""
         from daemon.store.archive import export_trace
 
         return await asyncio.to_thread(export_trace, self._store, trace_id, target, replace=True)
@@ -274,7 +273,7 @@ class Keeping:
         return fork.trace_id
 
     async def search(self, query: str, limit: int) -> list[Hit]:
-        """Find the newest sessions in whose title or messages ``query`` stands."""
+        """Find the newest sessions with ``query`` in their title or messages."""
         from daemon.store.searching import search
 
         titles = {session_id: session.state.trace.title for session_id, session in self._sessions.items()}
@@ -287,7 +286,8 @@ class Keeping:
 
     @contextlib.asynccontextmanager
     async def _hold(self, trace_id: str, *, watched: bool = True) -> AsyncGenerator[None]:
-        """Nobody opens it meanwhile, and no session has its files open. Raises InUseError when somebody needs it."""
+        """Keep a trace closed for the block: nothing opens it, and no session has its files open. Raises InUseError
+        when in use."""
         if self.in_use(trace_id, watched=watched):
             raise InUseError(
                 t(
@@ -296,7 +296,7 @@ class Keeping:
                     trace_id=trace_id,
                 )
             )
-        # In one go with the look: who comes later finds it held, and opens it anew afterwards.
+        # Atomic with the check: a later caller finds it held, and opens it afterwards.
         self._held.add(trace_id)
         at_hand = self._at_hand(trace_id)
         for session in at_hand:

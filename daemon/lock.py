@@ -1,7 +1,7 @@
-"""A lock on a file that the kernel frees, whatever becomes of its holder.
+"""A lock on a file that the kernel releases, whatever happens to its holder.
 
-``filelock`` makes the same call, and knows other systems. But to import it takes 30 ms and 3 MB (of sqlite and asyncio
-parts), at the start of each daemon and of each client that looks for one: so it is asked only where it is needed.
+``filelock`` makes the same call, and supports other systems. But importing it takes 30 ms and 3 MB (of sqlite and
+asyncio parts), at the start of each daemon and of each client that looks for one, so it is used only where needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def take(path: Path) -> Callable[[], None] | None:
-    """Lock the file, without waiting, and return what frees it; None when somebody has it. Raises OSError."""
+    """Lock the file without waiting, and return a function that releases it; None when it is locked. Raises OSError."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -26,7 +26,7 @@ def take(path: Path) -> Callable[[], None] | None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         gone = (
             os.fstat(descriptor).st_nlink == 0
-        )  # somebody removed it between the two: another would lock another
+        )  # the file was removed between the two: another process would lock another file
     except OSError as error:
         os.close(descriptor)
         if error.errno == errno.ENOSYS:

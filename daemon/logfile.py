@@ -1,7 +1,7 @@
 """The daemon's log: a file of bounded size that also has what libraries and crashes print to stderr.
 
-What goes through ``logging`` is written without secrets, tracebacks included, and so are exceptions that nobody
-catches. What a library writes to stderr itself, or the interpreter when it dies, cannot be looked at on its way.
+Everything that goes through ``logging`` is written without secrets, including tracebacks and uncaught exceptions.
+Direct output to stderr by a library, or by the interpreter when it dies, cannot be filtered.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def configure_logging(path: Path | None, *, level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.setLevel(level)
     root.addHandler(handler)
-    # Libraries that tell about each request, keys in the address included.
+    # Libraries that log each request, including keys in the address.
     for name in ("httpx", "httpx2", "httpcore", "httpcore2", "asyncio", "watchdog"):
         logging.getLogger(name).setLevel(logging.WARNING)
     # pygls logs whole messages when something is wrong with them, and `initialize` carries keys.

@@ -56,7 +56,7 @@ class Presence:
         self.clients += 1
 
     def client_left(self) -> None:
-        """A client has gone; what runs goes on."""
+        """Record that a client has left; running work continues."""
         self.clients -= 1
         self._quiet_since = time.monotonic()
 
@@ -67,7 +67,7 @@ class Presence:
     async def until_quiet(
         self, running: Callable[[], bool], timeout_s: Callable[[], float], poll_s: float
     ) -> None:
-        """Return when nobody has been here and nothing has run for ``timeout_s``; 0: never."""
+        """Return when there has been no client and no work for ``timeout_s``; 0: never."""
         while True:
             timeout = timeout_s()
             if self.clients > 0 or running():

@@ -1,21 +1,21 @@
-"""Opens stored sessions, also those whose daemon was killed: main sessions, branches and sub-agents alike.
+"""Open stored sessions, also those whose daemon was killed: main sessions, branches and sub-agents alike.
 
 This is the only recovery of a session. It does this, in this order, because each step needs the one before:
 
-1. **The files.** A folder that came from elsewhere is refused when it has links. A half-written event is cut off the
-   log, and the files of messages that a kill prevented are written.
+1. **The files.** An imported folder is rejected when it has links. A half-written event is cut off the log, and the
+   files of messages that a kill prevented are written.
 2. **The state.** From the snapshot when it was written at rest and the log has nothing newer; else from the log.
 3. **The children** that were at work by this record. Each is opened by this same procedure and comes to rest, so that
-   the session above it can tell how it ended.
+   its parent can record how it ended.
 4. **What is open.** Half messages, sub-agents, tool calls without a result, questions, and the turn are closed. A turn
    of a main session that only waited for an answer stays open: it is asked again when a client is there.
 5. **The explorations.** Branches that broke off have ended, and so has their exploration. Their copies of the working
-   tree are gone by then: what they had changed is stored first.
+   tree are gone by then: their changes are stored first.
 6. **The other children**, in the background: those that had ended by this record, but not by their own.
 
-Nothing is ever taken out of the log, so a kill in the middle of any step is only another crash. What a crash left
-beside the sessions is looked after when the daemon starts: the journal of file changes (``tools.writing.recovery``),
-copies of branches (``daemon.explore.keeping``), unfinished sessions and imports (``daemon.store.pruning``).
+Nothing is ever taken out of the log, so a kill in the middle of any step is only another crash. Other remains of a
+crash are handled when the daemon starts: the journal of file changes (``tools.writing.recovery``), copies of branches
+(``daemon.explore.keeping``), unfinished sessions and imports (``daemon.store.pruning``).
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Recovery:
         return {name: trace for name, trace in found.items() if trace is not None}
 
     async def _close_others(self, known: list[str]) -> None:
-        """Bring to rest what is open of the children ``known`` (ids of sessions), and of theirs. Never raises."""
+        """Close children ``known`` (ids of sessions) that are open, and their children. Never raises."""
         for session_id in known:
             try:
                 unfinished = await asyncio.to_thread(self._unfinished, session_id)
@@ -169,7 +169,7 @@ class Recovery:
                 return None
             child.record.snapshot()
         except UnknownTraceError:
-            return None  # it had not begun
+            return None  # it had not started
         except StoreError as error:
             log.warning("the record of %s stays as it is: %s", session_id, error)
             return None
@@ -182,7 +182,7 @@ class Recovery:
         return trace
 
     def _unfinished(self, session_id: str) -> list[str]:
-        """Return a child, or those below it, when their metadata does not say that they are at rest. Blocking."""
+        """Return a child, or those below it, if their metadata does not show them at rest. Blocking."""
         try:
             trace = self._store.trace(session_id)
             open_still = trace.running or (isinstance(trace, BranchTrace) and trace.status == "exploring")

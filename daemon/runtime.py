@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 _PR_SET_DUMPABLE = 4
-"""Of ``prctl``, see linux/prctl.h."""
+"""Option of ``prctl``, see linux/prctl.h."""
 SOCKET_PATH_LIMIT = 100
 """Bytes. The kernel's limit is 104 on macOS and 108 on Linux, the closing zero included."""
 
@@ -38,7 +38,7 @@ _LOCK_POLL_S = 0.02
 
 
 class RuntimeFolderError(Exception):
-    """The private folder cannot be made or is not safe to use. The message says what to do."""
+    """Raised when the private folder cannot be created or is not safe to use. The message says what to do."""
 
 
 class AlreadyRunningError(Exception):
@@ -79,7 +79,7 @@ class Address:
     """TCP port on 127.0.0.1, where there are no Unix domain sockets (Windows)."""
 
     def to_json(self) -> dict[str, Any]:
-        """With the camelCase keys of ``daemon.json``; only one of ``socket`` and ``port``."""
+        """Return JSON with the camelCase keys of ``daemon.json``; only one of ``socket`` and ``port``."""
         raw = asdict(self)
         raw["protocolVersion"] = raw.pop("protocol_version")
         raw["startedAt"] = raw.pop("started_at")
@@ -121,7 +121,7 @@ def state_dir(home: Path | None = None) -> Path:
 
 
 def new_token() -> str:
-    """A fresh secret for one run of a daemon: URL-safe characters, 256 bits."""
+    """Return a fresh secret for one run of a daemon: URL-safe characters, 256 bits."""
     import secrets
 
     return secrets.token_urlsafe(32)
@@ -139,7 +139,7 @@ class RuntimePaths:
 
     @staticmethod
     def for_workspace(workspace: Path, home: Path | None = None) -> RuntimePaths:
-        """The paths for ``workspace``. Touches nothing on the disk; call ``prepare`` before writing."""
+        """Return the paths for ``workspace``. Touches nothing on the disk; call ``prepare`` before writing."""
         resolved = workspace.resolve()
         # normcase: on Windows the same folder may come in with another spelling.
         key = hashlib.sha256(os.fsencode(os.path.normcase(resolved))).hexdigest()[:16]
@@ -157,7 +157,7 @@ class RuntimePaths:
 
     @property
     def pid_file(self) -> Path:
-        """The process that has the lock: what is left to end it by when the address file is damaged."""
+        """The process that has the lock: to kill it when the address file is damaged."""
         return self.folder / "daemon.pid"
 
     @property
@@ -167,7 +167,7 @@ class RuntimePaths:
 
     @property
     def log_file(self) -> Path:
-        """What the daemon logs, its stderr included."""
+        """Path of the daemon's log, including its stderr."""
         return self.folder / "daemon.log"
 
     @property
@@ -204,14 +204,14 @@ class RuntimePaths:
         return path
 
     def read_address(self) -> Address | None:
-        """The address in ``daemon.json``; None when it is missing or unreadable. It may be stale."""
+        """Return the address in ``daemon.json``; None when it is missing or unreadable. It may be stale."""
         try:
             return Address.from_json(json.loads(self.address_file.read_bytes()))
         except (OSError, ValueError):
             return None
 
     def read_pid(self) -> int | None:
-        """The process that holds the lock, None when it is not known. Only true while ``is_locked``."""
+        """Return the process that holds the lock, None when it is not known. Only true while ``is_locked``."""
         try:
             pid = int(self.pid_file.read_bytes())
         except (OSError, ValueError):
@@ -219,7 +219,7 @@ class RuntimePaths:
         return pid if pid > 1 else None
 
     def has_damaged_address(self) -> bool:
-        """Whether there is an address file that cannot be read. (It is never half-written.)"""
+        """Return whether there is an address file that cannot be read. (It is never half-written.)"""
         return self.address_file.exists() and self.read_address() is None
 
     def write_address(self, address: Address) -> None:
@@ -227,7 +227,8 @@ class RuntimePaths:
         write_private(self.address_file, json.dumps(address.to_json(), indent=1).encode() + b"\n")
 
     def is_locked(self) -> bool:
-        """Whether a daemon is alive: the lock tells even after ``kill -9``, when the address file lies."""
+        """Return whether a daemon is alive: the lock is reliable even after ``kill -9``, when the address file is
+        stale."""
         if not self.lock_file.exists():
             return False
         free = lock.take(self.lock_file)
@@ -283,17 +284,17 @@ class RuntimePaths:
 
 
 def private_folder(path: Path) -> None:
-    """Make ``path`` a folder that only the user can enter; bits that are too wide are taken away.
+    """Make ``path`` a folder that only the user can enter; excess permission bits are removed.
 
-    Raises RuntimeFolderError when it cannot be made, is not a folder, or belongs to somebody else (who could
-    offer a socket of their own there, and would be sent our keys).
+    Raises RuntimeFolderError when it cannot be made, is not a folder, or belongs to another user (who could offer a
+    socket of their own there, and receive our keys).
     """
     hint = t("set GOALWRIGHT_HOME to a folder of yours")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=0o700)
-        # Not stat: a symlink that somebody left in a shared folder must not be followed.
+        # Not stat: a symlink planted in a shared folder must not be followed.
         info = path.lstat()
     except OSError as error:
         raise RuntimeFolderError(
@@ -307,7 +308,7 @@ def private_folder(path: Path) -> None:
     if not stat.S_ISDIR(info.st_mode):
         raise RuntimeFolderError(t("{path} is not a folder: remove it, or {hint}.", path=path, hint=hint))
     if sys.platform == "win32":
-        return  # Profiles are private by their access lists; the mode bits say nothing there.
+        return  # Profiles are private by their access lists; the mode bits are meaningless there.
     if info.st_uid != _uid():
         owner = t("another user (id {st_uid})", st_uid=info.st_uid)
         raise RuntimeFolderError(

@@ -1,16 +1,16 @@
-"""A workspace is untrusted: nothing in it may be imported, whatever its files are called.
+"""Keep an untrusted workspace off Python's import path, whatever its files are called.
 
-Where Python would find the workspace, and what is done about it:
+Places where Python would find the workspace, and the countermeasures:
 
-- ``python -m goalwright`` puts the current folder first on the path. ``goalwright/__main__.py`` takes it off before
-  anything else is imported. What a workspace could shadow earlier (``runpy``, or ``goalwright`` itself) is beyond
-  the reach of code that has not been loaded yet; so the launcher, the editor and the documentation use the
-  console script or ``python -I -m goalwright``, which never look there.
-- ``PYTHONPATH`` with the workspace in it: those entries are taken off. (The daemon ignores the variable.)
-- The virtual environment may live in the workspace, and the workspace may be Goalwright's own checkout in an
-  editable install (developing Goalwright with Goalwright). The folders of the running interpreter and of this
-  code stay: the person chose them by starting this program. But code that was found through the current folder
-  has not been chosen, and refuses to run on that folder.
+- ``python -m goalwright`` puts the current folder first on the path. ``goalwright/__main__.py`` removes it before
+  anything else is imported. Modules that a workspace could shadow earlier (``runpy``, or ``goalwright`` itself) cannot
+  be protected by code that is not loaded yet; so the launcher, the editor and the documentation use the console script
+  or ``python -I -m goalwright``, which never look there.
+- ``PYTHONPATH`` with the workspace in it: those entries are removed. (The daemon ignores the variable.)
+- The virtual environment may live in the workspace, and the workspace may be Goalwright's own checkout in an editable
+  install (developing Goalwright with Goalwright). The folders of the running interpreter and of this code stay: the
+  user chose them by starting this program. But code that was found through the current folder was not chosen, and
+  refuses to run on that folder.
 
 Uses only modules that the interpreter itself has loaded: another import could already be the workspace's.
 """
@@ -22,7 +22,7 @@ import sys
 
 
 def protect(workspace: str, *, through_current_folder: bool) -> str | None:
-    """Take what lies in ``workspace`` off ``sys.path``. Returns why this process must not go on, or None.
+    """Remove folders in ``workspace`` from ``sys.path``. Returns why this process must not continue, or None.
 
     ``through_current_folder``: started as ``python -m goalwright`` without ``-I`` or ``-P``.
     """
@@ -52,7 +52,8 @@ def protect(workspace: str, *, through_current_folder: bool) -> str | None:
 
 
 def own_folders() -> list[str]:
-    """The folders by which Python finds this code: that of ``daemon`` and, when installed, that of ``goalwright``."""
+    """Return the folders by which Python finds this code: that of ``daemon`` and, when installed, that of
+    ``goalwright``."""
     root = os.path.realpath(os.path.join(os.path.dirname(__file__), os.pardir))  # noqa: PTH118, PTH120
     installed = os.path.exists(os.path.join(root, "__init__.py"))  # noqa: PTH110, PTH118
     return [root, os.path.dirname(root)] if installed else [root]  # noqa: PTH120

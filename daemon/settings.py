@@ -27,7 +27,7 @@ class _Group(BaseModel):
 
 
 class Hook(_Group):
-    """A program that is told of a key moment: JSON on its stdin, and on its stdout what it has to say."""
+    """A program that runs at a key moment: JSON on its stdin, and its answer on its stdout."""
 
     command: tuple[str, ...] = Field(min_length=1, description="Program and arguments; no shell.")
     tools: str = Field(
@@ -42,7 +42,7 @@ class Hook(_Group):
 
 
 class LanguageServerSetting(_Group):
-    """What the person wants to be different about a language server, or one that Goalwright does not know."""
+    """The user's changes to a known language server, or the definition of a new one."""
 
     enabled: bool = Field(default=True, description="False: it is never started.")
     command: tuple[str, ...] = Field(
@@ -92,7 +92,7 @@ class ModelSettings(_Group):
 
 
 class ApprovalSettings(_Group):
-    """Rules, and the mode that says which calls need no approval."""
+    """Rules, and the mode that decides which calls need no approval."""
 
     permission: dict[str, Action | dict[str, Action]] | list[dict[str, str]] | None = Field(
         default=None,
@@ -146,7 +146,7 @@ class CommandSettings(_Group):
     )
 
     def sandbox_policy(self) -> SandboxPolicy:
-        """Where commands run that pass without a question."""
+        """Return the sandbox of commands that run without approval."""
         return policy_for(self.sandbox, network=self.sandbox_network)
 
 
@@ -234,7 +234,7 @@ class BudgetSettings(_Group):
 
 
 class LanguageSettings(_Group):
-    """Language servers and what the model hears from them."""
+    """Language servers, and the part of their reports that the model receives."""
 
     diagnostics: bool = Field(
         default=True, description="Start language servers and tell the model what its edits break."

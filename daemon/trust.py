@@ -1,7 +1,7 @@
-"""Which folders the person trusts: what they bring along (settings, hooks, instructions) then counts.
+"""Folders that the user trusts: their own settings, hooks and instructions then count.
 
-Kept where no repository can put anything: ``trusted.json`` in the state folder. An editor that knows better (VS Code's
-workspace trust) has the word for its own prompts, see ``lsp_bridge.protocol.sessions.InitializationOptions``.
+Stored where no repository can put anything: ``trusted.json`` in the state folder. An editor that knows better (VS
+Code's workspace trust) decides for its own prompts, see ``lsp_bridge.protocol.sessions.InitializationOptions``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def mode_in_force(wanted: Mode, trust: Trust) -> Mode:
-    """What may pass unasked in a folder of this trust, when the person or the settings want ``wanted``."""
+    """Return the mode that holds in a folder of this trust when the user or the settings ask for ``wanted``."""
     if trust == "restricted":
         return "plan"
     return "ask" if wanted == "auto" and trust != "trusted" else wanted
@@ -30,12 +30,12 @@ class TrustedFolders:
         self._file = state_folder / "trusted.json"
 
     def trust(self, workspace: Path) -> Trust:
-        """``trusted`` or ``unknown``. ``workspace``: absolute, resolved."""
+        """Return ``trusted`` or ``unknown``. ``workspace``: absolute, resolved."""
         folders = self.folders()
         return "trusted" if any(workspace.is_relative_to(folder) for folder in folders) else "unknown"
 
     def folders(self) -> list[Path]:
-        """All of them; none when the list is damaged."""
+        """Return all of them; none when the list is damaged."""
         try:
             value: object = json.loads(self._file.read_text("utf-8"))
         except (OSError, ValueError):

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 @functools.cache
 def product_version() -> str:
-    """The installed version, e.g. ``0.1.0``."""
+    """Return the installed version, e.g. ``0.1.0``."""
     try:
         return version("goalwright")
     except PackageNotFoundError:

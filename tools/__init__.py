@@ -1,1 +1,1 @@
-"""The tools the model works with: they read and change the workspace, and know nothing of who calls them."""
+"""The model's tools: they read and change the workspace, and do not depend on their callers."""

@@ -1,4 +1,4 @@
-"""What a call would do, in the words of permission rules. Pure data: the tools say it, the rules judge it."""
+"""The accesses of a call, in the terms of permission rules. Pure data: tools declare them, rules decide about them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class Access:
     permission: str
     target: str
     why: str = ""
-    """Where it comes from, for the person: "``> out.txt``", "argument of cat"; empty when that is plain."""
+    """Origin of the access, for the user: "``> out.txt``", "argument of cat"; empty when that is obvious."""
     implied: bool = False
-    """An argument shows it: rules that name the target bind it, and what is protected is; but where only a general
-    rule (``*``) asks, or no rule says anything, the rule for the command itself has the word."""
+    """It follows from an argument: rules that name the target apply, and so does protection; but where only a general
+    rule (``*``) asks, or no rule matches, the rule for the command itself decides."""
     several: bool = False
     """``target`` is a wildcard, or everything below a folder (``src/*``): which files they are is not known."""
     opaque: str = ""
-    """Why rules cannot see what it does, e.g. "python -c runs code". Then only a rule for exactly this target, or a
-    sandbox, lets it pass unasked."""
+    """Why rules cannot see its effect, e.g. "python -c runs code". Then only a rule for exactly this target, or a
+    sandbox, lets it run without approval."""
     beyond: bool = False
-    """Its words may do more than its general beginning says: what was granted as ``git log *`` does not mean them, a
-    rule that the person wrote does."""
+    """Its words may do more than its general beginning names: a grant of ``git log *`` does not cover them, a rule that
+    the user wrote does."""
     plain: str = ""
-    """The same command without variables that change nothing of it (``CI=1 npm test``); a rule may allow either."""
+    """The command without variables that do not change its effect (``CI=1 npm test``); a rule may allow either."""
     glue: bool = False
-    """It does nothing by itself (``cd sub``, ``echo done``): beside a command that is allowed it needs no rule."""
+    """It has no effect of its own (``cd sub``, ``echo done``): together with an allowed command it needs no rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What the answer "always" would remember: ``pattern`` is allowed for ``permission``."""
+    """A suggestion for the answer "always": to allow ``pattern`` for ``permission``."""
 
     permission: str
     pattern: str

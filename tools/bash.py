@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 MAX_NAMED = 20
 MAX_LISTED = 200
-"""Changed files that the model is told of, and that the result lists for the display."""
+"""Most changed files in the text for the model, and in the result for display."""
 _LIVE_CHUNK = 4000
 NOT_STARTED = "Stopped by the user before the command was started: nothing of it was done."
 _DEVICES = re.compile(
@@ -85,7 +85,7 @@ class _Done:
     output: Output
     changed: Sequence[CommandChange]
     taken: Sequence[str]
-    """What it made and must not have made, in words."""
+    """Entries that it made and that were moved away, as text for the model."""
     seconds: float
     """How long it ran."""
 
@@ -107,7 +107,7 @@ class _Done:
 
 
 class BashTool(Tool[BashInput]):
-    """Runs ``bash -c`` in its own session; when it returns, nothing of it is running any more (but a job)."""
+    """Runs ``bash -c`` in its own session; when it returns, none of its processes runs any more (except a job)."""
 
     name = "bash"
     permission = "bash"
@@ -211,7 +211,7 @@ class BashTool(Tool[BashInput]):
         if contained:
             places = await _own_places(ctx)
             own, beyond = _written(ask, places or (), ctx)
-            # What rules let pass is to happen, and inside it could not.
+            # Accesses that rules allow must be possible, and inside the sandbox they would not be.
             contained = places is not None and (policy.always or not beyond)
         elif leaves:
             reason = t(
@@ -249,7 +249,8 @@ class BashTool(Tool[BashInput]):
         return _as_approved(ask, command, ctx)
 
     async def _unchanged(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> None:
-        """Links and names may have changed while the user thought: what was approved is what runs."""
+        """Return whether the question is unchanged: links and names may have changed while the user thought, and only
+        what was approved may run."""
         again = await self._question(command, args, ctx)
         if not set(again.all_accesses) <= set(ask.all_accesses):
             raise ToolError(
@@ -268,8 +269,8 @@ class BashTool(Tool[BashInput]):
 
 
 def exact_suggestions(ask: PermissionAsk) -> tuple[Suggestion, ...]:
-    """What "always" may remember where no sandbox bounds the commands: those that are not bounded by their words, word
-    by word."""
+    """Return the suggestions for "always" where no sandbox bounds the commands: those that their words do not bound,
+    word by word."""
     if not ask.suggestions or not ask.unread:
         return ask.suggestions
     exact = [Suggestion("bash", target) for target in ask.targets if target in ask.unread]
@@ -301,7 +302,7 @@ def _as_approved(ask: PermissionAsk, command: str, ctx: ToolContext) -> _Ready:
 
 
 def _has_network(ask: PermissionAsk, ctx: ToolContext) -> bool:
-    """Whether the policy, or rules for every command of the line, give it the network."""
+    """Return whether the policy, or rules for every command of the line, give it the network."""
     glue = {access.target for access in ask.accesses if access.glue}
     named = [target for target in ask.targets if target not in glue]
     return ctx.sandbox.network or (
@@ -319,8 +320,8 @@ def _met_line(done: _Done, why: str, note: str) -> str:
 def _written(
     ask: PermissionAsk, places: Sequence[str], ctx: ToolContext
 ) -> tuple[tuple[Access, ...], list[str]]:
-    """Of the files outside of the workspace that redirections write: those that the sandbox has its own of, and the
-    names of those that cannot be written inside. ``places``: see ``own_places``."""
+    """Return redirections to files outside the workspace: accesses to the sandbox's own files, and the names of files
+    that cannot be written inside. ``places``: see ``own_places``."""
     own: list[Access] = []
     beyond: list[str] = []
     for access in ask.accesses:
@@ -341,7 +342,7 @@ def _written(
 
 
 async def _own_places(ctx: ToolContext) -> tuple[str, ...] | None:
-    """Return the folders that the sandbox replaces with its own, or None after telling the user why there is none."""
+    """Return the folders that the sandbox replaces with its own, or None after notifying the user why there is none."""
     from tools.sandbox.policy import UnavailableError, no_sandbox
     from tools.sandbox.prepare import own_places
 
@@ -362,7 +363,7 @@ async def _boxed(ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: 
 
 
 async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandbox | None:
-    """A sandbox for the command; None where it cannot be made (then the user is told)."""
+    """Return a sandbox for the command; None where it cannot be made (then the user is notified)."""
     from tools.sandbox.policy import UnavailableError, no_sandbox
     from tools.sandbox.prepare import prepare
 
@@ -394,7 +395,7 @@ async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandb
 
 
 async def _left(sandbox: Sandbox | None, ctx: ToolContext) -> list[str]:
-    """What was taken away of it; the person is told."""
+    """Leave the sandbox and return the entries that were moved away, after a notice to the user."""
     if sandbox is None:
         return []
     work = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
@@ -455,7 +456,8 @@ def _safe_name(tool_call_id: str) -> str:
 
 
 async def _despite_cancel(work: Awaitable[T]) -> T:
-    """The result of ``work``, which is not broken off; a cancellation that came meanwhile is raised afterwards."""
+    """Return the result of ``work``, which is not broken off; a cancellation that came meanwhile is raised
+    afterwards."""
     task = asyncio.ensure_future(work)
     if await finish(task):
         raise asyncio.CancelledError
@@ -463,7 +465,7 @@ async def _despite_cancel(work: Awaitable[T]) -> T:
 
 
 def _changed_line(changed: Sequence[CommandChange], workspace: Path) -> str:
-    """What the command changed, in a line for the model."""
+    """Return a line for the model with the files that the command changed."""
     names: list[str] = []
     for change in changed[:MAX_NAMED]:
         what = {"create": "new", "delete": "deleted", "update": f"+{change.added} -{change.removed}"}[

@@ -1,8 +1,8 @@
 """The only way in which the product writes files of the workspace.
 
-plan (pure) → checks → rules and the person → checks again → version kept → atomic write → what the language
-servers say. Nothing touches the disk before approval, not even mkdir; what is on disk is compared with what
-the model has seen at plan, after approval and at write (source: architecture.md, "How a change flows").
+plan (pure) → checks → rules and the user → checks again → version kept → atomic write → diagnostics of language
+servers. Nothing touches the disk before approval, not even mkdir. The file on disk is compared with what the model has
+seen when planning, after approval and when writing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MadeT = TypeVar("MadeT")
 _log = logging.getLogger(__name__)
 
 BASELINE_TIMEOUT_S = 10.0
-"""A baseline that takes longer than this is given up: the verdict is then "no fresh answer"."""
+"""Seconds for a baseline; if it takes longer it is abandoned: the verdict is then "no fresh answer"."""
 _SHORT_DIFF_LINES = 24
 _ALTERED_DIFF_LINES = 200
 _MAX_NAMED = 60
@@ -76,18 +76,18 @@ class AppliedFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangeOutcome:
-    """What was written, and what the language servers say about it."""
+    """The result of a change: the written files, and diagnostics of language servers."""
 
     files: tuple[AppliedFile, ...]
     report: DiagnosticsReport
     workspace: Path
     altered: tuple[tuple[str, Diff | None], ...] = ()
-    """What the person made of the proposal before accepting it (see tools.writing.proposal.alterations)."""
+    """The user's alterations of the proposal before accepting it (see tools.writing.proposal.alterations)."""
     saved: tuple[str, ...] = ()
-    """What editors made of files while saving them, in words."""
+    """Changes that editors made while saving files, as text for the model."""
 
     def result(self, note: str = "") -> ToolResult:
-        """The tool result: "Edit applied" always first, then ``note``, a short diff, and the diagnostics."""
+        """Return the tool result: "Edit applied" always first, then ``note``, a short diff, and the diagnostics."""
         shown = self._shown()
         lines = [_applied_line(file) for file in shown[:_MAX_NAMED]]
         if len(shown) > _MAX_NAMED:
@@ -146,7 +146,7 @@ def _file_metadata(applied: AppliedFile) -> dict[str, Any]:
 
 
 def _short_body(file: ProposedFile) -> str:
-    """The diff itself, when it is short: so the model sees what stands there now."""
+    """Return the diff itself, when it is short, to show the model the new content."""
     if file.change.kind != "update":
         return ""
     body = without_head(file.diff.text)
@@ -169,7 +169,7 @@ def _altered_lines(altered: Sequence[tuple[str, Diff | None]]) -> list[str]:
 
 
 async def base_of(target: Target, ctx: ToolContext) -> bytes | None:
-    """The bytes a change of ``target`` is to be planned on; None when the file does not exist.
+    """Return the bytes a change of ``target`` is to be planned on; None when the file does not exist.
 
     Of a file with unsaved changes in the editor these are the bytes it would be saved with. Raises ToolError when
     the model must not change the file now: it never read it, it changed since, or it cannot be read.
@@ -180,10 +180,10 @@ async def base_of(target: Target, ctx: ToolContext) -> bytes | None:
 async def on_base(
     target: Target, ctx: ToolContext, make: Callable[[bytes | None], MadeT]
 ) -> tuple[bytes | None, MadeT]:
-    """What ``base_of`` gives, and what ``make`` (pure, may be slow) makes of it. Raises ToolError like both."""
+    """Return the result of ``base_of``, and that of ``make`` (pure, may be slow) for it. Raises ToolError like both."""
     seen = ctx.files.last_read(target.path)
     if seen is None and ctx.permission.decide("edit", target.rule) == "deny":
-        # What must not be changed is not to be read first: the refusal says what to do instead.
+        # A file that must not be changed is not read first: the rejection says what to do instead.
         await ctx.permission.ask(
             PermissionAsk("edit", (target.rule,), t("Edit {rule}", rule=shown_name(target.rule)))
         )
@@ -225,11 +225,11 @@ def _check_base(name: str, digest: str | None, seen: str | None, where: str = ""
 
 
 async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeOutcome:
-    """Ask for the changes, write all of them or none, and report what is new among the diagnostics.
+    """Ask for the changes, write all of them or none, and report new diagnostics.
 
-    What the person alters before accepting is written as altered, and the outcome says so. Raises ToolError when
-    nothing was written for a reason the model can act on, PermissionDeniedError when the answer was no. A cancellation
-    while files are being written takes effect when they all are.
+    The user's alterations before accepting are written, and the outcome reports them. Raises ToolError when nothing was
+    written for a reason the model can act on, PermissionDeniedError when the answer was no. A cancellation while files
+    are being written takes effect when they all are.
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
     _check_plan(plan, names)
@@ -270,7 +270,7 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
 
 
 class Writing(Protocol):
-    """What a write needs of a ToolContext: so an undo can write too, without being a tool."""
+    """The part of a ToolContext that a write needs: so an undo can write too, without being a tool."""
 
     @property
     def workspace(self) -> Path: ...
@@ -286,7 +286,7 @@ class Writing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did."""
+    """The result of a write."""
 
     versions: list[str]
     """Ids of the versions kept, in the order of the plan."""
@@ -356,9 +356,9 @@ def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> Permi
 
 
 async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | None:
-    """The baseline, or None: trouble with a language server must not stop an edit."""
+    """Return the baseline, or None: trouble with a language server must not stop an edit."""
     try:
-        # Not wait_for: in Python 3.11 it may swallow the person's cancel that comes in the same moment as the answer.
+        # Not wait_for: in Python 3.11 it may swallow a cancel by the user that comes at the same moment as the answer.
         async with asyncio.timeout(BASELINE_TIMEOUT_S):
             return await ctx.diagnostics.begin(paths)
     except TimeoutError:
@@ -371,7 +371,7 @@ async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | No
 async def _commit(
     plan: Sequence[FileChange], ctx: Writing, names: Mapping[Path, str], counts: Counts | None
 ) -> Written:
-    """From the check after approval to the new hashes."""
+    """Commit the changes, from the check after approval to the new hashes."""
     async with contextlib.AsyncExitStack() as stack:
         for path in sorted(names):
             await stack.enter_async_context(_locks.setdefault(path, asyncio.Lock()))
@@ -401,7 +401,7 @@ async def _commit(
             lambda: {change.path: _digest(settled.get(change.path, change.after)) for change in plan}
         )
         for path, digest in digests.items():
-            # What an editor made of it while saving, the model has not seen.
+            # The model has not seen what an editor made of it while saving.
             if digest is not None and path not in formatted:
                 ctx.files.note_read(path, digest)
         return Written(versions, digests, formatted)

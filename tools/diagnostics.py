@@ -81,7 +81,8 @@ class DiagnosticsTool(Tool[DiagnosticsInput]):
 
 
 async def _current(paths: Sequence[Path], least: Severity, ctx: ToolContext) -> CurrentProblems:
-    """The port waits as long as a change may take; whoever asks for problems can wait for a server that starts."""
+    """Return the current problems. The port waits only as long as for a change, but here there is time for a server's
+    start."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _PATIENCE_S
     now = await ctx.diagnostics.current(paths, least)
@@ -117,7 +118,7 @@ def _result(
 ) -> ToolResult:
     """Blocking, when a file has other names that rules may mean."""
     files = set(asked.paths)
-    # What a server tells about files that nobody asked about is judged like what a search finds.
+    # Reports on other files are filtered like search results.
     seen = dict.fromkeys(problem.path for problem in now.problems)
     shown_files = {path for path in seen if path in files or may_read(path, ctx) == "allow"}
     problems = [problem for problem in now.problems if problem.path in shown_files]
@@ -180,7 +181,7 @@ def _notes(target: Target, asked: _Candidates, now: CurrentProblems, hidden: int
 
 
 def _ordered(problems: Sequence[Problem]) -> list[Problem]:
-    """Files with errors first, otherwise as they came."""
+    """Return files with errors first, otherwise in their order."""
     broken = {problem.path for problem in problems if problem.severity == "error"}
     return sorted(problems, key=lambda problem: problem.path not in broken)
 

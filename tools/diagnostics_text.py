@@ -1,4 +1,4 @@
-"""What the language servers say about a change, in words for the model. Pure."""
+"""Describe the diagnostics of language servers about a change, for the model. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PER_FILE = 20
 MAX_FILES = 6
-"""The file that was changed and five others (source: conventions.md, "Diagnostics after a write")."""
+"""Most files in a report: the changed one and five others."""
 _HIDING = r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f"
 _UNSEEN = re.compile(rf"[\x00-\x1f\x7f-\x9f{_HIDING}]+")
 """Control characters, terminal sequences' included, and what hides or reorders text."""
@@ -28,15 +28,15 @@ _TAGS = (
     "|compact_summary|handed_over|agent_report|hook_context|system(?:[-_]reminder)?"
 )
 _TAG = re.compile(rf"<(?=\s*/?\s*(?:{_TAGS})\b)", re.IGNORECASE)
-"""What would end the block of a report early, or pass for a part of the prompt: messages quote the code."""
+"""Tags in messages, which quote code, that would end a report's block early or look like a part of the prompt."""
 _RANK = {"error": 0, "warning": 1, "information": 2, "hint": 3}
 
 
 def describe(report: DiagnosticsReport, workspace: Path) -> str:
-    """Verdicts that cannot be confused: clean, problems, no fresh answer, later. Empty without a server.
+    """Describe a report with unambiguous verdicts: clean, problems, no fresh answer, later. Empty without a server.
 
-    When some servers found problems and others did not answer, both is said. Nothing here is about whether the edit
-    worked: whoever puts it into a result has said that before.
+    If some servers found problems and others did not answer, both is reported. Nothing here is about the success of the
+    edit: the caller has reported that before.
     """
     who = f" ({', '.join(report.servers)})" if report.servers else ""
     told = _told(report)
@@ -67,7 +67,7 @@ def describe(report: DiagnosticsReport, workspace: Path) -> str:
 
 
 def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
-    """What has come about earlier edits after their results had been given, in the language of the user."""
+    """Describe late diagnostics of earlier edits, in the language of the user."""
     told = _told(report)
     values = {"count": len(told) + report.left_out, "servers": ", ".join(report.servers)}
     if report.verdict == "problems" and told:
@@ -90,14 +90,14 @@ def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
             )
         ]
     if report.silent:
-        # It may be one that has answered about others of these edits.
+        # It may have answered about others of these edits.
         silent = ", ".join(report.silent)
         lines.append(t("About some of these edits {servers} has not answered yet.", servers=silent))
     return joined(*lines, sep="\n")
 
 
 def problems_metadata(report: DiagnosticsReport | CurrentProblems, workspace: Path) -> list[dict[str, Any]]:
-    """The problems as JSON-able values, for the display."""
+    """Return the problems as JSON-able values, for the display."""
     return [
         {
             "path": rule_target(problem.path, workspace),

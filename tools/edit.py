@@ -14,7 +14,7 @@ from tools.text.decoding import Text, decode, readings, splice_bytes
 from tools.tool import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 MAX_FILE_BYTES = 10_000_000
-"""Above this, finding a place by anything but its exact text takes minutes, and nobody reads the diff."""
+"""Above this size, finding a place by anything but its exact text takes minutes, and the diff is too long to read."""
 
 
 class EditInput(ToolInput):
@@ -33,7 +33,7 @@ class _Planned:
 
 
 class EditTool(Tool[EditInput]):
-    """Finds ``old_string`` by the ladder of ``tools.matching.match`` and writes through ``tools.change``."""
+    """Finds ``old_string`` by the match strategies of ``tools.matching.match`` and writes through ``tools.change``."""
 
     name = "edit"
     permission = "edit"

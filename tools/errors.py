@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ToolError(Exception):
-    """An expected failure, in words the model can act on. It becomes a tool result with ``is_error``.
+    """An expected failure, with a message that helps the model. It becomes a tool result with ``is_error``.
 
     ``told``: the same for the user, in a sentence, where the message only makes sense to the model.
     """
@@ -20,10 +20,10 @@ class ToolError(Exception):
 
 
 class PermissionDeniedError(Exception):
-    """A rule or the person said no. ``feedback`` is what the person wrote with the refusal, if anything.
+    """Raised when a rule or the user rejects. ``feedback`` is the user's message with the rejection, if any.
 
-    ``reason`` is for the user, but for ``by_rule``: then nobody was asked, and the model may go on another way; a
-    user's plain no ends the turn. ``metadata``: what was rejected and by whom, for the display of the call.
+    ``reason`` is for the user, except for ``by_rule``: then nobody was asked, and the model may try another way; a
+    plain rejection by the user ends the turn. ``metadata``: what was rejected and by whom, for the display of the call.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The ``explore`` tool: rival approaches in branches, and taking one over (source: seed 000, "explore 工具")."""
+"""The ``explore`` tool: alternative approaches in branches, and merging one."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class GlobTool(Tool[GlobInput]):
 
 
 def newest_first(root: Path, names: Sequence[str]) -> list[str]:
-    """Names of files below ``root``, the last modified first, those of the same time by name; blocking.
+    """Return the names of files below ``root``, the last modified first, those of the same time by name; blocking.
 
     Files whose time is not known within ``FINISH_S`` come last.
     """

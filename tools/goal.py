@@ -23,11 +23,11 @@ _ENDS = {
     "done": ("the summary of the goal", "what came of it", "done"),
     "abandon": ("the reason", "why", "given up"),
 }
-"""What an end takes, what it is to say, and what it makes of a goal."""
+"""The argument of each end of a goal, what it must say, and the resulting status, as text for the model."""
 
 
 def number_as_text(value: object) -> object:
-    """A display number as text.
+    """Return a display number as text.
 
     Models send 2.1 as a JSON number now and then, and 2 as 2.0.
     """
@@ -37,7 +37,7 @@ def number_as_text(value: object) -> object:
 
 
 def list_in_text(value: object) -> object:
-    """The list of texts, when a text is the JSON of one, as some models send it; else the value itself."""
+    """Return the list of texts, when a text is the JSON of one, as some models send it; else the value itself."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             found: object = json.loads(value)
@@ -54,7 +54,7 @@ def no_as_false(value: object) -> object:
 
 
 def _done_as_text(value: object) -> object:
-    """``done: true`` says nothing of the goal; a number is told apart from a summary later."""
+    """Convert ``done``: ``true`` has no summary; a number is distinguished from a summary later."""
     if isinstance(value, bool):
         return "" if value else None
     return number_as_text(value)
@@ -71,7 +71,7 @@ class GoalInput(ToolInput):
         default=None, description="Completes the current goal; the value is its summary."
     )
     summary: SkipJsonSchema[str | None] = None
-    """Of ``done``: not offered, and understood when a model gives it."""
+    """Belongs to ``done``; not in the schema, but accepted when a model gives it."""
     abandon: Annotated[str | None, BeforeValidator(_done_as_text)] = Field(
         default=None, description="Gives up the current goal; the value says why."
     )
@@ -92,7 +92,7 @@ class GoalInput(ToolInput):
 
 
 class GoalTool(Tool[GoalInput]):
-    """Changes the goal tree through the ``Plan`` port (source: seed 000, "goal 工具")."""
+    """Changes the goal tree through the ``Plan`` port."""
 
     name = "goal"
     permission = "goal"
@@ -139,10 +139,10 @@ class GoalTool(Tool[GoalInput]):
 
 
 def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
-    """Summary, reason and goal of a call that ends a goal; the goal also of other calls. Raises ToolError.
+    """Return summary, reason and goal of a call that ends a goal; the goal also of other calls. Raises ToolError.
 
-    Some models give each argument a value, an empty one where they mean none; an empty end alone is a mistake. Others
-    give the goal's number or ``true`` as ``done`` or ``abandon``, and what came of it as ``summary`` or ``reason``.
+    Some models give every argument a value, an empty one for none; an empty end alone is a mistake. Others give the
+    goal's number or ``true`` as ``done`` or ``abandon``, and the result as ``summary`` or ``reason``.
     """
     done, abandon, goal, summary = args.done, args.abandon, meant(args.goal), meant(args.summary)
     if done is not None and abandon is not None:
@@ -155,7 +155,7 @@ def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
             raise ToolError("summary goes with done: it says what came of the goal.")
         return None, None, goal
     if ends == "abandon" and summary is None and not args.add:
-        summary = meant(args.reason)  # with add it is the reason of what is added
+        summary = meant(args.reason)  # with add it is the reason of the added goals
     if not _NUMBER.fullmatch(value.strip()):
         value = value if summary is None else _both(value, summary)
     elif summary is not None:
@@ -188,8 +188,8 @@ def plan_metadata(ctx: ToolContext) -> dict[str, object]:
 async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:
     """Ask for the permission ``goal``; raises PermissionDeniedError.
 
-    ``what``: the operations with what is said of each. Their names are what rules match, and the same whichever tool
-    does it: add, done, abandon, focus, rename, move, and read.
+    ``what``: the operations with their texts. Rules match their names, which are the same for both tools: add, done,
+    abandon, focus, rename, move, and read.
     """
     words = " ".join("; ".join(f"{name} {value}" for name, value in what.items()).split())
     detail = "\n".join(f"{name}: {value}" for name, value in what.items() if value)
@@ -201,7 +201,7 @@ async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:
 
 
 def meant(value: str | None) -> str | None:
-    """The text without blanks around it; None for an empty one, which some models give where they mean none."""
+    """Return the text without surrounding blanks; None for an empty one, which some models send for none."""
     return value.strip() or None if value is not None else None
 
 

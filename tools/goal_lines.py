@@ -15,18 +15,16 @@ _MARK = re.compile(
 
 
 def split_goals(add: str | list[str] | None) -> list[str]:
-    """The goals of an ``add``: list items, else lines, else parts between commas.
+    """Return the goals of an ``add``: list items, else lines, else parts between commas.
 
-    A full-width comma is part of a sentence, and separates nothing.
-
-    Without the marks of lists and of what is done: they are habit, or copied from where the plan is shown, and no part
-    of the goal.
+    A full-width comma is part of a sentence, and separates nothing. Marks of lists and of finished goals are removed:
+    they are habit, or copied from a shown plan.
     """
     return [goal for line in goal_lines(add) if (goal := without_marks(line))]
 
 
 def goal_lines(add: str | list[str] | None) -> list[str]:
-    """The same, each as it was written."""
+    """Return the lines of a list of goals with their marks."""
     if add is None:
         return []
     parts = add if isinstance(add, list) else add.splitlines() if "\n" in add.strip() else _at_commas(add)
@@ -34,7 +32,7 @@ def goal_lines(add: str | list[str] | None) -> list[str]:
 
 
 def without_marks(line: str) -> str:
-    """A line of a list without what stands before its text: ``- [x] 1. Look`` is ``Look``."""
+    """Return a line of a list without the marks before its text: ``- [x] 1. Look`` is ``Look``."""
     start = 0
     while (mark := _MARK.match(line, start)) is not None:
         start = mark.end()
@@ -42,7 +40,7 @@ def without_marks(line: str) -> str:
 
 
 def _at_commas(text: str) -> list[str]:
-    """Split at commas that stand outside of brackets and numbers: ``fix f(a, b), test 1,000 rows`` are two goals."""
+    """Split at commas outside brackets and numbers: ``fix f(a, b), test 1,000 rows`` are two goals."""
     parts: list[str] = []
     depth, current = 0, ""
     for place, char in enumerate(text):

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*")
 
 
 def read_rate(value: object) -> object:
-    """A success rate as models write it: 0.85, "0.85", "85 %", "17/20", "12/15 (80%)". Raises ValueError.
+    """Return a success rate as models write it: 0.85, "0.85", "85 %", "17/20", "12/15 (80%)". Raises ValueError.
 
     A bare 85 is refused: it might as well be a count, and one that is read wrongly ends the work too early.
     """
@@ -32,7 +32,7 @@ def read_rate(value: object) -> object:
 
 
 def _rate(value: object) -> float:
-    """NaN for what is no number. Raises ValueError and OverflowError for one that no computer can hold."""
+    """Return the rate; NaN unless it is a number. Raises ValueError and OverflowError for an unrepresentable one."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -55,7 +55,7 @@ class HandOverInput(ToolInput):
 
 
 class HandOverTool(Tool[HandOverInput]):
-    """Through the ``HandOver`` port (source: seed 001)."""
+    """Passes the work on through the ``HandOver`` port."""
 
     name = "hand_over"
     permission = "hand_over"

@@ -61,7 +61,7 @@ class JobTool(Tool[JobInput]):
 
 
 def described(job: Job) -> str:
-    """A job in one line, for the model."""
+    """Return a job in one line, for the model."""
     state = "running" if job.exit_code is None else f"ended with exit code {job.exit_code}"
     if job.exit_code is not None and job.exit_code < 0:
         state = f"killed by signal {-job.exit_code}"

@@ -1,4 +1,4 @@
-"""Read JSON that nobody has checked: a field of the wrong kind reads as empty."""
+"""Read unvalidated JSON: a field of the wrong kind reads as empty."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from typing import Any, cast
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """``value`` when it is a JSON object, else an empty one."""
+    """Return ``value`` when it is a JSON object, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def array(value: object) -> list[object]:
-    """``value`` when it is a JSON array, else an empty one."""
+    """Return ``value`` when it is a JSON array, else an empty one."""
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def mappings(value: object) -> list[dict[str, Any]]:
-    """The objects in ``value`` when it is a JSON array, else none."""
+    """Return the objects in ``value`` when it is a JSON array, else none."""
     return [mapping(item) for item in array(value)]
 
 
 def strings(value: object) -> list[str]:
-    """The strings in ``value`` when it is a JSON array, else none."""
+    """Return the strings in ``value`` when it is a JSON array, else none."""
     return [item for item in array(value) if isinstance(item, str)]
 
 
 def string(value: object) -> str:
-    """``value`` when it is a string, else an empty one."""
+    """Return ``value`` when it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def integer(value: object) -> int:
-    """``value`` when it is a whole number, else 0."""
+    """Return ``value`` when it is a whole number, else 0."""
     return value if isinstance(value, int) else 0
 
 
 def number(value: object) -> float:
-    """``value`` when it is a number, else 0."""
+    """Return ``value`` when it is a number, else 0."""
     return float(value) if isinstance(value, int | float) else 0.0

@@ -1,7 +1,7 @@
-"""What language servers (those of the daemon, or the editor's) tell the tools: the ports, and what goes over them.
+"""The ports between tools and language servers (those of the daemon, or the editor's), and their data.
 
-Lines and columns count from 1, columns in characters (not in LSP's UTF-16 units). Texts are those that the person
-sees: an editor's unsaved buffer hides the file on disk.
+Lines and columns count from 1, columns in characters (not in LSP's UTF-16 units). Texts are those that the user sees:
+an editor's unsaved buffer hides the file on disk.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticsReport:
-    """What the language servers say about a change: only problems that are *new* against the baseline.
+    """The diagnostics about a change: only problems that are *new* against the baseline.
 
-    ``no_fresh_answer`` (a server did not answer in time) is never the same as ``clean``; ``no_server`` means
-    that no language server looks after these files; ``later``: more writes of the same step follow, and are judged
-    together with this one.
+    ``no_fresh_answer`` (a server did not answer in time) is never the same as ``clean``; ``no_server`` means that no
+    language server covers these files; ``later``: more writes of the same step follow, and are reported together with
+    this one.
     """
 
     verdict: Verdict
@@ -52,11 +52,11 @@ class DiagnosticsReport:
     servers: tuple[str, ...] = ()
     """Names of those that answered about the new content."""
     silent: tuple[str, ...] = ()
-    """Names of those that did not in time; what they say later is told later. Whatever the verdict is."""
+    """Names of those that did not answer in time; their reports come late. Independent of the verdict."""
     left_out: int = 0
     """New errors that are not among ``problems``, because they are too many."""
     hidden: int = 0
-    """New problems that are not told, because they are in files that may not be read."""
+    """Number of new problems that are not shown, because their files may not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,15 @@ class CurrentProblems:
     problems: tuple[Problem, ...]
     servers: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
-    """Names of servers that gave no answer about the text as it is now."""
+    """Names of servers that gave no answer about the current text."""
     unwatched: tuple[Path, ...] = ()
-    """Of the files asked about: those that no server looks after."""
+    """Files that no server covers."""
     left_out: int = 0
     """Files of a folder that were not looked at, because there are too many."""
 
 
 class DiagnosticsRun(Protocol):
-    """One change under observation, begun before it is written."""
+    """One change under observation, started before it is written."""
 
     async def report(self) -> DiagnosticsReport:
         """Call after the write. Waits for answers newer than the write, with a deadline; never raises."""
@@ -104,7 +104,7 @@ class Diagnostics(Protocol):
         ...
 
     async def changed(self, path: Path) -> None:
-        """``path`` was changed on disk by somebody else than a writer tool (bash, the person)."""
+        """Record that ``path`` was changed on disk other than by a writing tool (bash, the user)."""
         ...
 
     def buffer_changed(self, path: Path) -> None:
@@ -112,14 +112,14 @@ class Diagnostics(Protocol):
         ...
 
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
-        """What has come by now about changes of ``paths`` that got no fresh answer in time; None: still nothing.
+        """Return late diagnostics of changes of ``paths`` that got no fresh answer in time; None: still nothing.
 
-        Waits for nobody. What is told once is not told again.
+        Waits for no server. Nothing is reported twice.
         """
         ...
 
     async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
-        """The problems in these files as they are now, at least as severe as ``least``; one deadline for all.
+        """Return the current problems in these files, at least as severe as ``least``; one deadline for all.
 
         Never raises, and waits no longer than the deadline of a change.
         """
@@ -157,7 +157,7 @@ class CodeSymbol:
     """In words, e.g. ``function``."""
     place: CodePlace
     container: str = ""
-    """What it is part of, e.g. the class of a method; empty at the top level."""
+    """Name of the enclosing symbol, e.g. the class of a method; empty at the top level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """What is defined. ``silent`` as in Places."""
+    """The definitions found. ``silent`` as in Places."""
 
     items: tuple[CodeSymbol, ...]
     servers: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class Symbols:
 
 @dataclass(frozen=True, slots=True)
 class RenamedText:
-    """What a rename makes of one file: its text now, as the server knows it, and after."""
+    """The effect of a rename on one file: its current text, as the server knows it, and the new one."""
 
     path: Path
     before: str
@@ -190,30 +190,32 @@ class RenamedText:
 
 
 class Navigation(Protocol):
-    """Where things are, and what they are. All raise ToolError with words for the model when there is no answer."""
+    """Definitions, uses and documentation of code. All raise ToolError with a message for the model without an
+    answer."""
 
     async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
-        """Where the thing at a position is defined."""
+        """Return where the thing at a position is defined."""
         ...
 
     async def references(self, at: Position) -> Places:
-        """Where the thing at a position is used, its definition included."""
+        """Return where the thing at a position is used, its definition included."""
         ...
 
     async def outline(self, path: Path) -> Symbols:
-        """What a file defines, in order."""
+        """Return the definitions of a file, in order."""
         ...
 
     async def find(self, query: str, near: Path | None = None) -> Symbols:
-        """Things of the workspace whose name matches ``query``; ``near`` names a file of the language meant."""
+        """Return symbols of the workspace whose name matches ``query``; ``near`` names a file of the intended
+        language."""
         ...
 
     async def hover(self, at: Position) -> str:
-        """Type and documentation of the thing at a position, as Markdown; empty when there is nothing to say."""
+        """Return type and documentation of the symbol at a position, as Markdown; empty when there is none."""
         ...
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
-        """What renaming the thing at a position would change. Writes nothing."""
+        """Return the changes of renaming the symbol at a position. Writes nothing."""
         ...
 
 

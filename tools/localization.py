@@ -1,7 +1,7 @@
 """The language of what users read: English, or a catalogue of translations.
 
 The English text is the key of a catalogue (``languages/zh-CN.json``), so English needs none and reads no file. The
-language is one for the whole process, set once when it starts. ``docs/language.md`` says which texts are translated.
+whole process has one language, set once when it starts. ``docs/language.md`` lists the translated texts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DEFAULT: Language = "en"
 
 
 class _Translated(str):
-    """A text in the language in force that knows its English original, which models are told."""
+    """A text in the current language that knows its English original, which models receive."""
 
     english: str
 
@@ -56,10 +56,10 @@ def unknown_language(name: object) -> str:
 
 
 def t(text: str, /, **values: object) -> str:
-    """Return ``text`` in the language in force, with ``values`` in place of its ``{placeholders}``.
+    """Return ``text`` in the current language, with ``values`` in place of its ``{placeholders}``.
 
-    Without values the text is taken as it is, braces included. A text without a translation stays English.
-    ``english`` gives the English of what is returned.
+    Without values the text is used unchanged, including braces. A text without a translation stays English. ``english``
+    returns the English original of the result.
     """
     if _Current.language == DEFAULT:
         return text.format(**values) if values else text
@@ -99,7 +99,7 @@ def n(one: str, many: str, count: float, /, **values: object) -> str:
 
 
 def noted(text: str, /) -> str:
-    """Mark the text of a constant for translation. Returns it as it is: pass it to ``t`` where it is shown."""
+    """Mark the text of a constant for translation. Returns it unchanged: pass it to ``t`` where it is shown."""
     return text
 
 

@@ -56,9 +56,9 @@ class FolderTree:
 
 
 def tree(root: Path, depth: int, limit: int = MAX_ENTRIES) -> FolderTree:
-    """What is below a folder, down to ``depth`` levels, folders with ``/``; blocking.
+    """Return the tree below a folder, down to ``depth`` levels, folders with ``/``; blocking.
 
-    Read breadth first, so that a limit cuts what is deepest. Raises OSError when the folder cannot be read.
+    Read breadth first, so that a limit cuts the deepest entries. Raises OSError when the folder cannot be read.
     """
     children: dict[Path, list[tuple[str, Path | None]]] = {}
     queue: deque[tuple[Path, int]] = deque([(root, 1)])

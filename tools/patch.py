@@ -50,7 +50,7 @@ class PatchTool(Tool[PatchInput]):
 
 
 async def _bases(steps: Sequence[NamedSection], ctx: ToolContext) -> dict[Path, bytes | None]:
-    """What the files hold now; None for those that do not exist. Raises ToolError like ``base_of``."""
+    """Return the current contents of the files; None for those that do not exist. Raises ToolError like ``base_of``."""
     bases: dict[Path, bytes | None] = {}
     for step in steps:
         if step.old is not None and step.old.path not in bases:
@@ -62,7 +62,7 @@ async def _bases(steps: Sequence[NamedSection], ctx: ToolContext) -> dict[Path, 
 
 
 async def _new_base(target: Target, ctx: ToolContext) -> bytes | None:
-    """The content of a file that should not exist yet: only to say whether it is what the patch would make."""
+    """Return the content of a file that should not exist yet: only to check whether it equals the patch's result."""
     if ctx.files.unsaved(target.path) is not None:
         return await base_of(target, ctx)
     try:
@@ -92,7 +92,7 @@ _NOTHING = (
 
 
 def parse_patch(text: str) -> list[FilePatch]:
-    """All sections, in the order in which they are to be applied. Raises PatchError."""
+    """Return all sections, in the order in which they are to be applied. Raises PatchError."""
     if len(text) > MAX_PATCH_CHARS:
         raise PatchError(
             f"patch_text has {len(text):,} characters, and one call takes {MAX_PATCH_CHARS:,}. "
@@ -124,7 +124,7 @@ _BEGIN = re.compile(r"([ \t]+)\*\*\* Begin Patch\s*$", re.IGNORECASE)
 
 
 def _without_margin(lines: list[str]) -> list[str]:
-    """An envelope that was indented as a whole, as text within other text is."""
+    """Return an envelope that was indented as a whole, as text within other text is."""
     first = next((line for line in lines if line.strip()), "")
     found = _BEGIN.match(first)
     if found is None or any(line.strip() and not line.startswith(found.group(1)) for line in lines):

@@ -31,12 +31,13 @@ class Target:
 
     @property
     def own(self) -> bool:
-        """In the session's scratch folder, where that lies elsewhere: the output of what was allowed already."""
+        """Whether it is in the session's scratch folder outside the workspace: output of calls that were allowed
+        already."""
         return not self.outside and Path(self.rule).is_absolute()
 
 
 class ReadContext(Protocol):
-    """What of a ToolContext finding and reading a file needs."""
+    """The part of a ToolContext that finding and reading a file needs."""
 
     @property
     def workspace(self) -> Path: ...
@@ -47,9 +48,9 @@ class ReadContext(Protocol):
 
 
 def resolve(raw: str, ctx: ReadContext) -> Target:
-    """The file a model-given path means: absolute or relative to the workspace, ``~`` expanded.
+    """Return the file of a path from the model: absolute or relative to the workspace, ``~`` expanded.
 
-    The real path decides, so ``..`` and symlinks lead nowhere unseen. Raises ToolError for what is no path.
+    The real path decides, so ``..`` and symlinks cannot escape unnoticed. Raises ToolError for an invalid path.
     """
     if not raw.strip():
         raise ToolError("The path is empty.")
@@ -59,15 +60,15 @@ def resolve(raw: str, ctx: ReadContext) -> Target:
     try:
         path = Path(raw).expanduser()
     except RuntimeError as error:
-        # "~+", "~someone": what the shell makes of them is not known here.
+        # "~+", "~someone": their expansion by the shell is unknown here.
         message = f"Not a usable path: {shown}. Of what begins with ~, only ~ and ~/… are understood."
         raise ToolError(message) from error
     try:
         path = Path(os.path.realpath(path if path.is_absolute() else ctx.workspace / path))
-        # realpath leaves what it cannot look up as it is: a name that is too long, for one.
+        # realpath leaves paths unchanged that it cannot look up: a name that is too long, for one.
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        # Whether that matters, the tool will say.
+        # The tool will report whether that matters.
         pass
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -78,7 +79,7 @@ def resolve(raw: str, ctx: ReadContext) -> Target:
 
 
 def rule_target(path: Path, workspace: Path) -> str:
-    """The name of an absolute, resolved path in permission rules, diffs and results (always with ``/``)."""
+    """Return the name of an absolute, resolved path in permission rules, diffs and results (always with ``/``)."""
     return _rule(path, workspace)[0]
 
 
@@ -90,9 +91,9 @@ def _rule(path: Path, workspace: Path) -> tuple[str, bool]:
 
 
 async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False) -> None:
-    """Ask ``external_directory`` when the path lies outside of the workspace. Raises PermissionDeniedError.
+    """Ask for ``external_directory`` when the path is outside the workspace. Raises PermissionDeniedError.
 
-    For tools whose own question does not name a path: rules see the others' by themselves.
+    For tools whose own question does not name a path: for other tools, the rules see it in the question.
     """
     if not target.outside:
         return
@@ -115,8 +116,8 @@ _VERBS = {"read": noted("Read"), "ls": noted("List")}
 async def ask_read(target: Target, ctx: ReadContext, permission: str = "read", verb: str = "") -> None:
     """Ask for reading a file or listing a folder. Raises PermissionDeniedError. ``verb``: of the title.
 
-    One question, also for what lies outside of the workspace: the rules see that by the name. Under another name
-    (a hard link), a protected file is still asked about as what it is.
+    One question, also outside the workspace: the rules see that by the name. Under another name (a hard link), a
+    protected file still counts as protected.
     """
     if target.own:
         return
@@ -142,22 +143,22 @@ async def ask_read(target: Target, ctx: ReadContext, permission: str = "read", v
 
 
 def may_read(path: Path, ctx: ToolContext) -> Action:
-    """What the rules alone say to reading a file, whichever of its names they mean. Blocking for a hard link."""
+    """Return the decision of the rules alone on reading a file, for all its names. Blocking for a hard link."""
     return reading(path, ctx.workspace, lambda name: ctx.permission.decide("read", name))
 
 
 def reading(path: Path, workspace: Path, decide: Callable[[str], Action]) -> Action:
-    """What ``decide`` (of a name in rules) says to reading a file, the strictest for all its names. As ``may_read``."""
+    """Return the strictest decision of ``decide`` (for a name in rules) on reading a file, for all its names. As
+    ``may_read``."""
     names = (rule_target(name, workspace) for name in (path, *other_names(path, workspace)))
     decided = [decide(name) for name in names]
     return "deny" if "deny" in decided else "ask" if "ask" in decided else "allow"
 
 
 def folder_patterns(rules: Iterable[str]) -> tuple[str, ...]:
-    """The patterns that "always" would remember for files: their folders; at the top level the files.
+    """Return the patterns that "always" would store for files: their folders; at the top level the files.
 
-    Empty when a name would be read as a pattern for others: ``*`` is a legal file name, and patterns have no
-    escape.
+    Empty when a name would be read as a pattern for others: ``*`` is a legal file name, and patterns have no escape.
     """
     found: list[str] = []
     for rule in rules:
@@ -171,7 +172,7 @@ def folder_patterns(rules: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a pattern made of a name means that name only. A backslash in a pattern is read as a slash."""
+    """Return whether a pattern made of a name matches only that name. A backslash in a pattern is read as a slash."""
     return bool(name) and re.search(r"[*?\\]", name) is None and not name.startswith("~")
 
 
@@ -191,7 +192,7 @@ def did_you_mean(path: Path, hidden: Iterable[str] = ()) -> list[str]:
 
 
 def explain_os_error(error: OSError, doing: str) -> str:
-    """An OSError in words for the model: what failed, and what it means."""
+    """Describe an OSError for the model: what failed, and what it means."""
     reasons = {
         FileNotFoundError: "it does not exist",
         PermissionError: "the operating system does not permit it",

@@ -18,7 +18,8 @@ class EditorGoneError(ToolError):
 
 
 class NotTakenError(ToolError):
-    """An editor did not do what it was asked to. ``why`` is that alone: what stands where may be another question."""
+    """Raised when an editor did not do what it was asked to. ``why`` is only that; the state of the file is another
+    question."""
 
     def __init__(self, why: str, rest: str) -> None:
         super().__init__(f"{why} {rest}")
@@ -26,7 +27,7 @@ class NotTakenError(ToolError):
 
 
 class NotSavedError(NotTakenError):
-    """An editor does not say that it has saved a file. ``pending``: it may do so yet."""
+    """Raised when an editor did not confirm a save. ``pending``: it may save yet."""
 
     def __init__(self, why: str, *, pending: bool = False) -> None:
         rest = "Its text is as it was; nothing was written. Ask the person to save it, then read it again."
@@ -35,20 +36,20 @@ class NotSavedError(NotTakenError):
 
 
 class AppliedEdit(Protocol):
-    """A change that stands in the buffer of an editor, and is not saved."""
+    """A change that is in the buffer of an editor, and not saved."""
 
     async def save(self) -> None:
-        """Have the editor save it. Raises NotSavedError; what is on disk then, only the disk tells."""
+        """Have the editor save it. Raises NotSavedError; then only the disk shows its content."""
         ...
 
     async def saved_late(self) -> None:
-        """After ``save`` was given up: return when the editor says that it has saved, or will not any more."""
+        """After ``save`` was abandoned: return when the editor reports a save, or will not any more."""
         ...
 
     async def take_back(self) -> bool:
-        """Undo it, also when the text elsewhere changed since; nothing is saved.
+        """Undo it, also when the text elsewhere has changed since; nothing is saved.
 
-        False when it still stands there, as what was typed does not fit.
+        False when it is still there, because newer text conflicts with it.
         """
         ...
 
@@ -65,7 +66,7 @@ class OpenFile:
     movable: bool = False
     """The editor can be asked to rename the file, so that its tab follows."""
     refusal: str = ""
-    """Why the file must not be changed now, and what the person can do about it, for the model."""
+    """Why the file must not be changed now, and the user's remedy, for the model."""
     editable: bool = False
     """The editor can be asked to change the text, but not to save it: the file is written beside."""
 
@@ -74,11 +75,11 @@ class Editors(Protocol):
     """The open files of all attached editors. Paths are absolute, symlinks resolved."""
 
     def unsaved(self, path: Path) -> str | None:
-        """The text of ``path`` in an editor when it has unsaved changes there, else None."""
+        """Return the text of ``path`` in an editor when it has unsaved changes there, else None."""
         ...
 
     def unsaved_paths(self) -> Sequence[Path]:
-        """The files with unsaved changes."""
+        """Return the files with unsaved changes."""
         ...
 
     async def settle(self, path: Path | None = None) -> None:
@@ -86,7 +87,7 @@ class Editors(Protocol):
         ...
 
     def opened(self, path: Path) -> OpenFile | None:
-        """What is known of an open file; None when it is open nowhere."""
+        """Return the state of an open file; None when it is open nowhere."""
         ...
 
     async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
@@ -130,7 +131,7 @@ class NoEditors:
 
 @dataclass(frozen=True, slots=True)
 class WorkOutcome:
-    """What came of it: ``content`` for the model, ``title`` and ``metadata`` (JSON-able) for the display."""
+    """The result of the work: ``content`` for the model, ``title`` and ``metadata`` (for JSON) for display."""
 
     content: str
     title: str = ""
@@ -139,25 +140,23 @@ class WorkOutcome:
 
 
 class Explorer(Protocol):
-    """Rival approaches, each in a branch with a copy of the working tree (source: seed 000 "explore 工具")."""
+    """Alternative approaches, each in a branch with a copy of the working tree."""
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
-        """Work on all directions in parallel and tell how they came out. Raises ToolError.
+        """Work on all directions in parallel and return their results. Raises ToolError.
 
-        ``background``: with what a branch begins; None: with the conversation so far.
+        ``background``: the start of each branch; None: the conversation so far.
         """
         ...
 
     async def select(self, choice: Sequence[str]) -> WorkOutcome:
-        """Apply a branch (``A``) or parts of several (``A:src/a.py``, ``B:docs``) as one change that the person
-        reviews. Raises ToolError, also on a conflict with what happened meanwhile; PermissionDeniedError passes
-        through.
-        """
+        """Apply a branch (``A``) or parts of several (``A:src/a.py``, ``B:docs``) as one change that the user reviews.
+        Raises ToolError, also on a conflict with changes meanwhile; PermissionDeniedError passes through."""
         ...
 
 
 class Subagents(Protocol):
-    """Agents that do a task for another one and answer once (source: seed 000 "Sub-Agent 机制")."""
+    """Agents that do a task for another one and answer once."""
 
     async def run(self, agent: str, prompt: str) -> WorkOutcome:
         """Have the task done; returns the agent's last words. Raises ToolError for an unknown agent."""
@@ -165,7 +164,7 @@ class Subagents(Protocol):
 
 
 class HandOver(Protocol):
-    """One agent passes its work on: plan → build, init → execute, execute → init (source: seed 001)."""
+    """Passes the work on to another agent: plan → build, init → execute, execute → init."""
 
     async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
         """``report``: what the other one must know. ``success_rate``: of an iteration, 0 to 1. Raises ToolError."""
@@ -173,7 +172,7 @@ class HandOver(Protocol):
 
 
 class Alone:
-    """Where there is nobody else: all three ports refuse."""
+    """A stub where there are no other agents: all three ports reject."""
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
         """See Explorer."""
@@ -207,7 +206,7 @@ class Job:
 
 
 class Jobs(Protocol):
-    """A session's jobs. They end with the session at the latest; nothing of them outlives the daemon."""
+    """A session's jobs. They end with the session at the latest; none of them outlives the daemon."""
 
     async def start(
         self,
@@ -230,7 +229,8 @@ class Jobs(Protocol):
         ...
 
     def output(self, job_id: str) -> str:
-        """What it wrote since the model asked last, head and tail when long. Raises ToolError for an unknown id."""
+        """Return the output since the model's last request, head and tail when long. Raises ToolError for an unknown
+        id."""
         ...
 
     async def kill(self, job_id: str) -> Job:
@@ -239,7 +239,7 @@ class Jobs(Protocol):
 
 
 class NoJobs:
-    """Where nothing can go on in the background."""
+    """A stub where background jobs are not available."""
 
     async def start(
         self,

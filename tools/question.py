@@ -123,7 +123,7 @@ class QuestionTool(Tool[QuestionInput]):
 
 
 def _checked(asked: Sequence[AskedInput]) -> tuple[Question, ...]:
-    """Return the questions trimmed. Raises ToolError that says what is wrong with them."""
+    """Return the questions trimmed. Raises ToolError with their problem."""
     if not asked:
         raise ToolError("questions is empty: give at least one question.")
     if len(asked) > MOST_QUESTIONS:
@@ -181,7 +181,7 @@ def _words(answer: Answered) -> str:
 
 
 def _unanswered(feedback: str | None) -> ToolResult:
-    """The turn goes on: a skipped question is no refusal of the work."""
+    """Return the result of a skipped question; the turn continues, because that is no rejection of the work."""
     if feedback:
         return ToolResult(f"The question was not answered: {feedback}", t("not answered"), {"answers": []})
     return ToolResult(

@@ -57,7 +57,7 @@ class _Page:
 class _Shown:
     decoded: Text
     digest: str
-    """Of the bytes that the person has: with what is unsaved, as they would be saved."""
+    """Hash of the bytes that the user has: with unsaved changes, as they would be saved."""
     page: _Page
 
 
@@ -68,7 +68,7 @@ class _Picture:
 
 
 class ReadTool(Tool[ReadInput]):
-    """Shows a file as the person sees it, and remembers that the model has seen this version."""
+    """Shows a file as the user sees it, and records that the model has seen this version."""
 
     name = "read"
     permission = "read"
@@ -110,7 +110,7 @@ async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: Rea
     except FileNotFoundError:
         found = None
         if unsaved is not None:
-            # A new file that the person has not saved yet.
+            # A new file that the user has not saved yet.
             found = await asyncio.to_thread(_show, Text("", "utf-8"), b"", unsaved, args)
     except OSError as error:
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be read")) from error
@@ -126,7 +126,7 @@ async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: Rea
 
 
 def _read(target: Target, unsaved: str | None, args: ReadInput) -> _Picture | _Shown | None:
-    """Blocking; None for a file that does not exist. Raises OSError, and ToolError for what is no text."""
+    """Read a file. Blocking; None for a file that does not exist. Raises OSError, and ToolError unless it is text."""
     data = read_resolved(target.path)
     if data is None:
         return None
@@ -147,7 +147,7 @@ def _show(decoded: Text, data: bytes, unsaved: str | None, args: ReadInput) -> _
 
 
 def _as_saved(decoded: Text, unsaved: str) -> bytes:
-    """The bytes the editor would write: the hash then still fits after the person has saved."""
+    """Return the bytes that the editor would write: the hash then still matches after the user has saved."""
     try:
         return decoded.encode(unsaved)
     except ToolError:

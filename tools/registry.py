@@ -23,7 +23,7 @@ AnyTool = Tool[Any]
 
 
 def builtin_tools() -> dict[str, AnyTool]:
-    """All built-in tools by name, in the order in which they are offered to the model.
+    """Return all built-in tools by name, in the order in which they are offered to the model.
 
     Of ``goal`` and ``step`` a session offers one (setting ``plan_front``).
     """
@@ -54,9 +54,9 @@ def builtin_tools() -> dict[str, AnyTool]:
 
 
 class BuiltinTools(Mapping[str, AnyTool]):
-    """``builtin_tools()``, imported when somebody looks first, or before by ``load`` in a thread.
+    """``builtin_tools()``, imported at the first lookup, or before by ``load`` in a thread.
 
-    Measured: 55 ms of processor time at the daemon's start, and no client needs them to be greeted.
+    Measured: 55 ms of processor time at the daemon's start, and no client needs them for the handshake.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class BuiltinTools(Mapping[str, AnyTool]):
         self._loading = threading.Lock()
 
     def load(self) -> dict[str, AnyTool]:
-        """Import them, if nobody has. From any thread; blocks."""
+        """Import them, if not done yet. From any thread; blocks."""
         with self._loading:
             if self._tools is None:
                 self._tools = builtin_tools()
@@ -104,7 +104,7 @@ async def run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResu
 
 
 def parse_input(tool: AnyTool, input_json: str) -> ToolInput:
-    """The typed arguments of a call. Raises ToolError that lists all that is wrong and what is expected."""
+    """Return the typed arguments of a call. Raises ToolError that lists all problems and the expected arguments."""
     try:
         value: object = json.loads(input_json or "{}")
     except ValueError as error:
@@ -133,7 +133,7 @@ def _too_deep(tool: AnyTool) -> str:
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> str:
-    """What the model is told when it calls a tool that does not exist."""
+    """Return the message for the model about a tool that does not exist."""
     known = sorted(names)
     close = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]}?" if close else ""
@@ -153,7 +153,7 @@ def _problem(kind: str, message: str, where: tuple[int | str, ...], tool: AnyToo
 
 
 def _fields(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
-    """Return the fields of the object at a place in the arguments; none when that cannot be told."""
+    """Return the fields of the object at a place in the arguments; none when unknown."""
     for step in path:
         if isinstance(step, str):
             if step not in model.model_fields:
@@ -166,7 +166,7 @@ def _fields(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """Return the model that a field holds, by itself or in a list."""
+    """Return the model of a field, directly or in a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for one in get_args(annotation) if (found := _model_in(one)) is not None), None)

@@ -1,4 +1,4 @@
-"""The ``step`` tool: the plan as a list of steps, another front of what ``goal`` changes (source: seed 003)."""
+"""The ``step`` tool: the plan as a list of steps. It changes the same plan as ``goal``."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class StepInput(ToolInput):
 
 
 class StepTool(Tool[StepInput]):
-    """Changes the goal tree through the ``Plan`` port (source: seed 003, "step 工具").
+    """Changes the goal tree through the ``Plan`` port.
 
-    Which of ``goal`` and ``step`` is offered is the setting ``plan_front``.
+    The setting ``plan_front`` decides which of ``goal`` and ``step`` is offered.
     """
 
     name = "step"

@@ -104,7 +104,7 @@ def _check(args: SymbolsInput) -> None:
 
 
 async def _text(target: Target, ctx: ToolContext) -> str:
-    """The file as the person sees it. Raises ToolError."""
+    """Return the file as the user sees it. Raises ToolError."""
     unsaved = ctx.files.unsaved(target.path)
     if unsaved is not None:
         return unsaved
@@ -129,7 +129,7 @@ async def _text(target: Target, ctx: ToolContext) -> str:
 
 
 async def _position(args: SymbolsInput, target: Target, text: str, ctx: ToolContext) -> Position:
-    """The place that is meant. Raises ToolError that says which there are."""
+    """Return the intended position. Raises ToolError with the candidates."""
     symbol, name = args.symbol.strip(), target.rule
     if args.line is not None and args.column is not None:
         return Position(target.path, args.line, args.column)
@@ -141,7 +141,7 @@ async def _position(args: SymbolsInput, target: Target, text: str, ctx: ToolCont
         try:
             outline: Sequence[CodeSymbol] = (await ctx.navigation.outline(target.path)).items
         except ToolError:
-            outline = ()  # The text still says where the name stands; who can do nothing will say so when asked.
+            outline = ()  # The text still shows the name; a server that cannot help reports it when asked.
         place = await asyncio.to_thread(symbol_place.in_outline, outline, text, symbol, name)
         one = args.operation == "rename"
         places = (
@@ -154,7 +154,7 @@ async def _position(args: SymbolsInput, target: Target, text: str, ctx: ToolCont
 
 
 async def _meaningful(positions: Sequence[Position], ctx: ToolContext) -> Position:
-    """The first place that means something to a server: not one in a comment or a string."""
+    """Return the first place that is meaningful to a server: not one in a comment or a string."""
     for at in positions[:_TRIED]:
         try:
             if (await ctx.navigation.definition(at)).items:
@@ -198,7 +198,7 @@ async def _find(args: SymbolsInput, ctx: ToolContext) -> ToolResult:
 
 
 async def _samples(ctx: ToolContext) -> list[Path]:
-    """The newest file of each of the commonest kinds in the workspace: they tell which servers to ask."""
+    """Return the newest file of each of the commonest kinds in the workspace: they determine the servers to ask."""
     listed = await ripgrep.list_files(ctx.workspace, ripgrep.ripgrep(ctx.workspace))
 
     def choose() -> list[Path]:
@@ -222,7 +222,7 @@ async def _find_all(name: str, samples: Sequence[Path], ctx: ToolContext) -> Sym
     found = [answer for answer in answers if isinstance(answer, Symbols)]
     if not found:
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
-        # A server that did not answer says more than "there is none for .md".
+        # A server that did not answer is more informative than "there is none for .md".
         failed.sort(key=lambda error: "No language server" in str(error))
         raise failed[0] if failed else ToolError("The workspace has no files that could be asked about.")
     items = dict.fromkeys(item for answer in found for item in answer.items)

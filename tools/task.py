@@ -1,4 +1,4 @@
-"""The ``task`` tool: a sub-agent does a part of the work (source: seed 000, "Sub-Agent 机制"; mission M10)."""
+"""The ``task`` tool: a sub-agent does a part of the work."""
 
 from __future__ import annotations
 

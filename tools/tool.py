@@ -1,8 +1,8 @@
-"""What a tool is, and the ports through which it reaches the rest of the product.
+"""The interface of tools, and the ports through which they reach the rest of the product.
 
-A tool never talks to the person, the editor, a language server or the store by itself: it asks through
-the Protocols below, and an outer layer implements them (``daemon`` and ``lsp_bridge``). So every tool can
-be run and tested with nothing but a folder.
+A tool never talks to the user, the editor, a language server or the store directly: it uses the Protocols below, and an
+outer layer implements them (``daemon`` and ``lsp_bridge``). So every tool can be run and tested with nothing but a
+folder.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ChangeKind = Literal["create", "update", "delete"]
 
 
 class ToolInput(BaseModel):
-    """Base of every tool's arguments. Unknown arguments are an error the model is told about."""
+    """Base of every tool's arguments. Unknown arguments are an error that is returned to the model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,7 +62,7 @@ class ToolResult:
 
 
 def kind_of_change(before: object | None, after: object | None) -> ChangeKind:
-    """Whether a file is created, updated or deleted by going from one content to another; None: no file."""
+    """Return whether a file is created, updated or deleted by going from one content to another; None: no file."""
     if before is None:
         return "create"
     return "delete" if after is None else "update"
@@ -70,7 +70,7 @@ def kind_of_change(before: object | None, after: object | None) -> ChangeKind:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What would happen to one file. ``before is None`` creates it, ``after is None`` deletes it."""
+    """A planned change of one file. ``before is None`` creates it, ``after is None`` deletes it."""
 
     path: Path
     """Absolute, symlinks resolved."""
@@ -79,7 +79,7 @@ class FileChange:
     mode: int | None = None
     """Permission bits the file is to have, e.g. ``0o755``. None: those it has, or the system's for a new file."""
     moved_from: Path | None = None
-    """Set on the new file of a move: where it was. The old file's deletion is a change of its own in the same plan."""
+    """For the new file of a move: the old path. The old file's deletion is a separate change in the same plan."""
 
     @property
     def kind(self) -> ChangeKind:
@@ -100,7 +100,7 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class ProposedFile:
-    """One file of a proposed change as the person sees it. A move is one file, though it is two changes."""
+    """One file of a proposed change as the user sees it. A move is one file, though it is two changes."""
 
     name: str
     """As rules and diffs name it: relative to the workspace with ``/``, absolute when outside of it."""
@@ -117,13 +117,13 @@ class ProposedFile:
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """What is to be written for it."""
+        """The changes to write for it."""
         return (self.change,) if self.source is None else (self.source, self.change)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerOption:
-    """An answer that a question offers; ``description`` says what choosing it means."""
+    """An answer that a question offers; ``description`` explains it."""
 
     label: str
     description: str = ""
@@ -151,31 +151,30 @@ class Answered:
 class PermissionAsk:
     """A question to the permission service: may ``permission`` be used on all of ``targets``?
 
-    ``targets`` are what rules match, see ``Access``. ``suggestions`` are what the answer "always" would remember
-    (source: conventions.md, permission rules of OpenCode).
+    ``targets`` are what rules match, see ``Access``. ``suggestions`` are the patterns that the answer "always" stores.
     """
 
     permission: str
     targets: tuple[str, ...]
     title: str
-    """One line that says what would be done, a command itself included. Never what the model calls it."""
+    """One line about the action, including the command itself. Never the model's own description."""
     suggestions: tuple[Suggestion, ...] = ()
     proposal: tuple[ProposedFile, ...] = ()
     detail: str = ""
-    """All of what would be done: a command, a prompt. Only that, so that clients can show it as it is."""
+    """The whole action: a command, a prompt. Nothing else, so that clients can show it unchanged."""
     model_says: str = ""
     """The model's own words about it. They may be wrong, so clients show them last, and as the model's."""
     notes: tuple[str, ...] = ()
-    """What else there is to know, in our words: "Runs outside of the sandbox, as it writes /opt/x"."""
+    """Further information, in our words: "Runs outside of the sandbox, as it writes /opt/x"."""
     accesses: tuple[Access, ...] = ()
-    """What the call would do besides, e.g. the files that a command reads and writes."""
+    """Further accesses of the call, e.g. the files that a command reads and writes."""
     warnings: tuple[str, ...] = ()
-    """What cannot be taken back, in words: "git reset --hard throws away changes that are not committed". No mode
-    and no sandbox lets that pass unasked."""
+    """Effects that cannot be undone, as text for the user: "git reset --hard throws away changes that are not
+    committed". No mode and no sandbox lets such a call run without approval."""
     read_only: bool = False
     """A command that is known to change nothing."""
     contained: bool = False
-    """If no question is asked it runs in a sandbox, which keeps it from what is protected."""
+    """If no question is asked it runs in a sandbox, which protects files."""
     lifted: bool = False
     """Where it is contained, general questions about commands are not asked."""
     leaves: str = ""
@@ -183,10 +182,10 @@ class PermissionAsk:
     fenced: bool | None = None
     """A command of a branch: whether mounts keep it from the workspace. None: of no branch."""
     unread: frozenset[str] = frozenset()
-    """Commands whose words do not bound what they do (``make``, ``pytest``). Without a sandbox only a rule for exactly
-    such a command lets it pass."""
+    """Commands whose effects are not bounded by their words (``make``, ``pytest``). Without a sandbox only a rule for
+    exactly such a command lets it run."""
     questions: tuple[Question, ...] = ()
-    """What the user is asked to say. Unless rules deny it, the user is always asked: no rule knows the answer."""
+    """Questions to the user. Unless rules deny it, the user is always asked: no rule knows the answer."""
 
     @property
     def all_accesses(self) -> tuple[Access, ...]:
@@ -203,44 +202,44 @@ class PermissionAsk:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A yes. ``changes``: what the person left of the asked ones, by accepting some hunks or editing the text.
+    """An approval. ``changes``: what the user left of the proposal, by accepting some hunks or editing the text.
 
-    None: all as they were asked. Never empty: to leave nothing of a change is to refuse it.
+    None: all unchanged. Never empty: leaving nothing of a change is a rejection.
     """
 
     changes: tuple[FileChange, ...] | None = None
     asked: bool = False
-    """A person was asked, so time has passed since the question was made."""
+    """A user was asked, so time has passed since the question was asked."""
     answers: tuple[Answered, ...] = ()
     """One for each of the questions."""
 
 
 class Permission(Protocol):
-    """Rules first, then the person."""
+    """Rules first, then the user."""
 
     async def ask(self, ask: PermissionAsk) -> Approval:
-        """Return when allowed. Raises PermissionDeniedError when a rule or the person refuses."""
+        """Return when allowed. Raises PermissionDeniedError when a rule or the user rejects."""
         ...
 
     def decide(self, permission: str, target: str) -> Action:
-        """What the rules alone say, without asking anybody. For filtering listings and search results."""
+        """Return the decision of the rules alone, without asking anybody. For filtering listings and search results."""
         ...
 
     @property
     def rules_key(self) -> Hashable:
-        """A key for what ``decide`` says: while it is the same, so are all decisions."""
+        """A key for the decisions of ``decide``: while it is equal, so are all decisions."""
         ...
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
-        """What rules hide of the disk outside of the workspace. Blocking."""
+        """Return the paths outside the workspace that rules hide. Blocking."""
         ...
 
 
 class Files(Protocol):
-    """The files as the person sees them: the disk, and the editor's unsaved buffers over it."""
+    """The files as the user sees them: the disk, and the editor's unsaved buffers over it."""
 
     def unsaved(self, path: Path) -> str | None:
-        """The text of ``path`` in the editor when it has unsaved changes there, else None."""
+        """Return the text of ``path`` in the editor when it has unsaved changes there, else None."""
         ...
 
     @property
@@ -274,7 +273,7 @@ class CommandWatch(Protocol):
     """The workspace under observation while a command runs."""
 
     async def ended(self) -> Sequence[CommandChange]:
-        """The command has ended (or was canceled): what changed, kept in the history. Never raises."""
+        """Record the end of a command (or its cancellation); returns its changes, kept in the history. Never raises."""
         ...
 
 
@@ -299,14 +298,15 @@ class VersionKeeper(Protocol):
         ...
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
-        """Of these versions, call it before ``written``: these files hold other bytes than were kept. Never raises.
+        """Record that the files of these versions have other contents than were kept. Call it before ``written``. Never
+        raises.
 
-        An editor may format what it saves: to be undone later, it must be known what stood there after the write.
+        An editor may format what it saves; a later undo must know the contents after the write.
         """
         ...
 
     def remained(self, versions: Sequence[str]) -> None:
-        """The write failed, and of these versions it could not be taken back all. Never raises."""
+        """Record that the write failed, and that a part of these versions could not be undone. Never raises."""
         ...
 
 
@@ -355,11 +355,11 @@ class Plan(Protocol):
         """Apply the operations; all of them or none.
 
         ``focus``, ``goal``, ``before`` and ``after`` name goals by id (``g4``) or display number (``2.1``). ``goal`` is
-        the one that ``done``, ``abandon`` and ``rename`` are about, None the one in focus. ``before`` or ``after`` says
-        where the goals of ``add`` go; without ``add``, where ``goal`` goes. ``rename`` is another description;
-        ``revert_files`` goes with ``abandon`` and takes back what was changed for the goal, after approval. Returns
-        what happened, in short, for the model (which sees the plan itself in each request). Raises ToolError when an
-        operation is not possible (the tree is then unchanged).
+        the subject of ``done``, ``abandon`` and ``rename``, None the one in focus. ``before`` or ``after`` is the place
+        of the goals of ``add``; without ``add``, that of ``goal``. ``rename`` is another description; ``revert_files``
+        belongs to ``abandon`` and undoes the changes for the goal, after approval. Returns a short result for the model
+        (which sees the plan itself in each request). Raises ToolError when an operation is not possible (the tree is
+        then unchanged).
         """
         ...
 
@@ -371,7 +371,7 @@ class Plan(Protocol):
         complete: bool = False,
         summary: str | None = None,
     ) -> str:
-        """The operations in the words of ``step`` (source: seed 003, "step 工具"); all of them or none.
+        """Update the plan in the terms of the ``step`` tool; all of it or nothing.
 
         ``focus`` is a goal's description, or its display number; it may name a goal that ``plan`` adds. ``summary``
         goes with ``complete``, and must be there then. Returns what happened, and raises, as ``update`` does.
@@ -379,7 +379,7 @@ class Plan(Protocol):
         ...
 
     def progress(self) -> str:
-        """The plan's state for the model, on demand (source: seed 003, ``read_progress``)."""
+        """Return the plan's state for the model, on demand."""
         ...
 
 
@@ -410,7 +410,7 @@ class ToolContext:
     scratch: Path
     """Private folder of the session, outside the workspace's sources, for full outputs the model may read."""
     journal: Path
-    """Private folder, outside of the workspace, with what is being written now: for recovery after a crash."""
+    """Private folder outside the workspace with the record of the current write: for recovery after a crash."""
     on_output: Callable[[str], None] = lambda text: None
     """Live output (bash) for the display; may be dropped for a slow client. It may have colours."""
     on_stop: Callable[[ToolResult], None] = lambda result: None
@@ -420,7 +420,7 @@ class ToolContext:
     sandbox: SandboxPolicy = field(default_factory=SandboxPolicy)
     """Where commands run."""
     redact: Callable[[str], str] = lambda text: text
-    """Takes secrets out of what is kept, e.g. full outputs in ``scratch``."""
+    """Removes secrets from stored data, e.g. full outputs in ``scratch``."""
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
     explorer: Explorer = field(default_factory=Alone)
@@ -429,7 +429,7 @@ class ToolContext:
     branch: BranchCommands = field(default_factory=BranchCommands)
     """When ``workspace`` is a branch's copy."""
     tell_person: Callable[[str], None] = lambda text: None
-    """Something the person should know, e.g. that a setting has no effect here; told once a session."""
+    """Shows a notice to the user, e.g. that a setting has no effect here; once a session."""
 
 
 InputT = TypeVar("InputT", bound=ToolInput)
@@ -457,7 +457,7 @@ class Tool(Generic[InputT]):
         return json.loads(_schema(self.Input))
 
     async def run(self, args: InputT, ctx: ToolContext) -> ToolResult:
-        """Do it. See the class for what may be raised."""
+        """Run the tool. See the class for exceptions."""
         raise NotImplementedError
 
 
@@ -468,17 +468,17 @@ def _description(name: str) -> str:
 
 @functools.cache
 def _schema(arguments: type[ToolInput]) -> str:
-    # Every request carries the schemas and making one takes most of a millisecond. Text, so that each caller
-    # gets a copy of its own: libraries rewrite what they are given.
+    # Every request has the schemas and making one takes most of a millisecond. Text, so that each caller gets its own
+    # copy: libraries modify their arguments.
     schema = arguments.model_json_schema()
-    schema.pop("description", None)  # our docstring; the tool has a description of its own
+    schema.pop("description", None)  # our docstring; the tool has its own description
     return json.dumps(_lean(schema))
 
 
 def _lean(node: object) -> object:
-    """A JSON schema without what says nothing to a model: titles, and what stands for an argument left out.
+    """Return a JSON schema without parts that do not help a model: titles, and values for omitted arguments.
 
-    An argument that is not required may be left out; that None, an empty text or "no" stands for it is our affair.
+    An optional argument may be omitted; that None, an empty text or "no" counts as omitted is an internal matter.
     """
     if isinstance(node, list):
         return [_lean(item) for item in cast("list[object]", node)]
@@ -500,6 +500,6 @@ def _without_null(schema: dict[str, object]) -> dict[str, object]:
         return rest
     left = [kind for kind in cast("list[object]", kinds) if kind != {"type": "null"}]
     if len(left) == 1 and isinstance(left[0], dict):
-        # What is said of the argument counts more than what is said of its type.
+        # The description of the argument takes precedence over that of its type.
         return cast("dict[str, object]", left[0]) | {k: v for k, v in rest.items() if k != "anyOf"}
     return rest | {"anyOf": left}

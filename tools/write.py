@@ -41,9 +41,9 @@ def _plan(before: bytes | None, content: str) -> bytes:
 
 
 def _keep_line_ends(old: str, new: str) -> str:
-    """``new`` with the line ends of ``old`` when it has only plain ones: a model does not see the others.
+    """Return ``new`` with the line ends of ``old`` when it has only plain ones: a model does not see the others.
 
-    Lines that stay keep their own; new ones get the commonest.
+    Unchanged lines keep their own; new ones get the commonest.
     """
     if "\r" in new or "\r" not in old:
         return new

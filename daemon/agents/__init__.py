@@ -1,1 +1,1 @@
-"""Agent profiles: who the model is, and what it may not do. One Markdown file an agent."""
+"""Agent profiles: the model's role and the limits of what it may do. One Markdown file for each agent."""

@@ -1,8 +1,8 @@
-"""The files of agents on the disk: which of them may be read, and their text. All functions block.
+"""The files of agents on disk: which of them may be read, and their text. All functions block.
 
-What an agent's file says goes to the model. So a workspace's file must be the workspace's own, wherever links lead: a
-repository may hold ``review.md -> ../../.env``, and nobody looks there before he trusts it. The person's own folder may
-hold links, as dotfiles are often kept elsewhere; but none to a secret, which he did not mean to tell anybody.
+An agent's file becomes part of the prompt. So a workspace's file must belong to the workspace, wherever links lead: a
+repository may contain ``review.md -> ../../.env``, and users do not look for that before they trust it. The user's own
+folder may contain links, as dotfiles are often kept elsewhere; but none to a secret, which nobody meant to send.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Stamp = tuple[object, ...]
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """None when there is nothing of this name; a link that leads nowhere is something."""
+    """Return the stamp of a file; None when there is no entry of this name. A dangling link is an entry."""
     try:
         link = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -40,12 +40,12 @@ def stamp_of(path: Path) -> Stamp | None:
         file = path.stat()
     except OSError as error:
         return ("nowhere", error.errno, link.st_mtime_ns)
-    # Who puts a link in a folder's place changes neither time nor size of a file.
+    # Replacing a folder above it by a link changes neither time nor size of the file.
     return (file.st_mtime_ns, file.st_size, file.st_ino, file.st_dev, link.st_ino, os.path.realpath(path))
 
 
 def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -> str:
-    """The text of an agent's file. Raises AgentFileError, FileNotFoundError.
+    """Return the text of an agent's file. Raises AgentFileError, FileNotFoundError.
 
     ``workspace``: its root, for a file of ``source`` workspace.
     """
@@ -69,7 +69,7 @@ def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -
 
 
 def _allowed(path: Path, source: AgentSource, workspace: Path | None) -> Path:
-    """Where the file really is. Raises AgentFileError, FileNotFoundError."""
+    """Return where the file really is. Raises AgentFileError, FileNotFoundError."""
     try:
         real = path.resolve(strict=True)
         folder = path.parent.resolve(strict=True)
@@ -94,7 +94,7 @@ def _allowed(path: Path, source: AgentSource, workspace: Path | None) -> Path:
 
 
 def leads_out(folder: Path, workspace: Path | None) -> bool:
-    """Whether the folder of a workspace's agents is somewhere else."""
+    """Return whether the folder of a workspace's agents is somewhere else."""
     if workspace is None:
         return True
     try:
@@ -104,11 +104,12 @@ def leads_out(folder: Path, workspace: Path | None) -> bool:
 
 
 def _secrets(real: Path, folder: Path, workspace: Path | None) -> str:
-    """What is protected about a file that a link leads to, in words."""
+    """Return the kinds of protection that apply to the target of a link, as text for the user; empty when there are
+    none."""
     name, root = real.as_posix(), "" if workspace is None else workspace.resolve().as_posix()
     inside = name.removeprefix(f"{root}/") if root else name
     kinds = protected("read", inside, fold(inside), root)
-    # Agents are kept in our own state, here and where a person keeps the dotfiles that are linked from here.
+    # Agents are in our own state, here and where users keep the dotfiles that are linked from here.
     ours = real.parent == folder or real.parent.parts[-2:] == WORKSPACE_FOLDER.parts
     return ", ".join(t(kind.what) for kind in kinds if not (ours and kind.what == OWN_STATE))
 

@@ -1,8 +1,7 @@
 """Reads the YAML between the ``---`` lines of a Markdown file into texts, lists and mappings, with line numbers.
 
-The files may be anybody's. YAML is composed and never constructed, so no tag makes an object, and every scalar is the
-text that stands there (``no`` is no boolean, ``1.0`` no number). References to other places are refused: a few lines
-of them can mean gigabytes.
+The files are untrusted. YAML is composed and never constructed, so no tag makes an object, and every scalar is its
+literal text (``no`` is no boolean, ``1.0`` no number). Aliases are rejected: a few lines of them can mean gigabytes.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ if TYPE_CHECKING:
 MAX_HEAD = 50_000
 """Characters."""
 _DEPTH = 8
-# What YAML, too, reads as a key and the text behind it.
+# Lines that YAML, too, reads as a key and its text.
 _FLAT = re.compile(r"([A-Za-z_]\w*): +([A-Za-z](?:[\w ,.;()/!-]*[\w,.;()/!-])?) *")
 _FENCE = re.compile(r"---[ \t]*")
-# Nobody sees what stands before it: blank lines, spaces, marks of an encoding.
+# Invisible characters before it: blank lines, spaces, marks of an encoding.
 _UNSEEN = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 
 Value = str | list["Value"] | dict[str, "Value"]
 
 
 class FrontMatterError(Exception):
-    """It cannot be read; the message says in which line, and what to do."""
+    """Raised for unreadable front matter; the message gives the line and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontMatterValue:
-    """A key's value, and the line of the file it stands in, from 1."""
+    """The value of a key, and its line in the file, from 1."""
 
     value: Value
     line: int
@@ -44,12 +43,12 @@ class FrontMatterValue:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A Markdown file: its head by key, in the order of the file, and what follows it."""
+    """A Markdown file: its front matter by key, in the order of the file, and its body."""
 
     head: Mapping[str, FrontMatterValue]
     body: str
     body_line: int = 1
-    """Of the file, from 1, in which the body begins."""
+    """Line of the file where the body begins, counted from 1."""
 
 
 def read_document(text: str) -> Document:
@@ -144,13 +143,13 @@ def _hint(text: str, line: int) -> str:
 
 
 class _Reader:
-    """Of one head."""
+    """A reader of one document's front matter."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
     def entries(self, root: Node) -> dict[str, FrontMatterValue]:
-        """The keys of the head itself."""
+        """Return the keys of the head itself."""
         from yaml import MappingNode
 
         if not isinstance(root, MappingNode):

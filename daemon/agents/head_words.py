@@ -1,7 +1,7 @@
-"""The words in an agent's front matter: which of them are ours, and which may be meant as a limit. Pure.
+"""The words in an agent's front matter: known ones, and unknown ones that may be meant as a limit. Pure.
 
-Agent files are written by hand, and for other programs, too. A word that limits nothing here and was meant to would be
-a limit lost in silence, so what resembles one is understood or refused, and never passed over.
+Agent files are written by hand, and for other programs, too. A misspelt limit would silently be lost, so a word that
+resembles one is understood or rejected, and never skipped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TOOL_NAMES = {
 }
 """How other programs call tools that are ours, too, and the other tool of the plan."""
 _EDITING = frozenset({"write", "patch", "multiedit"})
-"""Names that rules know for ``edit``; what one of them allows is not all of it, so that they stay as they are."""
+"""Names that rules accept for ``edit``; allowing one of them does not allow all edits, so they stay unchanged."""
 _RULE_NAMES = {
     "list": "ls",
     "todowrite": "goal",
@@ -62,7 +62,7 @@ _ELSEWHERE = frozenset(
         "notebookread", "plan_enter", "plan_exit", "skill", "slashcommand", "webfetch", "websearch",
     }
 )  # fmt: skip
-"""Tools of other programs for what there is none here: who may not use them loses nothing."""
+"""Tools of other programs that do not exist here: forbidding them changes nothing."""
 _SAME_KEYS = {
     "readonly": "read_only",
     "disallowedtools": TAKES_TOOLS,
@@ -79,12 +79,12 @@ _FENCE_LIKE = re.compile(r"\s*(?:[-\u2010-\u2015\u2212=_*+;~`]{2,}|[\u2013\u2014
 
 
 def key_of(written: str) -> str:
-    """The key that is meant, whatever its case and hyphens; else as it is written."""
+    """Return the known key for any case and hyphens; else the key as it is written."""
     return _SAME_KEYS.get(_squeezed(written), written)
 
 
 def may_limit(key: str) -> bool:
-    """Whether an unknown key may be meant as a limit: by what it says, or as one of ours mistyped."""
+    """Return whether an unknown key may be meant as a limit: by its words, or as a misspelling of a known one."""
     word = _squeezed(key)
     return _LIMITING.search(word) is not None or _is_mistyped(word)
 
@@ -94,9 +94,10 @@ def _is_mistyped(key: str) -> bool:
 
 
 def head_without_fence(lines: Iterable[str]) -> int | None:
-    """The number of a line, from 0, in a text that begins like a front matter which is none; None: it is just a text.
+    """Return the number of a line, from 0, that looks like front matter without a fence; None: the text has no front
+    matter.
 
-    It does where a limit stands among keys in its first paragraph, or behind a line like a fence.
+    Such a line is a limit among keys in the first paragraph, or after a line like a fence.
     """
     fenced = False
     for number, line in enumerate(lines):
@@ -120,7 +121,7 @@ def head_without_fence(lines: Iterable[str]) -> int | None:
 
 
 def permission_of(word: str) -> tuple[str, bool]:
-    """A permission as rules name it, and whether there is such a one anywhere. Wildcards stay as they are."""
+    """Return a permission as rules name it, and whether any program knows it. Wildcards stay unchanged."""
     name = word.strip().casefold()
     name = _RULE_NAMES.get(name, name)
     known = name in (PERMISSIONS | _EDITING | _ELSEWHERE) or name.startswith("mcp__")
@@ -134,9 +135,9 @@ def permissions_of(pattern: str) -> list[str]:
 
 
 def tool_of(word: str) -> tuple[str, bool]:
-    """A tool as it is called here, with its ``!``; and whether there is such a one anywhere."""
+    """Return a tool's name here, with its ``!``, and whether any program knows it."""
     sign = "!" if word.strip().startswith("!") else ""
-    # "Bash(git *)" of others names a tool and what it may do; here rules say the latter.
+    # Other programs' "Bash(git *)" names a tool and its arguments; here rules do the latter.
     name = word.strip("! ").casefold().partition("(")[0].strip()
     name = TOOL_NAMES.get(name, name)
     known = name in _ELSEWHERE or name.startswith("mcp__") or any(fnmatchcase(tool, name) for tool in TOOLS)
@@ -144,7 +145,7 @@ def tool_of(word: str) -> tuple[str, bool]:
 
 
 def likely(word: str, known: Iterable[str]) -> str:
-    """What may be meant, in words; empty when nothing is near."""
+    """Return a hint that names the closest known word, as text for the user; empty when no known word is close."""
     near = difflib.get_close_matches(word.casefold().lstrip("!"), list(known), 1, 0.6)
     return t(" (do you mean {near}?)", near=near[0]) if near else ""
 

@@ -1,7 +1,7 @@
-"""Finds agents: shipped ones, the person's own, and those of a workspace that the person trusts.
+"""Finds agents: shipped ones, the user's own, and those of a workspace that the user trusts.
 
-The nearest file with a name wins. A file that cannot be read is no agent, and hides none of the others. Files are read
-when they are asked for, so that a new one counts at once.
+The nearest file with a name wins. A file that cannot be read is ignored and hides no other one. Files are read on
+demand, so that a new one counts at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BUILTIN = ("build", "plan", "init", "execute")
 """Shipped agents that a session may begin with."""
 HELPERS = ("general", "explore", COMPACTION)
-"""Shipped agents that work for others."""
+"""Shipped agents that work only for other agents."""
 HANDS_OVER = ("plan", "init", "execute")
 """Agents that hand their work over to another one."""
 NO_HAND_OVER = Rule(permission="hand_over", pattern="*", action="deny", source="agent")
@@ -44,7 +44,7 @@ class UnknownAgentError(Exception):
 
 @functools.cache
 def load_agent(name: str) -> AgentProfile:
-    """A shipped agent. Raises UnknownAgentError."""
+    """Return a shipped agent. Raises UnknownAgentError."""
     if name not in SHIPPED_AGENTS:
         raise UnknownAgentError(
             t("There is no agent {name!r}; there are: {builtin}.", name=name, builtin=", ".join(BUILTIN))
@@ -55,7 +55,8 @@ def load_agent(name: str) -> AgentProfile:
 
 
 def _by(text: str, front: PlanFront) -> str:
-    """The text of a shipped agent with the lines for one tool of the plan: they begin with ``[goal]`` or ``[step]``."""
+    """Return the text of a shipped agent with the lines for one tool of the plan: they begin with ``[goal]`` or
+    ``[step]``."""
     other = "[step] " if front == "goal" else "[goal] "
     return "".join(
         line.removeprefix(f"[{front}] ")
@@ -66,25 +67,25 @@ def _by(text: str, front: PlanFront) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundAgents:
-    """All agents by name, shipped ones first; ``problems``: what is wrong with files, in words with their path."""
+    """All agents by name, shipped ones first; ``problems``: errors of their files, as text with their path."""
 
     agents: Sequence[AgentProfile]
     problems: tuple[str, ...] = ()
     unread: str = ""
-    """Why the workspace's own are left out, in words; empty when none are."""
+    """Why the workspace's own agents are ignored, as text for the user; empty when none are."""
 
     def serving(self) -> list[AgentProfile]:
-        """Those that other agents may give tasks to."""
+        """Return those that other agents may give tasks to."""
         return [agent for agent in self.agents if agent.serves]
 
     def beginning(self) -> list[AgentProfile]:
-        """Those that a session may begin with."""
+        """Return those that a session may begin with."""
         return [agent for agent in self.agents if agent.begins]
 
 
 @dataclass(slots=True)
 class _Read:
-    """A file as it was read: an agent, or what is wrong."""
+    """A file as it was read: an agent, or the problem."""
 
     stamp: Stamp
     agent: AgentProfile | None = None
@@ -103,17 +104,17 @@ class Agents:
     _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)
 
     def find(self, name: str, trust: Trust) -> AgentProfile:
-        """The agent with this name. Raises UnknownAgentError, also when its file cannot be read: the message says
-        why."""
+        """Return the agent with this name. Raises UnknownAgentError, also when its file cannot be read: the message
+        says why."""
         if NAME.fullmatch(name) and (agent := self._layered(name, trust)) is not None:
             return agent
         known = ", ".join(agent.name for agent in self.all(trust).agents if agent.name != COMPACTION)
         raise UnknownAgentError(t("There is no agent {name!r}; there are: {known}.", name=name, known=known))
 
     def find_or_stand_in(self, name: str, trust: Trust) -> AgentProfile:
-        """The agent of a stored session, else who works in its place: the shipped one of its name, or ``build``.
+        """Return the agent of a stored session, or its replacement: the shipped one of its name, or ``build``.
 
-        Where there is a file of its name that cannot be read, that one only looks, for it may be what the file says.
+        If its file exists but cannot be read, the replacement is read-only, because the file may say so.
         """
         try:
             return self.find(name, trust)
@@ -125,7 +126,7 @@ class Agents:
             return replace(place, read_only=True) if any(map(os.path.lexists, files)) else place
 
     def all(self, trust: Trust) -> FoundAgents:
-        """Every agent there is, and what is wrong with the files of others."""
+        """Return all agents, and the errors of files that are no agents."""
         found = {name: load_agent(name) for name in SHIPPED_AGENTS}
         problems: list[str] = []
         broken: set[str] = set()
@@ -161,12 +162,12 @@ class Agents:
         return FoundAgents(tuple(found.values()), tuple(problems), self._left_out(trust))
 
     def _layered(self, name: str, trust: Trust) -> AgentProfile | None:
-        """The nearest, with those that it stands for; None when there is none. Raises UnknownAgentError."""
+        """Return the nearest agent, with those that it replaces; None when there is none. Raises UnknownAgentError."""
         agent = load_agent(name) if name in SHIPPED_AGENTS else None
         for folder, source in reversed(self._folders(trust)):
             read = self._file(folder / f"{name}.md", source)
             if read is not None and read.agent is None:
-                # Not another one of this name: its limits may be others, and those of the person hold in a folder, too.
+                # No other agent of this name: its limits may differ, and the user's own limits hold in a folder, too.
                 raise UnknownAgentError(
                     t("The agent {name} cannot be used: {problem}", name=name, problem=read.problem)
                 )
@@ -175,7 +176,7 @@ class Agents:
         return agent
 
     def _folders(self, trust: Trust) -> list[tuple[Path, AgentSource]]:
-        """The nearest first."""
+        """Return the folders, the nearest first."""
         folders: list[tuple[Path, AgentSource]] = []
         if self.workspace is not None and trust == "trusted":
             folders.append((self.workspace / WORKSPACE_FOLDER, "workspace"))
@@ -218,5 +219,5 @@ class Agents:
 
 
 def standing_for(agent: AgentProfile, other: AgentProfile | None) -> AgentProfile:
-    """``agent`` in the place of ``other`` with the same name: see ``AgentProfile.replaces``."""
+    """Return ``agent`` in the place of ``other`` with the same name: see ``AgentProfile.replaces``."""
     return agent if other is None else replace(agent, replaces=other)

@@ -1,4 +1,4 @@
-"""What an agent is: who the model is then, and what it may not do."""
+"""Agent profiles: the prompt of an agent and the limits of what it may do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Rule
 
 AgentMode = Literal["primary", "subagent", "all"]
-"""Who may be begun with: by the person (a session's own agent), by other agents (``task``), or by both."""
+"""How an agent can be started: by the user (as a session's own agent), by other agents (``task``), or both."""
 AgentSource = Literal["shipped", "user", "workspace"]
 
 COMPACTION = "compaction"
@@ -39,34 +39,34 @@ class AgentProfile:
     """Wildcards in order, the last that matches decides; ``!`` before one takes away. Empty: all tools."""
     keep_steps: int | None = None
     compact_at: int | None = None
-    """Tokens. Both: instead of those of the context profile, where the person's settings say nothing."""
+    """Tokens. Both override the context profile, unless the user's settings do."""
     insists: tuple[str, ...] = ()
     """Permissions that are asked about each time, whatever is allowed; the front matter's ``insist``."""
     read_only: bool | None = None
-    """It only looks, whatever mode and rules allow; None: nothing is said about it. See ``only_looks``."""
+    """It is read-only in any mode and with any rules; None: its file does not say. See ``only_looks``."""
     replaces: AgentProfile | None = None
-    """The agent of the same name that it stands for: the person's own, or the shipped one."""
+    """The agent of the same name that it replaces: the user's own, or the shipped one."""
     source: AgentSource = "shipped"
     file: str = ""
-    """Where it stands, for the person; empty for a shipped one."""
+    """Its path, for the user; empty for a shipped one."""
     problems: tuple[str, ...] = ()
-    """What in its file is not used, in words."""
+    """Entries of its file that are ignored and why, as text for the user."""
     step_prompt: str = ""
     """Its prompt where the plan is kept by ``step``; empty: the same."""
 
     def prompt_for(self, front: PlanFront) -> str:
-        """Its prompt, in the words of the tool by which the plan is kept."""
+        """Return its prompt, in the terms of the tool by which the plan is kept."""
         return (front == "step" and self.step_prompt) or self.prompt
 
     def model_by(self, models: Mapping[str, str]) -> str:
         """Return its model as ``provider/model``; empty when it has none of its own.
 
-        ``models``: the setting of that name, which goes before the agent's file.
+        ``models``: the setting of that name, which overrides the agent's file.
         """
         return models.get(self.name) or self.model
 
     def has_tool(self, name: str) -> bool:
-        """Whether it works with a tool at all; rules have their say besides."""
+        """Return whether it has a tool at all; rules apply in addition."""
         if self._bound is not None and not self._bound.has_tool(name):
             return False
         has = True
@@ -87,24 +87,25 @@ class AgentProfile:
 
     @property
     def own_rules(self) -> tuple[Rule, ...]:
-        """Rules that may answer a question for the person. A file that came with the workspace never does."""
+        """Rules that may allow a call instead of the user. A file that came with the workspace has none."""
         return () if self.source == "workspace" else self.rules
 
     @property
     def limits(self) -> tuple[tuple[Rule, ...], ...]:
-        """Rules that only tighten, a layer each: what they allow is as the others say."""
+        """Rules that only tighten, one layer each: what they allow is decided by the other layers."""
         if self.source != "workspace":
             return ()
         return (*(() if self._bound is None else (*self._bound.limits, self._bound.rules)), self.rules)
 
     @property
     def all_insists(self) -> frozenset[str]:
-        """What it insists on, with what the agent did that it stands for."""
+        """Permissions that always ask, including those of the agent that this one replaces if it came with the
+        workspace."""
         return frozenset((*self.insists, *(() if self._bound is None else self._bound.all_insists)))
 
     @property
     def only_looks(self) -> bool:
-        """Whether it changes nothing: as its file says, else as the agent that it stands for."""
+        """Whether it is read-only: by its file, else as the agent that it replaces."""
         if self._bound is not None and self._bound.only_looks:
             return True
         if self.read_only is not None:
@@ -113,5 +114,6 @@ class AgentProfile:
 
     @property
     def _bound(self) -> AgentProfile | None:
-        """Whose limits hold besides its own: a file that came with a workspace takes nothing of them away."""
+        """The agent whose limits still apply: a file that came with a workspace cannot loosen the agent that it
+        replaces."""
         return self.replaces if self.source == "workspace" else None

@@ -1,4 +1,4 @@
-"""Reads an agent's Markdown file: what it is in the front matter, its prompt below (source: mission M10)."""
+"""Parse an agent's Markdown file: its settings in the front matter, its prompt in the body."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ _LIMITS = ("permission", "deny", "tools", "insist", "read_only")
 _MODEL = re.compile(r"[\w.-]+/\S+")
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off", "")
 _ELSEWHERE = ("temperature", "top_p", "color", "hidden", "license", "version", "author", "metadata")
-"""Keys that others' files have, which mean nothing here."""
+"""Keys of other programs' files, which have no meaning here."""
 
 
 class AgentFileError(Exception):
-    """The file is no agent; the message says why, in which line, and what to do."""
+    """Raised for a file that is no agent; the message gives the reason, the line, and what to do."""
 
 
 def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str = "") -> AgentProfile:
-    """The agent in a file's text. Pure. Raises AgentFileError.
+    """Return the agent in a file's text. Pure. Raises AgentFileError.
 
-    What only makes it less than it could be (an unknown key) is among its ``problems``; what may have been meant as a
-    limit and cannot be read makes the file no agent at all.
+    An unknown key only adds to its ``problems``; an unreadable key that may be a limit makes the whole file invalid.
     """
     try:
         document = read_document(text)
@@ -139,7 +138,7 @@ class _Head:
         return value.strip()
 
     def _words(self, key: str) -> list[str]:
-        """A list, or a text with commas."""
+        """Return a list, or a text with commas."""
         if key not in self._head:
             return []
         value = self._head[key].value
@@ -177,7 +176,7 @@ class _Head:
         return text in _TRUE
 
     def _insists(self) -> tuple[str, ...]:
-        """Permissions by their names: what is asked about is compared with them, and not with wildcards."""
+        """Return permissions by their names: questions are compared with names, not with wildcards."""
         found: dict[str, None] = {}
         for word in self._words("insist"):
             found |= dict.fromkeys(words.permissions_of(self._permission("insist", word)))
@@ -231,7 +230,7 @@ class _Head:
             if any("(" in word for word in listed):
                 self._problem("tools", t("tools only names tools: what they may do is said by permission"))
             named = [self._tool("tools", word) for word in listed]
-            # A list names what there is; what it takes away ("!bash") it takes from that, or from all.
+            # A list names the allowed tools; a tool with "!" is removed from them, or from all.
             return (
                 ("!*", *named)
                 if any(not word.startswith("!") for word in named) or not named

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class ApiError(Exception):
-    """The API cannot be opened; the message says why and what to do."""
+    """Raised when the API cannot be opened; the message says why and what to do."""
 
 
 class PortTakenError(ApiError):

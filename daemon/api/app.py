@@ -38,7 +38,7 @@ class TraceApi(FastAPI):
         await self.guard(scope, receive, send)
 
     async def unguarded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What the guard lets in."""
+        """Handle a request that the security guard has let through."""
         if scope["type"] == "http":
             scope = {**scope, "query_string": without_empty(scope["query_string"])}
         await super().__call__(scope, receive, send)
@@ -57,7 +57,8 @@ def make_app(
     watch: WatchServer | None = None,
     asked: Callable[[], None] = lambda: None,
 ) -> TraceApi:
-    """The application. ``watch``: without one there is no WebSocket; ``asked``: called for each request let in."""
+    """Return the application. ``watch``: without one there is no WebSocket; ``asked``: called for each request let
+    in."""
     # No /docs: its scripts and styles come from other servers.
     app = TraceApi(title="Goalwright traces", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.guard = SecurityMiddleware(app.unguarded, access, page_files.LOCKED, asked)
@@ -76,7 +77,7 @@ def make_app(
 
 
 def warm_up(app: TraceApi) -> None:
-    """Have FastAPI build now what it would build within the first request (25 ms). Call it in a thread."""
+    """Have FastAPI build now what it would otherwise build within the first request (25 ms). Call it in a thread."""
     scope: Scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -132,7 +133,7 @@ def _newer(request: Request, error: Exception) -> Response:
 
 def _damaged(request: Request, error: Exception) -> Response:
     log.warning("a trace cannot be read: %s", error)
-    # It says itself what to do: not everything can be made anew.
+    # The message itself says what to do: not everything can be rebuilt.
     return _problem(500, str(error))
 
 

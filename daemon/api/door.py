@@ -1,4 +1,4 @@
-"""The trace API of a daemon, opened when somebody wants it. Light: what it serves with is imported only then."""
+"""The trace API of a daemon, opened on demand. Light: the server's libraries are imported only then."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class ApiDoor:
         self._opening = asyncio.Lock()
         self._closed = False
         self.notice = ""
-        """Why it is not where the setting says; empty when it is."""
+        """Why it is not on the port of the setting; empty when it is."""
 
     async def open(self, port: int | None = None) -> OpenApi:
-        """The API's address; starts it when it is not there yet.
+        """Return the API's address; starts it when it is not open yet.
 
-        ``port``: on this one, 0: on any free one. None: on that of the setting ``api_port``, else on any; also on any
-        when that one is taken, as it is by the daemon of the first of several workspaces. One that is open already
-        stays where it is. Raises ApiError when the ``port`` is taken, or the API is open on another one.
+        ``port``: the port to use, 0: any free one. None: that of the setting ``api_port``, else any; also any when that
+        one is taken, as by the daemon of another workspace. An open API keeps its port. Raises ApiError when the
+        ``port`` is taken, or the API is open on another one.
         """
         async with self._opening:
             if self._closed:
                 raise ApiError(t("The daemon is stopping: start it again with `goalwright start`."))
             if self._server is None:
-                # A third of a second, in which the daemon goes on.
+                # It takes a third of a second, during which the daemon keeps working.
                 await asyncio.to_thread(importlib.import_module, "daemon.api.serving")
                 self._server = await self._served(port)
             found = self._server.address

@@ -1,7 +1,7 @@
-"""Frames that every client takes: many refuse a message of more than 1 MiB, and would meet the same one after each
+"""Frames that every client accepts: many reject a message of more than 1 MiB, and would receive the same one after each
 reconnect (Python's ``websockets`` counts the payload: ``max_size=2**20``). Pure; call it in a thread.
 
-What is shortened has its secrets out already: a text that is cut before may keep a part of one that nobody recognises.
+Secrets are removed before shortening: a cut text may keep a part of one that can no longer be recognised.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from daemon.steps.shortened import SMALL_IMAGE, image_words, without_image_data
 from tools.text.truncate import cut_text
 
 FRAME_BYTES = 1_000_000
-"""Of a frame's JSON: below 2**20, with room for what is added to it."""
+"""Largest size of a frame's JSON in bytes: below 2**20, with room for fields that are added later."""
 MARK = "shortened"
-"""Field of a frame that says true when something of it was shortened or left out; others do not have it."""
+"""Field that is true in a frame of which something was shortened or left out; other frames do not have it."""
 
 _TEXTS = (512_000, 256_000, 128_000, 64_000, 32_000, 16_000, 8_000, 4_000, 1_000, 200)
 """Characters that are left of a text; the first with which the frame fits."""
 _ITEMS = (1_000, 100, 10, 3)
-"""Of a list, where shorter texts are not enough."""
+"""Numbers of list items to keep, tried in this order when shortening texts is not enough."""
 _WHOLE = frozenset(["affected_goals", "self_stats", "cumulative_stats"])
 """Numbers that clients count with, and what else a plan follows from."""
 _HEAD = frozenset(["event", "event_id", "trace_id", "of_event_id"])
@@ -35,17 +35,17 @@ _COUNT = 40
 
 
 def fitting(text: bytes) -> bytes:
-    """``text``: the JSON of a frame, without secrets; as it is unless it is too large.
+    """Return the frame unchanged, or shortened if it is too large. ``text``: its JSON, without secrets.
 
-    Its pictures go first, then its texts are cut, the longest first. Ids, kinds and numbers stay. What is too large
-    even so (a forged trace may have lists, ids and names of any size) is cut wherever it is.
+    Images go first, then texts are cut, the longest first. Ids, kinds and numbers stay. A frame that is still too large
+    (a forged trace may have lists, ids and names of any size) is cut everywhere.
     """
     if len(text) <= FRAME_BYTES:
         return text
     try:
         frame = cast("dict[str, Any]", json.loads(text))
     except RecursionError:
-        return text  # nobody can read it
+        return text  # no client can parse it
     without_pictures = cast("dict[str, Any]", _without_pictures(frame))
     found = _encoded(without_pictures)
     if len(found) <= FRAME_BYTES:
@@ -58,10 +58,10 @@ def fitting(text: bytes) -> bytes:
 
 
 def fitting_connected(frame: Mapping[str, Any]) -> bytes:
-    """The JSON of a ``connected`` frame, without secrets.
+    """Return the JSON of a ``connected`` frame, without secrets.
 
-    Of a plan that is too large, fields of goals that are null are left out; then its texts are cut. Where not even that
-    is enough (some thousands of goals), it comes as it is: without its goals nobody could follow what happens to them.
+    For a plan that is too large, null fields of goals are left out; then its texts are cut. If that is not enough (some
+    thousands of goals), the frame stays too large: without its goals, no client could follow changes to them.
     """
     text = answer_bytes(frame)
     if len(text) <= FRAME_BYTES:
@@ -107,7 +107,7 @@ def _encoded(frame: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _How:
-    """What is left."""
+    """How far one attempt shortens a frame: characters for each text, and items for each list (None: all)."""
 
     texts: int
     items: int | None = None
@@ -115,14 +115,14 @@ class _How:
     """Also of what should stay whole."""
 
     def spares(self, name: str) -> bool:
-        """Whether a field stays as it is."""
+        """Return whether a field stays unchanged."""
         if self.everything:
             return name in _HEAD
         return name in _WHOLE or name in _HEAD or name == "id" or name.endswith(("_id", "_ids"))
 
 
 def _ways(frame: Mapping[str, Any]) -> Iterator[_How]:
-    """From what leaves the most to what leaves the least."""
+    """Yield ways to shorten, from the mildest to the most drastic."""
     size = len(json_text(frame).encode())
     yield from map(_How, _limits(frame, size))
     for everything in (False, True):
@@ -131,7 +131,7 @@ def _ways(frame: Mapping[str, Any]) -> Iterator[_How]:
 
 
 def _limits(frame: Mapping[str, Any], size: int) -> list[int]:
-    """The lengths of texts with which a frame of ``size`` bytes may fit, longest first."""
+    """Return the lengths of texts with which a frame of ``size`` bytes may fit, longest first."""
     texts = [
         (len(text), len(json_text(text).encode()))
         for text in _texts(frame, _How(0))
@@ -168,7 +168,7 @@ def _cut(value: object, how: _How, depth: int = 0) -> object:
     if isinstance(value, Mapping):
         items = list(cast("Mapping[str, object]", value).items())
         if how.items is not None and depth:
-            # The names are somebody's, too, where there are so many.
+            # Where there are so many, the names come from untrusted data, too.
             items = [(cut_text(name, how.texts), below) for name, below in items[: how.items]]
         return {
             name: below if how.spares(name) else _cut(below, how, depth + 1) if depth < _DEPTH else "…"

@@ -1,11 +1,11 @@
 """The frames of the WebSocket as JSON. Pure.
 
-An event's frame has the event's fields as they are stored, with ``event_id``; those of its steps stand before it with
-``of_event_id`` and no id of their own, so that who comes back with the last ``event_id`` misses nothing: steps are
-found by their id, and hearing of one twice changes nothing. Who gets everything finds in an event's frame, as ``view``,
-what it changed of the trace's status, totals and display numbers (``daemon.state.projection``). A frame that many
-clients would not take is shortened (``daemon.api.fitting``), the same live and from the log; the whole is what the REST
-endpoints answer.
+An event's frame has the event's fields as they are stored, with ``event_id``. The frames of its steps come before it,
+with ``of_event_id`` and no id of their own, so that a client that returns with the last ``event_id`` misses nothing:
+steps are found by their id, and receiving one twice changes nothing. For clients that subscribe to everything, an
+event's frame has as ``view`` its changes of the trace's status, totals and display numbers
+(``daemon.state.projection``). A frame that many clients would reject is shortened (``daemon.api.fitting``), alike when
+live and from the log; the REST endpoints return it in full.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 Chosen = Literal["all", "goals", "steps"]
-"""What a client wants: everything, what the graph is drawn from, or the steps of seed 003."""
+"""The events a client subscribes to: all, those that the graph is drawn from, or those of the step tree."""
 
 CHOICES: Mapping[str, Chosen] = {"all": "all", "goals": "goals", "steps": "steps"}
 GRAPH_EVENTS = frozenset(
@@ -35,16 +35,17 @@ GRAPH_EVENTS = frozenset(
      "branch_message_added", "branch_completed", "branch_selected", "branch_removed", "explore_completed",
      "subagent_started", "subagent_completed"]
 )  # fmt: skip
-"""Those of ``events=goals``: of seed 000, and what else the graph and its numbers follow from."""
+"""Events that ``events=goals`` sends: changes of goals and branches, and whatever else the graph and its numbers
+show."""
 _LAST = "trace_completed"
-"""The stored event that seed 003 has, too."""
+"""The stored event that subscribers of the step tree receive, too."""
 
 _HEAD = b'{"event_id":%d,"trace_id":"%b",'
 
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What one client wants to hear."""
+    """The subscription of one client."""
 
     events: Chosen = "all"
     deltas: bool = True
@@ -116,7 +117,7 @@ def delta_entry(delta: Delta) -> EncodedItem:
 def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> str:
     """Return the first frame of each client, ``connected``.
 
-    ``known``: ``goal_tree`` and what else stands beside it.
+    ``known``: ``goal_tree`` and the other fields of the frame.
     """
     frame = {
         "event": "connected",
@@ -129,13 +130,13 @@ def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, 
 
 
 def event_text(event: Event, line: bytes | None = None) -> bytes:
-    """``event_frame`` as JSON without secrets; of the ``line`` that the store made of the event, if it can be."""
+    """Return ``event_frame`` as JSON without secrets; made from the store's ``line`` of the event, if possible."""
     told = _of_line(event, line) if line is not None else None
     return told if told is not None else json_bytes(event_frame(event))
 
 
 def _of_line(event: Event, line: bytes) -> bytes | None:
-    """The line, with what frames have otherwise. None: its fields must be looked at."""
+    """Return the frame made from the line. None: its fields must be checked."""
     root = root_of(event.trace_id)
     head = _HEAD % (event.event_id, event.trace_id.encode())
     if not line.startswith(head):
@@ -148,13 +149,13 @@ def _of_line(event: Event, line: bytes) -> bytes | None:
     before, name, rest = line.rpartition(b',"affected_goals":')
     if not event.affected_goals or not name:
         return line if name else None
-    # Of the line too, so that secrets are out of it already: to look for them is what costs most.
+    # Reuse the line, which has no secrets any more: looking for them is the expensive part.
     goals = [_without_nulls(goal) for goal in json.loads(rest[:-1])]
     return b"%b%b%b}" % (before, name, json_text(goals).encode())
 
 
 def event_frame(event: Event) -> JsonObject:
-    """An event as clients get it. What did not change of a goal is left out instead of being null."""
+    """Return an event as clients get it. Unchanged fields of a goal are left out instead of being null."""
     frame = event.stored()
     frame["trace_id"] = root_of(event.trace_id)
     if "affected_goals" not in frame:
@@ -175,7 +176,7 @@ def _without_nulls(goal: JsonObject) -> JsonObject:
 
 
 def step_frame(event: Event, change: StepAdded | StepUpdated) -> JsonObject:
-    """What an event did to one step (source: seed 003 ``step_added``, ``step_updated``)."""
+    """Return the ``step_added`` or ``step_updated`` frame for one change that an event made to the step tree."""
     from daemon.steps.fold import StepAdded
 
     head = {"trace_id": root_of(event.trace_id), "of_event_id": event.event_id}

@@ -1,8 +1,8 @@
-"""One watched session: heard once, encoded once, and put into the bounded queue of each of its clients.
+"""One watched session: received once, encoded once, and put into the bounded queue of each of its clients.
 
-The listener on the bus only puts events aside. A pump has them encoded in a thread, with their changes of steps, and
-puts them into the queues. A client whose queue overflows loses the queue and is brought up to date from the log, page
-by page. So a slow client costs at most a full queue and what its socket holds, and misses nothing but deltas.
+The listener on the bus only stores events. A pump has them encoded in a thread, with their changes of steps, and puts
+them into the queues. A client whose queue overflows loses the queue and is brought up to date from the log, page by
+page. So a slow client costs at most a full queue and its socket's buffer, and misses nothing but deltas.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ClientLimits:
     delta_lag: int = 256
     """Events and deltas that may wait for a client and still get deltas behind them."""
     batch_bytes: int = 128 * 1024
-    """Sent to a client before the others have their turn."""
+    """Bytes sent to a client before other clients get their turn."""
     breath_s: float = 0.005
     """The pause between two batches of events."""
     page_events: int = 500
@@ -62,7 +62,7 @@ class ClientLimits:
     stalled_s: float = 600.0
     """After this time without taking a batch a client is cut off; it can come back with its last event id."""
     close_s: float = 2.0
-    """For a client to take the words of the close."""
+    """Seconds for a client to receive the reason of the close."""
     ping_s: float = 30.0
     ping_timeout_s: float = 300.0
     """Clients that read slowly answer late; those that are gone are found in the end."""
@@ -85,7 +85,7 @@ class HubClient:
         """Each event above this id was or will be put into the queue, while ``listening``."""
         self.listening = False
         self.steps: Steps | None = None
-        """While it is caught up: the steps at what was read of the log for it, or before."""
+        """While it is caught up: the steps at or before the read position in the log."""
         self.wake = asyncio.Event()
         self._send = send
         self._limits = limits
@@ -105,15 +105,15 @@ class HubClient:
                     await self._send(frame)
         except TimeoutError:
             raise StalledError from None
-        await asyncio.sleep(0)  # the others are there, too
+        await asyncio.sleep(0)  # let other clients run, too
 
     def listen(self, floor: int) -> None:
-        """Take what comes from now on, which is everything above the event ``floor``."""
+        """Receive all further events, which are those above the event ``floor``."""
         self.floor = floor
         self.listening = True
 
     def put(self, entry: EncodedItem) -> None:
-        """Queue an entry; what does not fit has to be read from the log, with all that waits."""
+        """Queue an entry; if it does not fit, it has to be read from the log, with everything that waits."""
         if not self.listening or 0 < entry.event_id <= self.event_id:
             return
         if not entry.event_id and len(self._queue) >= self._limits.delta_lag:
@@ -133,13 +133,13 @@ class HubClient:
         self.wake.set()
 
     def caught_up(self) -> None:
-        """Drop what was read from the log meanwhile, and deltas of before."""
+        """Drop entries that were read from the log meanwhile, and earlier deltas."""
         known = (at for at, entry in enumerate(self._queue, 1) if 0 < entry.event_id <= self.event_id)
         for _ in range(max(known, default=0)):
             self._size -= self._queue.popleft().size
 
     async def take(self) -> list[str]:
-        """Wait for what is queued, and return about a batch of it; empty when the queue is lost."""
+        """Wait for queued entries, and return about a batch of them; empty when the queue is lost."""
         while not self._queue and self.listening:
             self.wake.clear()
             await self.wake.wait()
@@ -168,7 +168,7 @@ class Hub:
         encoders: Executor,
         readers: Executor,
     ) -> None:
-        """``encoders`` run what is urgent, ``readers`` what reads the log."""
+        """``encoders`` run urgent work, ``readers`` read the log."""
         self.session_id = session_id
         self.clients: list[HubClient] = []
         self._store = store
@@ -192,7 +192,7 @@ class Hub:
 
     @property
     def failed(self) -> bool:
-        """A bug has ended it: who comes now needs another one."""
+        """Whether a bug has ended it: new clients then need another hub."""
         return self._pump is not None and self._pump.done()
 
     async def open(self) -> None:
@@ -216,7 +216,7 @@ class Hub:
             await asyncio.gather(self._pump, return_exceptions=True)
 
     def join(self, client: HubClient) -> None:
-        """Queue what comes from now on for a client that is to be fed."""
+        """Queue further events for a client that will be fed."""
         self.clients.append(client)
         client.listen(self._newest)
 
@@ -285,7 +285,7 @@ class Hub:
         await client.send(page.frames)
         client.event_id = max(client.event_id, page.last)
         if page.whole and not page.last:
-            # What neither the queue nor the log has cannot be told.
+            # Events that are in neither the queue nor the log cannot be sent.
             client.event_id = max(client.event_id, client.floor, self._steps_from if client.steps else 0)
 
     # -- pumping --
@@ -323,7 +323,7 @@ class Hub:
                         self._newest = max(self._newest, entry.event_id)
                         for client in self.clients:
                             client.put(entry)
-                # What comes in the next moment is encoded with it: a batch costs more than an event.
+                # Events of the next moment are encoded together: a batch costs more than an event.
                 await asyncio.sleep(self._limits.breath_s)
 
     def _entries(

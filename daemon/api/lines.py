@@ -23,17 +23,17 @@ _MOST = 200
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """A live session as it is at one moment."""
+    """A snapshot of a live session."""
 
     messages: Sequence[Message]
     branches: tuple[BranchMeta, ...]
     inherited: int
-    """Sequence of the last message that is the main line's."""
+    """Sequence of the last message that belongs to the main session."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRange:
-    """Which messages of each line."""
+    """The range of messages to read from each session or branch."""
 
     limit: int
     before: int | None = None
@@ -46,7 +46,7 @@ class MessageRange:
 
 
 def live_branches(live: Callable[[str], SessionState | None], session_id: str) -> dict[str, SessionLine]:
-    """The live ones of a session's branches and theirs, by session id. On the event loop, and quick."""
+    """Return the live ones of a session's branches and theirs, by session id. On the event loop, and quick."""
     found: dict[str, SessionLine] = {}
     todo = [session_id]
     while todo and len(found) < _MOST:
@@ -69,10 +69,10 @@ def page_of(
     goals: AbstractSet[str | None] | None,
     part: MessageRange,
 ) -> tuple[list[Message], bool]:
-    """The newest messages that are wanted of a line; whether there are earlier ones.
+    """Return the newest matching messages of a session or branch, and whether there are earlier ones.
 
     ``line``: with the newest ``part.limit + 1`` of its messages, see ``newest``; ``goals``: None: of all and of none;
-    ``lives``: its branches that are open. Reads files of others. Raises StoreError.
+    ``lives``: its open branches. Reads files of other branches. Raises StoreError.
     """
     found = line.messages
     if goals is not None or not part.inherited:
@@ -126,7 +126,7 @@ def _with_branches(
     first = max(0, len(found) - part.limit)
     if first and found[first - 1][0] == found[first][0]:
         cut = found[first][0]
-        # The whole of what has the same sequence comes with the next page, or, where a page has room for no more, now.
+        # Messages with the same sequence stay together, on the next page, or on this one where a page cannot hold more.
         later = next((at for at in range(first, len(found)) if found[at][0] != cut), None)
         first = later if later is not None else next(at for at, one in enumerate(found) if one[0] == cut)
     return [message for _, _, message in found[first:]], first > 0
@@ -154,7 +154,7 @@ def _branches(
                 inherited, branches = begun_with(trace), trace.carried.branches
                 messages = store.messages(name, limit=part.limit + 1, before=part.before, role=part.role)
         except UnknownTraceError:
-            continue  # it is being made, or the person has removed it
+            continue  # it is being created, or the user has removed it
         yield [message for message in messages if message.sequence > inherited]
         todo += [child for branch in branches[::-1] if (child := _child(name, branch)) is not None]
 
@@ -162,7 +162,8 @@ def _branches(
 def newest(
     messages: Sequence[Message], part: MessageRange, goals: AbstractSet[str | None] | None = None
 ) -> list[Message]:
-    """The newest of a live session, oldest first, and one more than a page has. ``goals``: of these; None: of any."""
+    """Return the newest of a live session, oldest first, and one more than a page has. ``goals``: of these; None: of
+    any."""
     found: list[Message] = []
     for message in reversed(messages):
         if len(found) > part.limit:
@@ -180,6 +181,6 @@ def begun_with(trace: Trace) -> int:
 
 
 def _child(session_id: str, branch: BranchMeta) -> str | None:
-    """Id of a branch's session. Another's log may name it anyhow: then None."""
+    """Return the id of a branch's session; None if the log, which may be untrusted, has an invalid name."""
     name = branch.id.rpartition(".")[2]
     return child_id(session_id, name) if BRANCH_ID.fullmatch(name) else None

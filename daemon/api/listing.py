@@ -18,7 +18,7 @@ _MISSIONS = 2000
 
 @dataclass(frozen=True, slots=True)
 class TraceQuery:
-    """What ``/api/traces`` lists."""
+    """The filters and the page of a request to ``/api/traces``."""
 
     limit: int = 50
     before: str | None = None
@@ -28,14 +28,14 @@ class TraceQuery:
     agent: str | None = None
     model: str | None = None
     q: str | None = None
-    """Words that all stand in title, summary or task, in any case."""
+    """Words that must all be in title, summary or task, in any case."""
     since: datetime | None = None
     until: datetime | None = None
-    """Worked on in this time: not ended before it, not begun after it. Without a zone they are UTC."""
+    """Time range of work: not ended before it, not started after it. Without a zone they are UTC."""
 
 
 class TraceLister:
-    """Lists traces, and remembers the missions of those it has seen: they stand in another file."""
+    """Lists traces, and caches the missions of those it has read: they are in another file."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class TraceLister:
         try:
             mission = self._stored_mission(stored)
         except StoreError:
-            mission = ""  # the list goes on without it; opening the trace says what is wrong
+            mission = ""  # the list continues without it; opening the trace reports the problem
         with self._lock:
             self._missions[stored.trace_id] = (stored.last_event_id, mission)
             while len(self._missions) > _MISSIONS:

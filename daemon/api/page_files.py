@@ -5,9 +5,9 @@ JSON, which leads each ``/page/NAME.js`` to the same with the token, so that mod
 ``./NAME.js``) and ``{{token}}`` (for ``src`` and ``href``: ``/page/start.js?token={{token}}``).
 
 The page keeps the token in ``sessionStorage`` under ``goalwright.token`` and takes it out of the address bar. When it
-is loaded anew the token is missing, and ``LOCKED`` is answered with 401: it holds nothing but a script that goes back
-with the token, where the tab has one. A tab that was opened from a link has none: it asks the other tabs, over a
-``BroadcastChannel``, which only pages of this very address hear. No cookie (all ports of a machine share them), and no
+is reloaded the token is missing, and the response is ``LOCKED`` with 401: it contains only a script that returns with
+the token, if the tab has one. A tab that was opened from a link has none: it asks the other tabs, over a
+``BroadcastChannel``, which only pages of this address receive. No cookie (all ports of a machine share them), and no
 ``localStorage`` (it stays when all is closed).
 """
 
@@ -73,7 +73,7 @@ Other tabs are not asked then: theirs may be wrong as well, and two wrong ones w
 
 
 def index(access: RequiredAccess, folder: Path = FOLDER) -> Response:
-    """The page. Reads files: call it in a thread."""
+    """Return the page. Reads files: call it in a thread."""
     nonce = secrets.token_urlsafe(16)
     names = sorted(path.name for path in folder.glob("*.js") if _NAME.fullmatch(path.name))
     imports = {f"/page/{name}": f"/page/{name}?token={access.token}" for name in names}
@@ -93,7 +93,7 @@ def index(access: RequiredAccess, folder: Path = FOLDER) -> Response:
 
 
 def file(name: str, folder: Path = FOLDER) -> Response | None:
-    """A file of the page; None when there is none of that name. Reads it: call it in a thread."""
+    """Return a file of the page; None when there is none of that name. Reads it: call it in a thread."""
     if not _NAME.fullmatch(name):
         return None
     try:

@@ -30,7 +30,7 @@ _STATES = 4
 
 @dataclass(frozen=True, slots=True)
 class MessageQuery:
-    """Which messages of a trace."""
+    """The filters of a request for messages of a trace."""
 
     goal_id: str | None = None
     """The id of a goal as payloads have it, or its display number as ``#4`` or with a dot (``2.1``)."""
@@ -51,12 +51,12 @@ class MessageQuery:
     """Only those with a sequence below."""
 
     def part(self) -> MessageRange:
-        """The same without what names goals and branches."""
+        """Return the range of this query, without its filters for goals and branches."""
         return MessageRange(self.limit, self.before, self.role, self.inherited, self.descendants)
 
 
 class TraceReader:
-    """What the API knows of the traces of one workspace."""
+    """A reader of the traces of one workspace, for the API."""
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class TraceReader:
         self._states: OrderedDict[str, tuple[int, SessionState]] = OrderedDict()
         self._states_lock = threading.Lock()
 
-    # -- what the endpoints answer --
+    # -- responses of the endpoints --
 
     async def traces(self, query: TraceQuery) -> JsonObject:
         """``{"traces": [meta…], "more": bool, "next": id|null}``, newest first."""
         return await COLLECTOR.aside(self._listing.page, query)
 
     async def trace(self, trace_id: str) -> JsonObject:
-        """Metadata, goal tree, goal numbers, branches and sub-agents of a main line. Raises NotFoundError,
+        """Return metadata, goal tree, goal numbers, branches and sub-agents of a main session. Raises NotFoundError,
         StoreError."""
         seen = await self.seen(_main(trace_id))
         return await COLLECTOR.aside(seen.detail)
@@ -134,7 +134,7 @@ class TraceReader:
         return await COLLECTOR.aside(choose)
 
     async def tree(self, trace_id: str, branch_id: str | None = None) -> JsonObject:
-        """The whole step tree. Raises NotFoundError, StoreError, and TooLarge above 2 000 steps."""
+        """Return the whole step tree. Raises NotFoundError, StoreError, and TooLarge above 2 000 steps."""
         session_id = session_id_of(trace_id, branch_id)
         return await COLLECTOR.aside(self._tree, session_id, trace_id)
 
@@ -151,7 +151,7 @@ class TraceReader:
         before: str | None = None,
         newest: bool = False,
     ) -> JsonObject:
-        """Children of a step (source: seed 003 ``get_node_with_children``); None: the roots. Raises as ``tree``.
+        """Return the children of a step, or the root steps if ``step_id`` is None. Raises as ``tree``.
 
         Very many children are given in parts, oldest first, and ``more`` says that there are others: behind these, from
         the first or the child ``after`` on; or in front of them, with ``newest`` (the last ones) or ``before`` a child.
@@ -178,7 +178,7 @@ class TraceReader:
     # -- for the WebSocket --
 
     async def seen(self, session_id: str) -> SessionSummary:
-        """A session as it is now, live or stored. Raises NotFoundError, StoreError."""
+        """Return the current state of a session, live or stored. Raises NotFoundError, StoreError."""
         state = self.live(session_id)
         if state is not None:
             seen = SessionSummary.live(state, foreign=self.is_foreign(session_id), others=self.live)
@@ -189,14 +189,14 @@ class TraceReader:
     # -- stored traces, in threads --
 
     def _check_stored(self, session_id: str) -> None:
-        """Raises NotFoundError for an open session whose folder was deleted: lists do not have it, and nothing more of
-        it is stored or told, so that what is left in memory must not look like a trace."""
+        """Raise NotFoundError for an open session whose folder was deleted: lists do not contain it, and nothing more
+        of it is stored or sent, so the rest in memory must not look like a trace."""
         try:
             self.store.trace(session_id)
         except UnknownTraceError as error:
             raise unknown(session_id) from error
         except StoreError:
-            pass  # its snapshot is damaged or cannot be read now; memory has what it would say
+            pass  # its snapshot is damaged or cannot be read now; memory has its content
 
     def _stored(self, session_id: str) -> SessionSummary:
         foreign = self.is_foreign(session_id)
@@ -204,7 +204,7 @@ class TraceReader:
             try:
                 trace = self.store.trace(session_id)
                 if (
-                    not foreign  # of those it may show what the log knows nothing of
+                    not foreign  # an imported one may show things that the log does not have
                     and trace.trace_id == session_id
                     and not trace.running
                     and trace.last_event_id == self.store.last_event_id(session_id)
@@ -236,7 +236,7 @@ class TraceReader:
         return state
 
     def _messages_of(self, session_id: str) -> list[Message]:
-        """All of a stored session, from its log; none of one whose folder is gone."""
+        """Return all of a stored session, from its log; none of one whose folder is gone."""
         try:
             return self._replayed(session_id).messages
         except UnknownTraceError:
@@ -292,7 +292,7 @@ def _found(session_id: str) -> Generator[None]:
 
 
 def unknown(session_id: str) -> NotFoundError:
-    """There is no such trace or branch, in words for who asks by HTTP."""
+    """Return the error for an unknown trace or branch, with a message for HTTP clients."""
     branch = branch_of(session_id)
     if branch is not None:
         return NotFoundError(f"There is no branch or sub-agent {branch[:100]!a} in this trace.")
@@ -308,7 +308,7 @@ def _main(trace_id: str) -> str:
 
 
 def session_id_of(trace_id: str, branch_id: str | None) -> str:
-    """The session that a path and a query name. Raises NotFoundError for what can be none."""
+    """Return the session that a path and a query name. Raises NotFoundError for an impossible one."""
     _main(trace_id)
     if branch_id is not None and not BRANCH_ID.fullmatch(branch_id):
         raise NotFoundError(
@@ -318,7 +318,7 @@ def session_id_of(trace_id: str, branch_id: str | None) -> str:
 
 
 def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | None:
-    """The goals whose messages are wanted; None: all messages are. Raises NotFoundError."""
+    """Return the goals whose messages are wanted; None: all messages are. Raises NotFoundError."""
     if query.internal_goal_id is not None:
         goal = forest.goals.get(query.internal_goal_id)
         if goal is None:
@@ -338,7 +338,7 @@ def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | N
 def _named(forest: GoalForest, goal_id: str) -> Goal:
     """Return the goal with an id, else with a display number that cannot be an id. Raises NotFoundError.
 
-    A bare number is always an id, as payloads have it: whether the id exists must not change what it means.
+    A bare number is always an id, as in payloads: its meaning must not depend on whether the id exists.
     """
     goal = forest.goals.get(goal_id)
     if goal is not None:

@@ -30,9 +30,9 @@ class Steps:
     """The steps of one session up to an event."""
 
     def __init__(self, session_id: str, fold: StepFold | None = None, *, broken: bool = False) -> None:
-        """``fold``: of the session, with texts cut to STEP_TEXT, to continue from; nobody else changes it.
+        """``fold``: of the session, with texts cut to STEP_TEXT, to continue from; nothing else changes it.
 
-        ``broken``: they cannot be derived.
+        ``broken``: steps cannot be derived.
         """
         from daemon.steps.fold import StepFold
 
@@ -44,7 +44,7 @@ class Steps:
         self.event_id = self._fold.last_event_id
 
     def changes(self, event: Event) -> Sequence[StepAdded | StepUpdated]:
-        """Apply an event and return what it changed; nothing when it was applied before."""
+        """Apply an event and return the changes; none when it was applied before."""
         self.view = None
         if event.event_id <= self.event_id:
             return ()
@@ -56,7 +56,7 @@ class Steps:
             self.view = self._projection.changes(event)
             return changes
         except Exception:
-            # A log that somebody forged may find a bug in a derived view; the events themselves must arrive.
+            # A forged log may trigger a bug in a derived view; the events themselves must arrive.
             log.exception("the steps of a trace cannot be derived from event %d on", event.event_id)
             self._broken = True
             return ()
@@ -67,10 +67,10 @@ class Steps:
 
 
 def as_logged(event: Event, line: bytes) -> Event:
-    """Return an event of a live session as the log has it, of which ``line`` was made: without secrets.
+    """Return an event of a live session as in the log, whose ``line`` is its encoding: without secrets.
 
-    What is derived of the one must be what is derived of the other: a text that is cut before its secrets are taken
-    out is another one, and may have a part of a secret.
+    Views derived from the two must be equal: a text that is cut before its secrets are removed differs, and may have a
+    part of a secret.
     """
     if _REDACTED not in line and _LOST_CHARACTER not in line:
         return event  # nothing was taken out
@@ -93,7 +93,7 @@ def read_page(
 ) -> Page:
     """Return the next frames from a log for a client that has the events up to ``after``.
 
-    ``steps``: as they are at ``after`` or before it; the page's events are applied to them. Raises StoreError.
+    ``steps``: their state at ``after`` or before it; the page's events are applied to them. Raises StoreError.
     """
     events = store.events(session_id, after=after if steps is None else steps.event_id, limit=limit)
     frames: list[str] = []

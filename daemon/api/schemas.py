@@ -1,5 +1,5 @@
-"""What the endpoints answer, for OpenAPI. The answers themselves are made in ``daemon.api.seen`` and its neighbours:
-they are encoded by the store's own encoder, which takes secrets out, and tests hold them against these models."""
+"""Response models of the endpoints, for OpenAPI. The responses themselves are built elsewhere and encoded by the store,
+which removes secrets; tests check them against these models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Planned(Model):
 
 
 class TraceDetail(TraceMeta, _Planned):
-    """A trace with its plan and what it started."""
+    """A trace with its plan, branches and sub-agents."""
 
 
 class BranchDetail(BranchMeta, _Planned):
@@ -65,7 +65,7 @@ class MessagePage(BaseModel):
 
 
 class StepNode(Step):
-    """A step with what is below it, as far as it was asked for."""
+    """A step with the requested levels below it."""
 
     child_count: int
     children: list[StepNode]
@@ -92,7 +92,7 @@ class NodeAnswer(BaseModel):
 
 
 class Problem(BaseModel):
-    """What is wrong, and what to do."""
+    """An error response: what is wrong and what to do."""
 
     detail: str
 
@@ -110,7 +110,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
 
 
 def answers(*models: type[BaseModel], large: bool = False) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of an endpoint."""
+    """Return the ``responses`` of an endpoint."""
     schemas = [{"$ref": _REF + model.__name__} for model in models]
     problems = {
         401: "No token, or a wrong one.",
@@ -137,7 +137,7 @@ def answers(*models: type[BaseModel], large: bool = False) -> dict[int | str, di
 
 
 def described(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of the application."""
+    """Return the OpenAPI document of the application."""
     document = get_openapi(
         title="Goalwright traces",
         version="1",
@@ -166,7 +166,7 @@ def described(app: FastAPI) -> dict[str, Any]:
 
 
 def _or_empty(schema: dict[str, Any]) -> dict[str, Any]:
-    """Of a query's parameter: without a value it is as if it was not there."""
+    """Return a query parameter's schema that also accepts an empty string, which counts as no value."""
     notes = {name: schema[name] for name in ("title", "description", "default") if name in schema}
     own = {name: value for name, value in schema.items() if name not in notes}
     choices = own["anyOf"] if set(own) == {"anyOf"} else [own]

@@ -1,8 +1,8 @@
-"""Who may use the API: the holder of the token, on this machine, from no foreign page.
+"""Access control of the API: the caller has the token, runs on this machine, and is no page of another origin.
 
-The token is asked for on every path, the page and its files too. ``Host`` is checked because a foreign name can be made
-to resolve to 127.0.0.1 (DNS rebinding), ``Origin`` because a foreign page may connect by WebSocket without asking, and
-there is no cookie because cookies are shared by all ports of a machine.
+The token is required for every path, including the page and its files. ``Host`` is checked because another name can be
+made to resolve to 127.0.0.1 (DNS rebinding). ``Origin`` is checked because any page may open a WebSocket. There is no
+cookie because cookies are shared by all ports of a machine.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _SECURE = {
     b"cross-origin-opener-policy": b"same-origin",
     b"content-security-policy": b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 }
-"""Of each answer; the page has a policy of its own."""
+"""Headers of every response; the page has a policy of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredAccess:
-    """What a request must show."""
+    """The credentials and addresses that a request must present."""
 
     token: str
     port: int
@@ -43,18 +43,18 @@ class RequiredAccess:
 
     @property
     def authorities(self) -> frozenset[str]:
-        """What ``Host`` may say."""
+        """The accepted values of ``Host``."""
         with_port = {f"{host}:{self.port}" for host in _HOSTS}
         return frozenset(with_port | set(_HOSTS) if self.port == 80 else with_port)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where WebSockets of the page may go, as a content security policy says it."""
-        # A policy knows no addresses in brackets: browsers say so in their console, and ignore the source.
+        """Sources of the page's WebSockets for its content security policy."""
+        # Policies do not support addresses in brackets: browsers report them in their console, and ignore the source.
         return tuple(f"ws://{host}:{self.port}" for host in _HOSTS if "[" not in host)
 
     def is_token(self, shown: str) -> bool:
-        """Compared in a time that tells nothing about it."""
+        """Compare the token in constant time."""
         return hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), self.token.encode())
 
 
@@ -77,7 +77,7 @@ class Refusal:
 
 
 class SecurityMiddleware:
-    """Around the application: lets in what may come in, and makes answers safe to be shown by a browser."""
+    """Middleware around the application: admits allowed requests, and makes responses safe for browsers."""
 
     def __init__(
         self,
@@ -110,11 +110,12 @@ class SecurityMiddleware:
             await self._refuse_websocket(scope, receive, send, refusal)
 
     def _refusal(self, scope: Scope, authority: str | None) -> Refusal | None:
-        """``authority``: what the request line names beside ``Host``; both must be ours."""
+        """Return why a request is rejected. ``authority``: named by the request line beside ``Host``; both must be
+        ours."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = _values(headers, b"host")
         named = [*hosts, authority] if authority is not None else hosts
-        # One that is not ours comes from a name that was made to resolve to this machine: it is told nothing more.
+        # A foreign Host is a name that was made to resolve to this machine: it learns nothing more.
         if len(hosts) != 1 or any(host.lower() not in self._hosts for host in named):
             return Refusal(403, f"Use the API by its own address: http://127.0.0.1:{self._access.port}.")
         for origin in _values(headers, b"origin"):
@@ -148,7 +149,7 @@ class SecurityMiddleware:
         except ValueError:
             return False
         shown += [value for name, value in pairs if name == "token"]
-        # Each that is shown must be right: who shows two does not know which one is looked at.
+        # All tokens of a request must be right: with two of them it is unclear which one counts.
         return bool(shown) and all([self._access.is_token(token) for token in shown])
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal, kind: str) -> None:
@@ -172,7 +173,7 @@ class SecurityMiddleware:
 
 
 def _in_origin_form(scope: Scope) -> tuple[Scope, str | None]:
-    """A request as most clients send it, and the authority of one whose line has the whole address.
+    """Return a request as most clients send it, and the authority of one whose line has the whole address.
 
     Servers have to take those, too (RFC 9112, 3.2.2: the absolute form).
     """

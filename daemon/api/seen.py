@@ -1,4 +1,4 @@
-"""One session as the API tells of it: metadata, goal tree, branches, sub-agents."""
+"""The API's view of one session: metadata, goal tree, branches, sub-agents."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ JsonObject = dict[str, Any]
 
 
 def status_of(trace: Trace, state: SessionState | None) -> TraceStatus:
-    """Status of a trace; ``state``: of its live session.
+    """Return the status of a trace; ``state``: of its live session.
 
-    A stored one that says a turn is under way broke off: its daemon is gone, and this one, the only one of the
-    workspace, does not work on it.
+    A stored trace with a running turn was interrupted: its daemon is gone, and this one, the only one of the workspace,
+    does not work on it.
     """
     if state is not None:
         return state.status
@@ -33,7 +33,7 @@ def status_of(trace: Trace, state: SessionState | None) -> TraceStatus:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """What is told of one session, as it is at one event."""
+    """A snapshot of one session for the API, as of one event."""
 
     trace: Trace
     tree: GoalTree
@@ -44,7 +44,8 @@ class SessionSummary:
 
     @classmethod
     def live(cls, state: SessionState, *, foreign: bool, others: Live = lambda _: None) -> SessionSummary:
-        """Of a live session, as it is now. Quick: shares what is frozen. ``others``: where its sub-agents are."""
+        """Return the snapshot of a live session. Fast: frozen objects are shared. ``others``: the states of live
+        sub-agents."""
         return cls(
             state.trace,
             state.plan.snapshot(),
@@ -64,7 +65,8 @@ class SessionSummary:
         *,
         foreign: bool,
     ) -> SessionSummary:
-        """Of one that is not open: what was under way in it is so no more, nor is what it had started."""
+        """Return the snapshot of a stored session. Branches that were exploring count as abandoned, running sub-agents
+        as failed."""
         ended = tuple(
             branch.model_copy(update={"status": "abandoned"}) if branch.status == "exploring" else branch
             for branch in branches
@@ -76,46 +78,46 @@ class SessionSummary:
         return cls(trace, tree, ended, stopped, status_of(trace, None), foreign)
 
     def forest(self) -> GoalForest:
-        """The goals, indexed."""
+        """Return the goals, indexed."""
         return GoalForest(self.tree)
 
     def meta(self) -> JsonObject:
-        """As lists have it."""
+        """Return the metadata as in lists."""
         return TraceMeta.of(self.trace, self.tree.mission, self.status, foreign=self.foreign).stored()
 
     def plan(self) -> JsonObject:
-        """``goal_tree`` and ``goal_numbers``."""
+        """Return ``goal_tree`` and ``goal_numbers``."""
         # Goal by goal: the dump of the whole would hold the interpreter for as long as it takes.
         head = self.tree.model_copy(update={"goals": []}).stored()
         tree = {**head, "goals": [goal.stored() for goal in self.tree.goals]}
         return {"goal_tree": tree, "goal_numbers": self.forest().numbers()}
 
     def children(self) -> JsonObject:
-        """``branches`` and ``subagents``, by id."""
+        """Return ``branches`` and ``subagents``, by id."""
         return {
             "branches": {branch.id: branch.stored() for branch in self.branches},
             "subagents": {agent.id: agent.stored() for agent in self.subagents},
         }
 
     def detail(self) -> JsonObject:
-        """``GET /api/traces/{trace_id}``."""
+        """Return the response of ``GET /api/traces/{trace_id}``."""
         return {**self.meta(), **self.plan(), **self.children()}
 
     def connected(self) -> JsonObject:
-        """What a ``connected`` frame tells of it. Takes a moment for large plans: call it in a thread."""
+        """Return the session part of a ``connected`` frame. Takes a moment for large plans: call it in a thread."""
         return {**self.plan(), **self.children(), "trace": self.meta()}
 
     def branch(self, name: str) -> BranchMeta | None:
-        """The branch with an id."""
+        """Return the branch with an id."""
         return next((branch for branch in self.branches if branch.id == name), None)
 
     def subagent(self, name: str) -> SubagentMeta | None:
-        """The sub-agent with an id."""
+        """Return the sub-agent with an id."""
         return next((agent for agent in self.subagents if agent.id == name), None)
 
 
 def _so_far(meta: SubagentMeta, above: SessionState, live: Live) -> SubagentMeta:
-    """A sub-agent with what it took until now: the record of the session above has that only when it has ended."""
+    """Return a sub-agent with its usage so far: the parent's record has that only after its end."""
     state = live(child_id(above.trace.trace_id, meta.id)) if meta.status == "running" else None
     if state is None:
         return meta
@@ -128,7 +130,7 @@ def _so_far(meta: SubagentMeta, above: SessionState, live: Live) -> SubagentMeta
 
 
 def held_by(messages: Sequence[Message]) -> GoalStats:
-    """What messages hold, counted as those of goals and branches are."""
+    """Return statistics of messages, counted as for goals and branches."""
     stats = GoalStats()
     for message in messages:
         stats = with_message(stats, message)
@@ -136,13 +138,16 @@ def held_by(messages: Sequence[Message]) -> GoalStats:
 
 
 def branch_detail(meta: BranchMeta, own: SessionSummary | None) -> JsonObject:
-    """``GET /api/traces/{trace_id}/branches/{branch_id}``; ``own``: the branch's session, None when it has none yet."""
+    """Return the response of ``GET /api/traces/{trace_id}/branches/{branch_id}``.
+
+    ``own``: the branch's session, None when it has none yet.
+    """
     inherited = own.trace.inherited if own is not None and isinstance(own.trace, BranchTrace) else 0
     return {**meta.stored(), "inherited": inherited, **_own(own)}
 
 
 def subagent_detail(meta: SubagentMeta, own: SessionSummary | None, stats: GoalStats) -> JsonObject:
-    """The same of a sub-agent: its own fields, and those of seed 000's branches; ``stats``: of its messages."""
+    """Return the details of a sub-agent in the same fields as those of a branch. ``stats``: of its messages."""
     goals = own.tree.goals if own is not None else ()
     return {
         **meta.stored(),

@@ -38,10 +38,10 @@ _CLOSE_S = 3
 
 
 class IdleTimeout:
-    """ASGI middleware that, with ``sweep``, hangs up where no request is under way for too long.
+    """ASGI middleware whose ``sweep`` closes connections that have had no request for too long.
 
-    uvicorn itself waits for ever: for the end of a request's head, and for a client to take what was sent before a
-    close. See https://github.com/Kludex/uvicorn/issues/157
+    uvicorn itself waits forever for the end of a request's head, and for a client to read the data before a close. See
+    https://github.com/Kludex/uvicorn/issues/157
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -51,7 +51,7 @@ class IdleTimeout:
         self._served: set[object] = set()
         """Addresses of the clients whose requests are under way."""
         self._idle: dict[object, tuple[float, int]] = {}
-        """By the addresses of the others: when they are hung up on, and how many bytes they were still to be sent."""
+        """Connections by peer address: when to close them, and how many bytes were still unsent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -73,7 +73,7 @@ class IdleTimeout:
             unsent = connection.transport.get_write_buffer_size()
             until, unsent_before = before.get(connection.client, (now + HEAD_S, unsent))
             if unsent < unsent_before:
-                until = max(until, now + HEAD_S)  # it takes what it is sent
+                until = max(until, now + HEAD_S)  # the client is reading
             if now > until:
                 connection.transport.abort()
             else:

@@ -19,9 +19,9 @@ from daemon.store.trace_store import StoreError, TraceStore
 log = logging.getLogger(__name__)
 
 MAX_STEPS = 2000
-"""Of one answer."""
+"""Most steps in one response."""
 MAX_DEPTH = 100
-"""Of one answer: deeper JSON cannot be read by everybody. A plan goes not as deep, a forged trace may."""
+"""Deepest nesting in one response: many JSON parsers limit it. Real plans stay below; a forged trace may not."""
 CUT = 4000
 """Characters of a text in a step's ``data``; the whole is among the messages."""
 _FOLDS = 6
@@ -30,11 +30,11 @@ _EVENTS = 1000
 
 
 class NotFoundError(Exception):
-    """There is no such trace, branch, goal or step; the message says what to do."""
+    """Raised for an unknown trace, branch, goal or step; the message says what to do."""
 
 
 class AnswerTooLargeError(Exception):
-    """More than one answer can hold; the message says what to ask instead."""
+    """Raised when one response cannot hold the data; the message suggests a narrower request."""
 
 
 class _Entry:
@@ -54,7 +54,7 @@ class StepViews:
     def tree(
         self, session_id: str, trace_id: str, status: TraceStatus, *, is_live: bool = True
     ) -> JsonObject:
-        """See ``TraceReader.tree``. ``is_live``: somebody works on it, or may."""
+        """See ``TraceReader.tree``. ``is_live``: a daemon works on it, or may."""
         entry = self._entry(session_id)
         with entry.lock:
             tree = self._shown(entry, is_live=is_live)
@@ -111,7 +111,7 @@ class StepViews:
             return entry
 
     def fold_at(self, session_id: str, event_id: int) -> StepFold | None:
-        """A copy of the fold as it is after an event; None when it is further, or broken. Raises StoreError."""
+        """Return a copy of the fold after an event; None when it is further, or broken. Raises StoreError."""
         entry = self._entry(session_id)
         with entry.lock:
             try:
@@ -124,7 +124,7 @@ class StepViews:
             return entry.fold.copy() if entry.fold.last_event_id <= event_id else None
 
     def _shown(self, entry: _Entry, *, is_live: bool) -> StepTree:
-        """The steps as they are to be told: what was under way when a daemon died is under way no more."""
+        """Return the steps to show: those that were in progress when a daemon died count as ended."""
         self._current(entry)
         if not is_live and entry.fold.head.status in ("running", "waiting"):
             entry.fold.break_off()
@@ -135,7 +135,7 @@ class StepViews:
         fold = entry.fold
         session_id = fold.tree.trace_id
         if fold.last_event_id > self._store.last_event_id(session_id):
-            # Its log is another one by now: it was deleted, and imported anew.
+            # The log has been replaced: the trace was deleted, and imported again.
             entry.fold = fold = StepFold(session_id, cut=CUT)
         while events := self._store.events(session_id, after=fold.last_event_id, limit=_EVENTS):
             before = fold.last_event_id
@@ -159,7 +159,7 @@ def _place(children: list[Step], step_id: str) -> int:
 
 
 def _nodes(tree: StepTree, steps: list[Step], depth: int) -> list[JsonObject]:
-    """Steps with what is below them, ``depth`` levels of it. Raises AnswerTooLargeError."""
+    """Return steps with ``depth`` levels below them. Raises AnswerTooLargeError."""
     top: list[JsonObject] = []
     todo = [(top, steps, 0)]
     count = 0

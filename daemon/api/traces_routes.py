@@ -34,7 +34,7 @@ Time = Annotated[
 Statuses = Annotated[
     str | None,
     Query(description="Several with commas."),
-    # Checked here: what is wrong with it is told in words, not as a pattern.
+    # Checked here, so that errors are described in text, not as a pattern.
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^{_STATUS}(,{_STATUS})*$"}, {"type": "null"}]}),
 ]
 
@@ -45,7 +45,7 @@ async def answered(value: JsonObject) -> Response:
 
 
 def trace_routes(reader: TraceReader) -> APIRouter:
-    """All endpoints below ``/api/traces`` but the WebSocket."""
+    """Return all endpoints below ``/api/traces`` but the WebSocket."""
     router = APIRouter(prefix="/api/traces", tags=["traces"], default_response_class=Response)
 
     @router.get("", responses=s.answers(s.TraceList), summary="Traces, newest first")
@@ -184,11 +184,11 @@ def trace_routes(reader: TraceReader) -> APIRouter:
 
 
 class ParameterError(Exception):
-    """A parameter is not possible; the message says why."""
+    """Raised for an impossible parameter; the message says why."""
 
 
 def without_empty(query: bytes) -> bytes:
-    """A query without the parameters that have no value: forms send ``role=`` where nothing was chosen."""
+    """Return a query without the parameters that have no value: forms send ``role=`` where nothing was chosen."""
     return b"&".join(pair for pair in query.split(b"&") if pair.partition(b"=")[2])
 
 

@@ -1,10 +1,10 @@
 """The WebSocket ``/api/traces/{trace_id}/watch``.
 
-Query: ``since_event_id`` (absent: only what is new; 0: everything; above what there is: as absent), ``branch_id`` (a
+Query: ``since_event_id`` (absent: only what is new; 0: everything; above the last one: as absent), ``branch_id`` (a
 branch or sub-agent), ``deltas`` (default true), ``events`` (``all``, ``goals``, ``steps``; see ``daemon.api.frames``).
-Refused before the handshake (HTTP, ``{"detail": …}``): 404 no such trace or branch, 409 one that a newer Goalwright
-wrote, 422 a query that means nothing, 500 a trace that cannot be read. Close codes: 1001 the daemon stops, 1008 the
-client sends too much, 1011 the log cannot be read any more, 1013 too many clients, each with words.
+Rejected before the handshake (HTTP, ``{"detail": …}``): 404 no such trace or branch, 409 one that a newer Goalwright
+wrote, 422 an invalid query, 500 a trace that cannot be read. Close codes: 1001 the daemon stops, 1008 the client sends
+too much, 1011 the log cannot be read any more, 1013 too many clients, each with a reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 GOING_AWAY, TOO_MUCH, FAILED, TRY_LATER = 1001, 1008, 1011, 1013
 _MOST_WORDS = 120
-"""Bytes of the words of a close (RFC 6455: 123)."""
+"""Most bytes of the reason of a close (RFC 6455: 123)."""
 
 
 class HandshakeRefusedError(Exception):
@@ -53,7 +53,7 @@ class _EndedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a client asks for."""
+    """The parameters of one WebSocket connection."""
 
     session_id: str
     since_event_id: int | None
@@ -90,7 +90,7 @@ class WatchServer:
         self._watched: dict[str, _Watched] = {}
         self._stopping = asyncio.Event()
         self._serving: set[asyncio.Task[object]] = set()
-        # Encoding waits for nobody who reads; one reader at a time leaves the event loop its share of the processor.
+        # Encoding does not wait for readers; a single reader leaves the event loop its share of the processor.
         self._encoders = ThreadPoolExecutor(2, "watch-encode")
         self._readers = ThreadPoolExecutor(1, "watch-read")
 
@@ -120,7 +120,7 @@ class WatchServer:
         """Close all clients with 1001 and let go of everything."""
         self._stopping.set()
         if self._serving:
-            # Each of them has a deadline of its own.
+            # Each of them has its own deadline.
             await asyncio.wait(self._serving)
         self._encoders.shutdown(wait=False, cancel_futures=True)
         self._readers.shutdown(wait=False, cancel_futures=True)
@@ -150,7 +150,8 @@ class WatchServer:
             await self._leave(query.session_id, watched)
 
     async def _enter(self, websocket: WebSocket, session_id: str) -> _Watched | None:
-        """A place for one more client; None when there is none, and it was told so. Raises HandshakeRefusedError."""
+        """Return a place for one more client; None when there is none, and the client was informed. Raises
+        HandshakeRefusedError."""
         limits = self.limits
         watched = self._watched.get(session_id)
         here = watched.users if watched is not None else 0
@@ -196,9 +197,9 @@ class WatchServer:
             await watched.hub.close()
 
     async def _connected(self, session_id: str) -> tuple[int, str]:
-        """The event that the first frame stands at, and the frame. Raises HandshakeRefusedError."""
+        """Return the event id of the first frame, and the frame. Raises HandshakeRefusedError."""
         try:
-            # Of a live session in one go: the goals and the event that they are after belong together.
+            # Read a live session at once: the goals and the event that they follow belong together.
             seen = await self._reader.seen(session_id)
         except NotFoundError as error:
             raise HandshakeRefusedError(404, str(error)) from error
@@ -214,7 +215,7 @@ class WatchServer:
         )
 
     async def _speak(self, websocket: WebSocket, hub: Hub, client: HubClient) -> None:
-        """Until one of us goes; then the words of the close."""
+        """Serve a client until one side ends; then send the reason of the close."""
         tasks: list[asyncio.Task[object]] = [
             asyncio.create_task(hub.feed(client)),
             asyncio.create_task(_heard_out(websocket, self.limits.frames_from_client)),
@@ -244,7 +245,7 @@ async def _heard_out(websocket: WebSocket, most: int) -> None:
 
 
 def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
-    """How it ended, by what became of feeding, hearing and waiting."""
+    """Return the end, by the results of sending, receiving and waiting."""
     for outcome in outcomes:
         if isinstance(outcome, _EndedError):
             return outcome
@@ -253,7 +254,7 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
         if isinstance(outcome, UnknownTraceError):
             return _EndedError(FAILED, "This trace was deleted: there is nothing to come back to.")
         if isinstance(outcome, StoreError):
-            return _EndedError(FAILED, str(outcome))  # coming back mends nothing
+            return _EndedError(FAILED, str(outcome))  # reconnecting does not help
         if isinstance(outcome, Exception):
             log.error("watching failed", exc_info=outcome)
             return _EndedError(
@@ -276,7 +277,7 @@ def websocket_settings(limits: ClientLimits) -> dict[str, Any]:
 
 
 def query_of(websocket: WebSocket, trace_id: str) -> Query:
-    """The query of a client. Raises HandshakeRefusedError."""
+    """Return the query of a client. Raises HandshakeRefusedError."""
     query = websocket.query_params
     branch_id = query.get("branch_id") or None
     try:
@@ -301,7 +302,7 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
 
 
 def _refusal(error: StoreError, session_id: str) -> HandshakeRefusedError:
-    """As the REST endpoints say it: the store speaks of sessions and their ids."""
+    """Return the error as the REST endpoints report it: the store's messages are about sessions and their ids."""
     if isinstance(error, UnknownTraceError):
         return HandshakeRefusedError(404, str(unknown(session_id)))
     return HandshakeRefusedError(409 if isinstance(error, NewerFormatError) else 500, str(error))
@@ -314,6 +315,6 @@ async def _sent_away(websocket: WebSocket, code: int, words: str) -> None:
 
 
 def _words(text: str) -> str:
-    """As much of it as a close can hold."""
+    """Return as much of the text as a close can hold."""
     data = text.encode()
     return text if len(data) <= _MOST_WORDS else data[: _MOST_WORDS - 3].decode(errors="ignore") + "…"

@@ -1,1 +1,1 @@
-"""What the model sees: the prompt's layers and the window on the history."""
+"""The model's context: the layers of the prompt, and the window on the history."""

@@ -1,4 +1,4 @@
-"""How a project is tested, as far as its files say so. Reads a few files; runs nothing. Blocking."""
+"""Find how a project is tested, as far as its files show. Reads a few files; runs nothing. Blocking."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _LOCKS = {
 }
 _MANAGERS = {"pnpm": "pnpm test", "yarn": "yarn test", "bun": "bun run test", "npm": "npm test"}
 _NO_TEST = "no test specified"
-"""What ``npm init`` writes in place of a test."""
+"""The placeholder that ``npm init`` writes as test script."""
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TARGET = re.compile(r"^(test|check)[ \t]*::?(?!=)", re.MULTILINE)
 
 
 def find_test_command(root: Path) -> str | None:
-    """The command that tests the project in ``root``; None when its files do not say how."""
+    """Return the command that tests the project in ``root``; None when its files do not name one."""
     return _python(root) or _node(root) or _cargo(root) or _go(root) or _make(root)
 
 
@@ -79,14 +79,14 @@ def _python(root: Path) -> str | None:
 
 
 def _names_pytest(root: Path, known: Mapping[str, str]) -> bool:
-    """Whether the project asks for pytest among what it needs."""
+    """Return whether the project's dependencies include pytest."""
     texts = [known.get(name, "") for name in ("pyproject.toml", "setup.cfg", "setup.py", "tox.ini")]
     texts += [_text(root / name) or "" for name in _names(root) if _REQUIREMENTS.fullmatch(name)]
     return any(_PYTEST.search(text) for text in texts)
 
 
 def _written_for(folder: Path) -> str:
-    """``pytest`` or ``unittest``, as the test files in a folder say by what they import and how; empty: they do not."""
+    """Return ``pytest`` or ``unittest``, by the imports and style of the test files in a folder; empty when unclear."""
     found = ""
     for path in _test_files(folder)[:_MAX_TESTS_READ]:
         text = _text(path) or ""
@@ -150,7 +150,7 @@ def _go(root: Path) -> str | None:
 
 
 def _make(root: Path) -> str | None:
-    # Of several, make reads the first.
+    # If there are several, make reads the first.
     text = next((text for name in _MAKEFILES if (text := _text(root / name)) is not None), "")
     targets = [match[1] for match in _TARGET.finditer(text)]
     return f"make {'test' if 'test' in targets else 'check'}" if targets else None
@@ -170,7 +170,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _text(path: Path) -> str | None:
-    """A regular file's text; None when there is none. A pipe or a device is not waited for."""
+    """Return a regular file's text; None when there is none. Does not wait for a pipe or a device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:

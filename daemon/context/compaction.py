@@ -1,7 +1,8 @@
-"""What a full compaction carries over word for word (source: mission M8 "Always", seed 001). Pure.
+"""The text that a full compaction carries over word for word. Pure.
 
-A model's summary may forget; what the person said, the rules of the folders worked in, and how goals ended must not
-be. The text is stored as a message of its own, so it never changes. It holds no display numbers: those do.
+A model's summary may leave things out. What the user said, the rules of the folders worked in, and the results of ended
+goals must not be lost. The text is stored as a message of its own, so it never changes. It has no display numbers
+because those do change.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 _LONGEST = 20_000
 """Characters of one text in the short form of a window, see ``shortened``."""
 _SHORTEST = 500
-"""Tokens that are left of a long message of the person before whole messages are left out."""
+"""Least tokens to keep of a user's long message before whole messages are left out."""
 _AROUND = 25
-"""Tokens that the words around a message take, and those that tell how much is left out of it."""
+"""Tokens of the text around a message, including the note on how much of it is left out."""
 _OTHERS_SHARE = 0.4
-"""Of the limit, kept for what is not the person's own words when there is not room for everything."""
+"""Share of the limit that is reserved for everything but the user's own words when not everything fits."""
 _ENDED = ("completed", "abandoned")
 _MAX_GOALS = 60
-"""Open goals that are told."""
+"""Most open goals to list."""
 _MAX_DEPTH = 20
 """Goals above another one that are named."""
 _GO_ON = "Go on with the work where it stands. What is done need not be done again; files can be read again."
@@ -57,14 +58,14 @@ History = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class CarriedOver:
-    """What a full compaction carries over, and how many messages of the person did not fit in."""
+    """The text that a full compaction carries over, and how many of the user's messages did not fit."""
 
     text: str
     shortened: int = 0
     """Only both ends of them are there."""
     left_out: int = 0
     rules: bool = False
-    """There are instructions of folders among what goes."""
+    """There are instructions of folders among the removed messages."""
 
 
 def carried_over(
@@ -77,12 +78,11 @@ def carried_over(
     with_plan: bool = False,
     history: History | None = None,
 ) -> CarriedOver:
-    """The message that carries over what stays of the messages with a sequence below ``keep_from``.
+    """Return the message that carries over the essentials of the messages with a sequence below ``keep_from``.
 
-    ``words_tokens``: what the person's own words may take, when that is more than their share of ``limit_tokens``.
-    ``with_plan``: the plan does not come with each request, so the open goals are told here (source: seed 003).
-    ``history``: tells the whole plan with what came of it, in about so many tokens, instead of the goals that ended
-    and of those that are open (source: seed 003, "历史压缩").
+    ``words_tokens``: limit for the user's own words when that is more than their share of ``limit_tokens``.
+    ``with_plan``: list the open goals, because requests do not include the plan. ``history``: instead of ended and open
+    goals, include the whole plan with its results, in about this many tokens.
     """
     blocks = ["Carried over word for word from the conversation before the summary:"]
     verbatim, fitted = _verbatim(messages, plan, keep_from, limit_tokens, words_tokens, history)
@@ -105,19 +105,19 @@ def carried_text(
     *,
     with_plan: bool = False,
 ) -> str:
-    """The text of ``carried_over`` when the person's words have no room of their own."""
+    """Return the text of ``carried_over`` when the user's words have no room of their own."""
     return carried_over(messages, plan, keep_from, limit_tokens, with_plan=with_plan).text
 
 
 def verbatim_blocks(
     messages: Sequence[Message], plan: PlanTree, keep_from: int, limit_tokens: int
 ) -> list[str]:
-    """What must not be lost of the messages with a sequence below ``keep_from``, as paragraphs.
+    """Return as paragraphs what must survive of the messages with a sequence below ``keep_from``.
 
-    Everything the person said, instruction files that tools showed, reasons of abandoned goals and summaries of
-    finished ones. Beyond ``limit_tokens`` (estimated) of the person's longest messages both ends stay, then older
-    things are left out and counted; of the person's words the first message, which is the mission, and the newest
-    ones stay.
+    This is everything the user said, instruction files that tools showed, reasons of abandoned goals and summaries of
+    finished ones. Beyond ``limit_tokens`` (estimated) the user's longest messages keep only both ends, then older
+    things are left out and counted. Of the user's words the first message, which is the mission, and the newest ones
+    stay.
     """
     return _verbatim(messages, plan, keep_from, limit_tokens, 0, None)[0]
 
@@ -141,7 +141,7 @@ def _verbatim(
     others = sum(_tokens(texts) for texts in (rules.values(), *given_up, *finished, told))
     for_others = min(others, share)
     words = _fit_said(said, max(limit_tokens - for_others, words_tokens))
-    # However much the person said: rules and reasons have their share.
+    # Rules and reasons keep their share, however much the user said.
     left = max(limit_tokens - _tokens(words.blocks), for_others)
     blocks: list[str] = []
     if words.blocks:
@@ -162,7 +162,7 @@ def _verbatim(
 
 
 def shortened(messages: Sequence[PromptMessage], limit_tokens: int) -> tuple[PromptMessage, ...]:
-    """A window that did not fit, for the request that sums it up: long results cut, then the oldest left out.
+    """Return a window that did not fit, for the request that sums it up: long results cut, then the oldest left out.
 
     The first message, which is the mission or the summary before, stays; of it and of what else is too long only both
     ends. Calls and results are never parted. About ``limit_tokens`` (estimated) at most.
@@ -206,7 +206,7 @@ def _cut_part(part: Part, longest: int) -> Part:
 
 
 def _cut_input(call: ToolCallPart) -> str:
-    """The arguments, still as JSON: providers take nothing else."""
+    """Return the arguments, still as JSON: providers take nothing else."""
     try:
         arguments = call.arguments()
     except ValueError:
@@ -233,7 +233,7 @@ def open_goals(plan: PlanTree) -> list[str]:
 
 
 def person_said(message: Message) -> str:
-    """The person's own words in a message, whole, with attachments by name; empty when it holds none."""
+    """Return the user's own words in a message, in full, with attachments by name; empty when it has none."""
     if message.role != "user" or message.compaction() is not None:
         return ""
     text = "".join(
@@ -246,7 +246,7 @@ def person_said(message: Message) -> str:
 
 
 def cut_middle(text: str, length: int) -> str:
-    """``text``, or both its ends when it has more than ``length`` characters."""
+    """Return ``text``, or both its ends when it has more than ``length`` characters."""
     if len(text) <= length:
         return text
     half = length // 2
@@ -273,7 +273,7 @@ class EndedGoal:
 
 
 def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> list[EndedGoal]:
-    """Goals at the top of what is finished or given up, oldest first; not those worked on from ``keep_from`` only."""
+    """Return the topmost finished or abandoned goals, oldest first; not those worked on from ``keep_from`` only."""
     standings = Standings(plan)
     roots = [goal for goal in plan.goals.values() if standings.of(goal.id).root is goal]
     first: dict[str, int] = {}
@@ -289,7 +289,7 @@ def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> 
 
 
 def _below(plan: PlanTree, goal: Goal) -> list[Goal]:
-    """All goals below, each before those below it. Not recursive: a tree may be deep."""
+    """Return all goals below, each before those below it. Not recursive: a tree may be deep."""
     found: dict[str, Goal] = {}
     todo = list(reversed(plan.children(goal.id)))
     while todo:
@@ -301,13 +301,13 @@ def _below(plan: PlanTree, goal: Goal) -> list[Goal]:
 
 
 def _named(plan: PlanTree, goal: Goal) -> str:
-    """The goal with those above it, which say what it is a part of."""
+    """Return the goal's name with those above it, as its context."""
     above = list(itertools.islice(plan.ancestors(goal.id), _MAX_DEPTH))
     return " › ".join(found.description for found in (*reversed(above), goal))
 
 
 def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
-    # What is below a goal that was given up went with it: its reason says what is worth knowing.
+    # Goals below an abandoned one were abandoned with it: its reason is enough.
     goals = [root] if root.status == "abandoned" else [root, *_below(plan, root)]
     texts: list[str] = []
     for goal in goals:
@@ -325,7 +325,7 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
 
 
 def _block(text: str) -> str:
-    # What another agent handed over stands in tags of its own, and holds the person's words in theirs.
+    # A handover has tags of its own, and the user's words in it have theirs.
     return text if is_handover(text) else said_block(text)
 
 
@@ -335,7 +335,7 @@ def _tokens(texts: Iterable[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the person said, as blocks."""
+    """The user's words as blocks, and how many messages were shortened or left out."""
 
     blocks: list[str]
     shortened: int = 0
@@ -344,7 +344,8 @@ class _Words:
 
 
 def _fit_said(said: Sequence[str], limit: int) -> _Words:
-    """All of it; else the longest cut to one common length; else only the first one and the newest ones."""
+    """Return all of it; else shorten the longest to one common length; else keep only the first one and the newest
+    ones."""
     blocks = [_block(text) for text in said]
     sizes = [estimate_tokens(block) for block in blocks]
     if sum(sizes) <= limit or not said:
@@ -356,7 +357,7 @@ def _fit_said(said: Sequence[str], limit: int) -> _Words:
 
 
 def _level(sizes: Sequence[int], limit: int) -> int:
-    """The most that each may take so that all together stay within ``limit``."""
+    """Return the most that each may take so that all together stay within ``limit``."""
     left = limit
     for at, size in enumerate(ordered := sorted(sizes)):
         share = left // (len(ordered) - at)
@@ -367,13 +368,13 @@ def _level(sizes: Sequence[int], limit: int) -> int:
 
 
 def _ends(said: Sequence[str], limit: int) -> _Words:
-    """The first one, which is the mission, and the newest ones."""
+    """Return the first one, which is the mission, and the newest ones."""
     first = _block(_cut_to(said[0], limit // 2))
     left = limit - estimate_tokens(first)
     newest: list[str] = []
     kept: list[str] = []
     for text in reversed(said[1:]):
-        # What was said last is said in part rather than not at all, and a long one does not hide those before it.
+        # The newest message is shortened rather than dropped, and a long one does not hide those before it.
         room = max(_SHORTEST, left // 2) if newest else left
         block = _block(_cut_to(text, room - _AROUND))
         if newest and estimate_tokens(block) > left:
@@ -394,7 +395,7 @@ def _cut_to(text: str, limit: int) -> str:
 
 
 def _fit_rules(rules: Mapping[str, str], limit: int) -> list[str]:
-    """Those that fit; of the others the model knows at least where they are."""
+    """Return the instructions that fit, and the paths of the others."""
     texts: list[str] = []
     left_out: list[str] = []
     for path, text in rules.items():
@@ -410,7 +411,7 @@ def _fit_rules(rules: Mapping[str, str], limit: int) -> list[str]:
 
 
 def _newest(groups: Sequence[Sequence[str]], limit: int) -> list[str]:
-    """The newest groups that fit, in order; of the last that fits not as a whole only its first text."""
+    """Return the newest groups that fit, in order; of the last that fits not as a whole only its first text."""
     kept: list[str] = []
     left_out = 0
     for group in reversed(groups):

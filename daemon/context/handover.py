@@ -1,7 +1,7 @@
-"""What one agent hands over to the other: the first message of the session that goes on (source: seed 001). Pure.
+"""The handover from one agent to the next: the first message of the next session. Pure.
 
-``init`` designs and ``execute`` carries out; each works in a session of its own and knows of the other one only what
-stands in this text and in the files it names.
+``init`` designs and ``execute`` implements. Each works in a session of its own and knows of the other one only this
+text and the files that it names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
 
 HANDOVER_TOKENS = 10_000
-"""Estimated; a hand-over is the first message of a session and stays in it to the end."""
+"""Estimated; a handover is the first message of a session and stays in it to the end."""
 _MAX_FILES = 100
 _MAX_GOALS = 60
 _REPORT_SHARE = 0.2
@@ -44,7 +44,7 @@ _LEFT_OVER = re.compile(
     r"^(?:## What the person said, .*|## What the \w+ agent was handed over itself|\[\d+ more left out here\])$",
     re.M,
 )
-"""What stands around words that were taken out."""
+"""Headings and notes that are left around removed text."""
 _REPORT = "agent_report"
 _TAGS: Mapping[Target, str] = {"execute": HANDOVER_TAGS[0], "init": HANDOVER_TAGS[1]}
 _DUTY: Mapping[Target, str] = {
@@ -65,20 +65,20 @@ class Giving:
     changed_files: Sequence[str] = ()
     """Paths of files it changed, the newest last."""
     report: str = ""
-    """What it hands over with; empty: what it reported last."""
+    """The report of the agent that hands over; empty: its last report is used."""
     facts: Sequence[str] = ()
     """One line each, ours: which iteration this is, its success rate."""
     earlier: str = ""
-    """What the agent that worked before the receiving one reported."""
+    """The report of the agent that worked before the receiving one."""
 
 
 def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_TOKENS) -> str:
-    """The text between ``<init_to_execute_context>`` or ``<execute_to_init_context>`` for the agent ``target``.
+    """Return the text between ``<init_to_execute_context>`` or ``<execute_to_init_context>`` for the agent ``target``.
 
-    Mission, what the person said, how goals ended and what is open, the newest summary with its key paths, the files
-    that were changed, and what the agent reported last. Of what was handed over to the giving agent itself, the
-    person's words count as said here, and the rest is told apart from them, but not what was handed over before that:
-    so it does not grow from one agent to the other and back.
+    It has the mission, the user's words, ended and open goals, the newest summary with its key paths, the changed
+    files, and the agent's last report. Of an earlier handover to the giving agent, the user's words count as said here,
+    and the rest is set apart from them, but not an even earlier handover: so it does not grow from one agent to the
+    other and back.
     """
     messages, before = _unpacked(giving.messages)
     summary = newest_summary(giving.messages, giving.agent)
@@ -87,7 +87,7 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
     known = [f"Handed over by the {giving.agent} agent; its session is {giving.trace_id}.", *giving.facts]
     parts: list[str] = ["\n".join(known)]
     first = next((said for message in messages if (said := person_said(message))), "")
-    if giving.plan.mission and giving.plan.mission not in first:  # else it comes in the person's own words
+    if giving.plan.mission and giving.plan.mission not in first:  # else it comes with the user's own words
         parts += ["## Mission", plain(giving.plan.mission)]
     ends: list[str] = []
     if before:
@@ -121,9 +121,9 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
 
 
 def _unpacked(messages: Sequence[Message]) -> tuple[Sequence[Message], str]:
-    """The messages with the person's own words in the place of a hand-over that they begin with, and its other words.
+    """Return the messages with the user's own words in place of an initial handover, and the rest of the handover.
 
-    Only a session's first message is a hand-over; who pastes one later says it himself.
+    Only a session's first message is a handover; a later one was pasted by the user.
     """
     first = messages[0] if messages else None
     if first is None or first.role != "user" or not is_handover(text := first.text()):
@@ -136,7 +136,7 @@ def _unpacked(messages: Sequence[Message]) -> tuple[Sequence[Message], str]:
 
 
 def newest_summary(messages: Sequence[Message], agent: str) -> dict[str, Any] | None:
-    """The summary of the newest full compaction that a model wrote; None when there is none."""
+    """Return the newest summary that a model wrote in a full compaction; None when there is none."""
     for message in reversed(messages):
         mark = message.compaction()
         if mark is not None and mark.kind == "summary":
@@ -147,7 +147,7 @@ def newest_summary(messages: Sequence[Message], agent: str) -> dict[str, Any] | 
 
 
 def last_report(messages: Sequence[Message]) -> str:
-    """What the agent said last that was more than a word with a tool call."""
+    """Return the last text of the agent in a message without tool calls; empty when there is none."""
     return next(
         (
             message.text().strip()
@@ -162,7 +162,7 @@ def last_report(messages: Sequence[Message]) -> str:
 
 
 def changed_paths(messages: Iterable[Message]) -> list[str]:
-    """Files that tool results say were changed, once each, the newest last."""
+    """Return files that were changed according to tool results, once each, the newest last."""
     found: dict[str, None] = {}
     for message in messages:
         result = message.tool_result()

@@ -1,6 +1,6 @@
-"""When a full compaction is worth its price: one that frees too little must not be done at each call. Pure.
+"""Decide when a full compaction is worth its cost: one that frees too little must not be repeated at each call. Pure.
 
-What came of earlier ones stands in their marks, so that a restart changes nothing.
+The results of earlier ones are in their marks, so a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from daemon.model.messages import CompactionPart
 
 _ENOUGH = 0.8
-"""One that leaves more than this share of the trigger, or of what there was, frees too little."""
+"""A compaction that leaves more than this share of the trigger, or of the tokens before, frees too little."""
 _FAIR = 0.5
-"""One that left no more than this share of what there was is worth doing as often, even above the trigger."""
+"""Share of the tokens before: a compaction that left no more than this is worth repeating, even above the trigger."""
 _GROWTH = 0.1
-"""Of the trigger, or of what was left when that is more: what must come after a compaction before the next one."""
+"""Growth before the next compaction, as a share of the trigger or of what the last one left, whichever is larger."""
 _NEAR = 0.9
-"""Of what the model takes: from here on there is no time to lose."""
+"""Share of the model's limit from which a compaction must not be delayed."""
 _MOST_DOUBLINGS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Vain:
-    """Tries that came to nothing, so that no message tells of them."""
+    """Attempts without a result, which no message records."""
 
     profile: ContextProfile
     """With which they were made: with another one it may be different."""
     tokens: int
-    """Of the context at the last one."""
+    """Tokens of the context at the last one."""
     tries: int
 
 
 def freed_too_little(before: int, after: int, trigger: int) -> bool:
-    """Whether a compaction brought the context (tokens) not far enough down."""
+    """Return whether a compaction brought the context (tokens) not far enough down."""
     return after > _ENOUGH * trigger or after > _ENOUGH * before
 
 
 def in_vain(done: Sequence[CompactionPart], trigger: int) -> list[CompactionPart]:
-    """The newest compactions, oldest first, as far as one after the other freed too little.
+    """Return the newest compactions, oldest first, that freed too little in a row.
 
-    Those at the person's wish or after an overflow do not count, unless they freed enough. One that began below the
-    trigger was done when it was lower, and says nothing about now.
+    Those that the user requested, or after an overflow, do not count, unless they freed enough. One that started below
+    the trigger was done when that was lower, and does not count.
     """
     found: list[CompactionPart] = []
     for mark in reversed(done):
@@ -59,7 +59,7 @@ def in_vain(done: Sequence[CompactionPart], trigger: int) -> list[CompactionPart
 
 
 def ever_in_vain(done: Sequence[CompactionPart], trigger: int) -> bool:
-    """Whether there was one at this trigger that freed too little, so that the person was told."""
+    """Return whether one at this trigger freed too little, so that the user was informed."""
     return any(
         mark.reason == "threshold"
         and mark.before > trigger
@@ -69,16 +69,15 @@ def ever_in_vain(done: Sequence[CompactionPart], trigger: int) -> bool:
 
 
 def doublings(row: Sequence[CompactionPart]) -> int:
-    """How often the growth that is asked for has doubled after those that freed too little."""
+    """Return how often the required growth has doubled after compactions that freed too little."""
     return max(sum(mark.after > _FAIR * mark.before for mark in row) - 1, 0)
 
 
 def next_try(left: int, profile: ContextProfile, most: int, doubled: int = 0) -> int:
-    """Tokens at which a context that could only be brought down to ``left`` is compacted again.
+    """Return the tokens at which a context that could only be reduced to ``left`` is compacted again.
 
-    ``most``: what the model takes, its answer put aside. Near to that it is tried however little the last one freed,
-    but each time only when half of what was free is taken: a context that nothing can shorten is not asked about at
-    each call.
+    ``most``: the model's limit minus its answer. Near that limit it is tried however little the last one freed, but
+    each time only when half of the free room is used: a context that cannot be shortened is not tried at each call.
     """
     grown = left + int(max(profile.compact_at, left) * _GROWTH) * 2 ** min(doubled, _MOST_DOUBLINGS)
     near = max(int(most * _NEAR), (left + most) // 2)

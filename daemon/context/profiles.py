@@ -1,4 +1,4 @@
-"""How much context an agent keeps: one mechanism, a configuration each (source: seed 001, "配置参数对比")."""
+"""How much context an agent keeps: one mechanism with a configuration for each agent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from daemon.plan.counting import TOOLS_OF_THE_PLAN
 
 PRUNE_MINIMUM = 20_000
 PRUNE_PROTECT = 40_000
-"""Tokens (source: seed 000, OpenCode's numbers)."""
+"""Tokens of the newest tool results that pruning never clears."""
 PRUNE_PROTECTED_TURNS = 2
 RESULT_LIMIT = 5_000
 RESULT_KEPT = 1_000
-"""Characters: a tool result longer than the first is cut to this many at each end (source: seed 001, "第五步")."""
+"""Characters to keep at each end of a tool result that is longer than ``RESULT_LIMIT``."""
 CACHE_LASTS_S = 300
 """Seconds after which a provider has forgotten a prefix."""
 
@@ -24,14 +24,14 @@ class ContextProfile:
 
     name: str
     window: int
-    """What the model can take."""
+    """Tokens that the model accepts."""
     compact_at: int
     """A full compaction is due above this."""
     keep_steps: int
     """The last N steps stay whole, after any number of compactions."""
     history: Literal["always", "cold"] = "cold"
-    """When past turns become history: at every new turn (seed 001), or only when the provider's cache is cold, because
-    shortening what is cached costs more than it saves."""
+    """When past turns become history: at every new turn, or only when the provider's cache is cold, because shortening
+    cached messages costs more than it saves."""
     goal_compaction: bool = True
     prune_protected_tools: frozenset[str] = TOOLS_OF_THE_PLAN
 

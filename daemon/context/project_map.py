@@ -18,9 +18,9 @@ from tools.text.truncate import short
 
 MAX_TOKENS = 300
 MAX_ENTRIES = 2_000
-"""Files and folders that are looked at; what lies deeper or behind them is not counted."""
+"""Most files and folders to visit; deeper and later ones are not counted."""
 _MAX_IN_FOLDER = 200
-"""Entries that are looked at in one folder, so that a folder of data does not hide the others."""
+"""Most entries to visit in one folder, so that a folder of data does not hide the others."""
 _MAX_NAME = 40
 """Characters of a name: it comes with the folder, and may be anything."""
 _MOST_LANGUAGES = 5
@@ -32,7 +32,7 @@ _SKIPPED = frozenset(
         "out", "coverage",
     }
 )  # fmt: skip
-"""Folders of other people's code, and of what is built. Folders that begin with a dot are skipped, too."""
+"""Folders of other people's code, and of build output. Folders that begin with a dot are skipped, too."""
 _LANGUAGES = {
     ".py": "Python", ".pyi": "Python", ".ts": "TypeScript", ".tsx": "TypeScript", ".js": "JavaScript",
     ".jsx": "JavaScript", ".mjs": "JavaScript", ".cjs": "JavaScript", ".go": "Go", ".rs": "Rust", ".java": "Java",
@@ -50,7 +50,7 @@ Readable = Callable[[str, bool], bool]
 
 @dataclass(slots=True)
 class _Seen:
-    """What the walk found."""
+    """The folders, languages and other findings of a walk."""
 
     folders: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     """Top folders that hold a readable file, and the folders in them that do."""
@@ -115,7 +115,7 @@ def _walk(root: Path, readable: Readable) -> _Seen:
 
 
 def _entries(folder: Path, limit: int) -> list[tuple[str, bool]]:
-    """Name and whether it is a folder, sorted; links are left out. At most ``limit`` entries are read."""
+    """Return name and whether it is a folder, sorted; links are left out. At most ``limit`` entries are read."""
     found: list[tuple[str, bool]] = []
     try:
         with os.scandir(folder) as entries:

@@ -1,7 +1,7 @@
 """The system prompt in layers: agent, provider, environment, project map, the user's own instructions, hooks.
 
-Each layer is the same from call to call within a turn and, unless somebody changed an instruction file, the agent or
-the model, from turn to turn: whatever changes (the plan, what the person did) travels elsewhere.
+Each layer is the same from call to call within a turn and, unless an instruction file, the agent or the model changed,
+from turn to turn: whatever changes (the plan, the user's actions) is sent elsewhere.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What the model is told of the place it works in: nothing that changes while it works."""
+    """The parts of the environment that the model sees: nothing that changes during a session."""
 
     workspace: Path
     is_git: bool
     today: date
     shell: str = "bash"
-    """What runs the commands of the ``bash`` tool."""
+    """The program that runs the commands of the ``bash`` tool."""
 
     @classmethod
     def of(cls, workspace: Path, today: date) -> Environment:
@@ -47,7 +47,7 @@ class Environment:
         return cls(workspace, is_git, today, shell)
 
     def text(self) -> str:
-        """The environment layer."""
+        """Return the environment layer."""
         return (
             "<environment>\n"
             f"Workspace: {attribute(str(self.workspace), keep_spaces=True)}\n"
@@ -64,7 +64,7 @@ UNTRUSTED = "untrusted instructions"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A part of the system prompt and where it comes from, for people who want to see why."""
+    """A part of the system prompt and its origin, for users who want to inspect it."""
 
     name: str
     """``agent``, ``provider``, ``environment``, ``project``, ``instructions <path>``, ``untrusted instructions <path>``
@@ -82,11 +82,11 @@ def prompt_layers(
     project: str = "",
     hooks: str = "",
 ) -> list[Layer]:
-    """All layers in order, the instruction files read from the disk: call it from a thread.
+    """Return all layers in order. Reads the instruction files from disk: call it from a thread.
 
-    The agent layer ends with what every agent has to know of its context. ``model`` is the whole ``provider/model``.
-    ``trusted``: the person trusts the workspace's folder; without that its instruction files are information.
-    ``project``: the map of the project. ``hooks``: what hooks add. Never raises: what cannot be read is left out.
+    The agent layer ends with the general rules about its context. ``model`` is the whole ``provider/model``.
+    ``trusted``: the user trusts the workspace's folder; otherwise its instruction files are only information.
+    ``project``: the map of the project. ``hooks``: text that hooks add. Never raises: unreadable files are left out.
     """
     layers = [
         Layer("agent", f"{agent_prompt}\n\n{_shared()}"),
@@ -106,9 +106,9 @@ def prompt_layers(
 
 
 def mode_text(mode: Mode, trust: Trust) -> str:
-    """What the model cannot do now and others may, as one line; empty when there is no such thing.
+    """Return one line about actions that the mode or missing trust forbids the model; empty when there are none.
 
-    It may change from step to step, so it travels behind the cached prefix, with the plan.
+    It may change from step to step, so it comes after the cached prefix, with the plan.
     """
     if trust == "restricted":
         line = "The person has not trusted this folder in the editor: nothing is changed or run here. Look and explain."
@@ -128,6 +128,6 @@ def _shared() -> str:
 
 
 def system_blocks(layers: Sequence[Layer]) -> list[SystemBlock]:
-    """The layers as the provider wants them; behind the last one ends the cached prefix."""
+    """Return the layers as the provider wants them; behind the last one ends the cached prefix."""
     last = len(layers) - 1
     return [SystemBlock(layer.text, cache=number == last) for number, layer in enumerate(layers)]

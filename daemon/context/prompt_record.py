@@ -22,7 +22,7 @@ def changed_prompt(
 ) -> SystemPromptChanged | None:
     """Return the event that records ``layers``; None when they are the prompt that was recorded last.
 
-    Hashes are those of the texts without secrets, so that they tell nothing about a secret.
+    Hashes are those of the texts without secrets, so that they reveal nothing about a secret.
     """
     known = set(recorded.layers)
     found: list[PromptLayer] = []

@@ -1,6 +1,6 @@
-"""The summary of a full compaction: what the model is asked for, and whether the answer is one. Pure.
+"""The summary of a full compaction: the prompt for it, and the check of the answer. Pure.
 
-Source: seed 001, "Compact执行流程" and "Summary内容差异": the fields of ``init`` and ``execute`` are those of the seed.
+Each kind of agent has its own set of fields.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from daemon.context.tokens import estimate_tokens
 from daemon.model.tags import plain_json
 
 MAX_SUMMARY_TOKENS = 4_000
-"""What the model may answer with (source: seed 001)."""
+"""Most tokens of the model's answer."""
 _TOO_LONG = 2 * MAX_SUMMARY_TOKENS
-"""Estimated tokens: some servers do not keep to what they are asked."""
+"""Estimated tokens: some servers exceed the requested limit."""
 _MAX_TRIES = 500
 """Places of an answer where an object could begin that are looked at."""
 
 Fields = Mapping[str, Any]
-"""Fields by name: text, a number, a list or an object of fields. The values show what belongs there; JSON, so
-``Any`` is what they are."""
+"""Fields by name: text, a number, a list or an object of fields. The values are examples; JSON, hence ``Any``."""
 
 _INIT: Fields = {
     "current_design_summary": {
@@ -74,7 +73,7 @@ _OTHERS: Fields = {
 }
 _FIELDS: Mapping[str, Fields] = MappingProxyType({"init": _INIT, "execute": _EXECUTE})
 _KEYWORDS = ("current", "progress", "pending", "execution_output_dir")
-"""A summary speaks of one of them (source: seed 001, "质量验证")."""
+"""Words of which a summary must mention at least one."""
 
 _PROMPT = """\
 The conversation has become too long. Sum up the work so far: answer with one JSON object and nothing else, no tool \
@@ -89,18 +88,18 @@ say, and add one for what fits nowhere."""
 
 
 class SummaryProblem(str):
-    """Why an answer is no usable summary, in words for the model."""
+    """Why an answer is no usable summary, as text for the model."""
 
     __slots__ = ()
 
 
 def summary_fields(agent: str) -> Fields:
-    """The fields of an agent's summary, by the name of its context profile."""
+    """Return the fields of an agent's summary, by the name of its context profile."""
     return _FIELDS.get(agent, _OTHERS)
 
 
 def summary_prompt(agent: str, *, instructions: str = "") -> str:
-    """The user message that asks for the summary. ``instructions``: what the person wants of this one."""
+    """Return the user message that asks for the summary. ``instructions``: the user's wishes for this one."""
     skeleton = json.dumps(dict(summary_fields(agent)), indent=1)
     prompt = _PROMPT.format(skeleton=skeleton)
     if wanted := instructions.strip():
@@ -109,18 +108,18 @@ def summary_prompt(agent: str, *, instructions: str = "") -> str:
 
 
 def retry_prompt(problem: SummaryProblem) -> str:
-    """The user message after an answer that was no summary."""
+    """Return the user message after an answer that was no summary."""
     return f"That cannot be used as the summary: {problem} Answer again, with the JSON object only."
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
-    """A summary as it is stored and sent from then on. Its values cannot end it, nor speak for the person."""
+    """Return a summary as it is stored and sent from then on. Its values cannot end it, nor imitate the user."""
     values = plain_json(json.dumps(summary, ensure_ascii=False, indent=1))
     return f"<compact_summary>{values}</compact_summary>"
 
 
 def read_summary(text: str, agent: str) -> dict[str, Any] | SummaryProblem:
-    """The summary in the model's answer, taken out of fences, tags or prose around it.
+    """Return the summary in the model's answer, taken out of fences, tags or prose around it.
 
     Fields that were not asked for are kept.
     """
@@ -174,7 +173,7 @@ def _wrong_kinds(value: Mapping[str, Any], fields: Fields, path: str) -> Iterato
         elif isinstance(wanted, list):
             if not isinstance(given, list):
                 yield f"{shown} must be a list, not {_kind(given)}."
-        # Text and numbers are not told apart: "15", 15 and 0.8 all say what is meant.
+        # Text and numbers are equivalent: "15", 15 and 0.8 all have a clear meaning.
         elif isinstance(given, dict | list) and path != "key_paths.":
             kind = _kind(cast("object", given))
             yield f"{shown} must be {'text' if isinstance(wanted, str) else 'a number'}, not {kind}."
@@ -191,7 +190,7 @@ def _kind(value: object) -> str:
 
 
 def _says_something(value: object, placeholder: object) -> bool:
-    """Whether there is a leaf that is neither empty nor what the prompt showed in its place."""
+    """Return whether a leaf is neither empty nor the example of the prompt."""
     if isinstance(value, dict):
         shown = cast("dict[str, object]", placeholder) if isinstance(placeholder, Mapping) else {}
         items = cast("dict[str, object]", value).items()
@@ -206,13 +205,13 @@ def _says_something(value: object, placeholder: object) -> bool:
 
 
 def _no_number(name: str) -> None:
-    # NaN and Infinity are no JSON: nobody could read them again.
+    # NaN and Infinity are not valid JSON: they could not be parsed again.
     return None
 
 
 def _objects(text: str) -> tuple[list[dict[str, Any]], bool]:
-    """All JSON objects in a text that stand in no other one, and whether one of them has no end."""
-    # Not strict: models write line breaks into strings as they are.
+    """Return all top-level JSON objects in a text, and whether one of them has no end."""
+    # Not strict: models write raw line breaks into strings.
     decoder = json.JSONDecoder(strict=False, parse_constant=_no_number)
     found: list[dict[str, Any]] = []
     cut_off = False
@@ -226,7 +225,7 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], bool]:
             rest = text[error.pos :].strip().removesuffix("</compact_summary>").strip("` \n")
             cut_off = cut_off or not rest or error.msg.startswith("Unterminated string")
             end = at + 1
-        except (ValueError, RecursionError):  # a number or a nesting that nobody means
+        except (ValueError, RecursionError):  # an absurd number or nesting
             end = at + 1
         else:
             found.append(_finite(value))

@@ -1,4 +1,4 @@
-"""How many tokens something takes, without a network: estimated here, calibrated by what the provider counts.
+"""Estimate tokens without a network; the estimates are calibrated by the provider's counts.
 
 Measured with the tokenizers that litellm brings (Anthropic's older one, cl100k, o200k): code has 3.4 to 4.2 characters
 a token, numbered lines 3.6, output of commands 2.4 to 3, and everything beyond ASCII about one more token for three
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 IMAGE_TOKENS = 1_600
 """An image as large as the providers take it unscaled (about 1.15 megapixels)."""
 PAGES_TOKENS = 3_000
-"""A document that is sent as one, whose pages nobody has counted."""
+"""Estimated tokens of a document whose pages are unknown."""
 _MESSAGE = 4
 _CALL = 12
 _RESULT = 8
-"""What the wire's own words around a message, a call and a result take."""
+"""Tokens of a provider's framing around each message, call and result."""
 _LEAST, _MOST = 0.5, 3.0
 _NEWEST = 0.5
 """Share of the newest count in a calibration."""
@@ -69,7 +69,7 @@ def part_tokens(part: Part) -> int:
     if part.type == "text" or part.type == "note":
         return estimate_tokens(part.text)
     if part.type == "reasoning":
-        # What is redacted comes back in base64, about as long as what it hides.
+        # Redacted reasoning is base64, about as long as the text that it hides.
         return estimate_tokens(part.text) if part.redacted is None else len(part.redacted) // 5
     if part.type == "file":
         return _file_tokens(part)
@@ -77,7 +77,7 @@ def part_tokens(part: Part) -> int:
 
 
 def message_tokens(message: PromptMessage) -> int:
-    """Tokens of a message as it is sent."""
+    """Return the tokens of a message in a request."""
     return _MESSAGE + sum([part_tokens(part) for part in message.content])
 
 
@@ -98,7 +98,8 @@ def request_tokens(request: ModelRequest) -> RequestTokens:
 
 
 def calibrated(ratio: float, counted: int, estimated: int) -> float:
-    """The ratio of counted to estimated tokens after one more call; ``ratio`` is the one before it (1.0 at first).
+    """Return the ratio of counted to estimated tokens after one more call; ``ratio`` is the one before it (1.0 at
+    first).
 
     Halfway to the newest, so that one odd count does not decide, and within 0.5 to 3: beyond that the numbers are
     wrong, not the estimate.
@@ -110,7 +111,7 @@ def calibrated(ratio: float, counted: int, estimated: int) -> float:
 
 
 def stored_calibration(ratio: float) -> float:
-    """A ratio that was read from a file, within the same bounds; 1.0 when it is no number."""
+    """Return a ratio that was read from a file, within the same bounds; 1.0 when it is no number."""
     return min(max(ratio, _LEAST), _MOST) if math.isfinite(ratio) else 1.0
 
 

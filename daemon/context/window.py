@@ -1,11 +1,11 @@
-"""From stored messages to what the model is sent: one pure function, nothing stored is changed.
+"""Convert stored messages to the messages of a request: one pure function, which changes nothing that is stored.
 
 Its steps, each a module of ``daemon.context.windowing``:
 
 1. ``pairing``: messages become blocks, every call with exactly its result.
 2. ``cutting``: a full compaction leaves its three messages and the last steps; long results of these may be cut.
-3. ``history``: of past turns the person's message and the model's last words stay.
-4. ``goals``: what belongs to an ended goal becomes its summary; a goal that replaced abandoned ones tells of them.
+3. ``history``: past turns keep the user's message and the model's last text.
+4. ``goals``: messages of an ended goal become its summary; a goal that replaced abandoned ones mentions them.
 5. ``pruning``: marked old results are cleared.
 6. ``rules``: instruction files outlive the results they came with.
 
@@ -54,7 +54,7 @@ _PLAIN = ContextProfile("plain", window=200_000, compact_at=150_000, keep_steps=
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What would be sent. Tokens are estimated, not calibrated."""
+    """The messages of a request. Tokens are estimated, not calibrated."""
 
     entries: tuple[WindowMessage, ...]
     tokens: int
@@ -65,16 +65,16 @@ class Window:
         return tuple(entry.prompt for entry in self.entries)
 
     def before(self, goal_id: str | None) -> int:
-        """How many messages stand before the first one of a goal; 0 when it has none."""
+        """Return the number of messages before the first one of a goal; 0 when it has none."""
         if goal_id is None:
             return 0
         return next((n for n, entry in enumerate(self.entries) if entry.goal_id == goal_id), 0)
 
 
 class WindowCache:
-    """What a session keeps from one window to the next: it only saves time, with or without it all is the same.
+    """A cache that a session keeps from one window to the next. It saves time and changes no result.
 
-    Not for two sessions at once; that would be right too, but slow.
+    Not for two sessions at once: results would still be right, but slow.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class WindowCache:
         self._summaries: dict[str, tuple[tuple[Goal, ...], str]] = {}
 
     def reader(self, messages: Sequence[Message]) -> MessageReader:
-        """A reader that has read ``messages``."""
+        """Return a reader that has read ``messages``."""
         if not self._reader.follows(messages):
             self._reader = MessageReader()
         self._reader.read(messages)
@@ -97,7 +97,7 @@ class WindowCache:
     def note(
         self, text: str, kind: Kind, *, goal_id: str | None = None, sequence: int = 0, rules: Rules = ()
     ) -> Block:
-        """The same block for the same words, so that whatever is kept with it is found again."""
+        """Return the same block for the same text, so that whatever is cached with the block is found again."""
         key = (text, kind, goal_id, sequence, rules)
         found = self._old_notes.get(key)
         if found is None:
@@ -106,7 +106,8 @@ class WindowCache:
         return found
 
     def summary(self, plan: PlanTree, root: Goal) -> str:
-        """What stands for an ended goal; put together again only when a goal there is another object than before."""
+        """Return the summary that replaces an ended goal. It is rebuilt only when one of its goals is another
+        object."""
         goals = (root, *plan.descendants(root.id))
         known = self._summaries.get(root.id)
         if known is None or known[0] != goals:
@@ -114,7 +115,7 @@ class WindowCache:
         return known[1]
 
     def extended(self, block: Block, text: str) -> Block:
-        """``block`` with this text at its end; the same one for the same words."""
+        """Return ``block`` with this text at its end; the same one for the same words."""
         key = (block, text)
         found = self._old_notes.get(key) or extended(block, text)
         self._notes[key] = found
@@ -129,10 +130,10 @@ def build_window(
     *,
     cache: WindowCache | None = None,
 ) -> Window:
-    """What the model is sent of a session: valid for every provider, whatever ``messages`` look like.
+    """Return the messages to send to the model: valid for every provider, whatever ``messages`` look like.
 
-    It begins with a user message and never ends with one of the model. ``profile`` None: three steps stay whole, and
-    goal compaction is on. ``cache`` belongs to the session and makes it quick.
+    They begin with a user message and never end with one of the model. ``profile`` None: three steps stay whole, and
+    goal compaction is on. ``cache`` belongs to the session and saves time.
     """
     plan, marks, profile = plan or PlanTree(), marks or Marks(), profile or _PLAIN
     cache = cache or WindowCache()
@@ -153,9 +154,10 @@ def prunable(
     *,
     cache: WindowCache | None = None,
 ) -> tuple[tuple[int, ...], int]:
-    """Sequences of the tool messages to clear now and the tokens that frees; nothing when it is not worth it.
+    """Return the sequences of the tool messages to clear now and the tokens that this frees; nothing when it is not
+    worth it.
 
-    Looks at what the window shows (source: seed 000, "阶段 1: Prune").
+    Looks at what the window shows.
     """
     profile = profile or _PLAIN
     return to_prune(
@@ -171,11 +173,11 @@ def keep_from(
     *,
     cache: WindowCache | None = None,
 ) -> int:
-    """The sequence from which a full compaction now leaves everything whole: that of the first of the last N steps.
+    """Return the sequence from which a full compaction leaves everything whole: that of the first of the last N steps.
 
-    Steps are counted as the window shows them, those of ended goals are not there (source: seed 001, "第四步"). What
-    the person said directly before the first one stays with it, unless the compaction would then leave all as it was.
-    What the person said last and has no answer to always stays. With nothing to stay it is the next sequence.
+    Steps are counted as the window shows them, so those of ended goals do not count. The user's message directly before
+    the first one stays with it, unless the compaction would then change nothing. The user's last messages that have no
+    answer yet always stay. When nothing stays, it is the next sequence.
     """
     profile = profile or _PLAIN
     blocks = _shown(messages, plan or PlanTree(), marks or Marks(), profile, cache or WindowCache())
@@ -196,7 +198,7 @@ def keep_from(
 
 
 def _with_words_before(blocks: Sequence[Block], first: int) -> int:
-    """Sequence of the step at ``first``, or of what the person said directly before it."""
+    """Return the sequence of the step at ``first``, or of the user's message directly before it."""
     sequence = blocks[first].sequence
     found = sequence
     for block in reversed(blocks[:first]):
@@ -204,14 +206,14 @@ def _with_words_before(blocks: Sequence[Block], first: int) -> int:
             found = block.sequence
         elif block.stored or block.sequence != sequence:
             return found
-    # Nothing but the person's words stands before: a compaction that keeps them leaves all as it is.
+    # Only the user's words come before: a compaction that keeps them would change nothing.
     return sequence
 
 
 def _shown(
     messages: Sequence[Message], plan: PlanTree, marks: Marks, profile: ContextProfile, cache: WindowCache
 ) -> list[Block]:
-    """What is left of a session when all steps are done."""
+    """Return the blocks of a session that are left after all reductions."""
     cache.begin()
     reader = cache.reader(messages)
     standings = Standings(plan)

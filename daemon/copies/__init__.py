@@ -1,1 +1,1 @@
-"""Copies of the working tree, as it is with all its uncommitted changes, for branches to work in."""
+"""Copies of the working tree, including all uncommitted changes, for branches to work in."""

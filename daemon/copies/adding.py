@@ -1,4 +1,4 @@
-"""``git add -A`` with an index of ours, also where git gives up: at repositories without a commit, and at pipes."""
+"""``git add -A`` with an index of ours, also where git fails: with repositories without a commit, and with pipes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Private:
     def run(
         self, *args: str | bytes, given: bytes = b"", config: Sequence[str] = (), long: bool = True
     ) -> bytes:
-        """A call of git. Raises GitError."""
+        """Call git and return its output. Raises GitError."""
         return self._git.private(
             self._stop, self.git_dir, self._work_tree, INDEX, *args, given=given, config=config, long=long
         )
@@ -55,7 +55,8 @@ class Private:
                     raise _explained(error) from error
 
     def _add_listed(self) -> None:
-        """The same in two calls: ``add`` gives up over a file that went while it ran, ``update-index`` does not."""
+        """Add the listed files in two calls: ``add`` fails when a file vanishes while it runs, ``update-index`` does
+        not."""
         listing = self.run("ls-files", "-z", "--others", "--modified", "--exclude-standard")
         # A repository inside is listed with a slash at its end, which no name in an index has.
         names = dict.fromkeys(name.rstrip(b"/") for name in listing.split(b"\0") if name)
@@ -65,7 +66,7 @@ class Private:
         )
 
     def write_tree(self) -> str:
-        """The tree of the index. Raises GitError."""
+        """Return the tree of the index. Raises GitError."""
         # Objects may be missing on purpose (partial clones), and are not to be fetched.
         return self.run("write-tree", "--missing-ok").decode("ascii").strip()
 

@@ -1,7 +1,7 @@
-"""The bases that copies can still be opened of: each is kept until whoever took it says that it is done with it.
+"""The bases from which copies can be opened: each is kept until its owner releases it.
 
-Not until its last copy is closed: with ``max_parallel`` 1 the next branch is opened only after that, and has to start
-from the same files, whatever the person did to the workspace meanwhile. Blocking, for threads.
+That may be after its last copy is closed: with ``max_parallel`` 1 the next branch is opened only then, and must start
+from the same files, whatever the user has changed in the workspace meanwhile. Blocking, for threads.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Kept(Generic[T]):
-    """A base, with what it takes to open copies of it."""
+    """A base, with the data to open copies of it."""
 
     base: Base
     what: T
     folder: Path
     free: Callable[[], None]
     opening: int = 0
-    """How many copies are being made of it just now."""
+    """Number of copies that are being made of it."""
     is_done: bool = False
 
 
@@ -51,7 +51,7 @@ class Bases(Generic[T]):
         self._kept: list[Kept[T]] = []
 
     def add(self, make: Callable[[Path], tuple[Base, T]]) -> Base:
-        """Have one made in a new folder, and keep it. Raises what ``make`` raises; then nothing of it stays."""
+        """Make a base in a new folder, and keep it. Raises the exceptions of ``make``; then nothing of it stays."""
         folder, free = self._places.kept_scratch()
         try:
             base, what = make(folder)
@@ -65,7 +65,7 @@ class Bases(Generic[T]):
 
     @contextmanager
     def use(self, base: Base) -> Generator[T]:
-        """It stays at least as long as it is used. Raises CopyError when it was let go already."""
+        """Keep the base at least while it is used. Raises CopyError when it was released already."""
         with self._lock:
             kept = self._find(base)
             kept.opening += 1
@@ -91,7 +91,7 @@ class Bases(Generic[T]):
             if kept.base is base:
                 return kept
         for kept in there:
-            # It came over a pipe, say. Without a hash nothing tells which one is meant.
+            # It came over a pipe, say. Without a hash it cannot be identified.
             if base.tree is not None and (kept.base.commit, kept.base.tree) == (base.commit, base.tree):
                 return kept
         raise CopyError(

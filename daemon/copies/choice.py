@@ -1,4 +1,4 @@
-"""Which kind of working copies a workspace gets."""
+"""Choose the kind of working copies for a workspace."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
-    """Working copies of ``workspace``, kept below ``folder`` (private; made when the first copy is). Blocking.
+    """Return the working copies of ``workspace``, below ``folder`` (private; made with the first copy). Blocking.
 
-    ``links``: names or paths of ignored folders that copies read through links. Raises nothing: what does not work
-    is told by the methods of what is returned.
+    ``links``: names or paths of ignored folders that copies read through links. Never raises: the methods of the result
+    report what does not work.
     """
     from daemon.copies.git_copies import GitCopies
     from daemon.copies.plain_copies import PlainCopies
@@ -33,7 +33,7 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
     repository = Repository.of(git, stop, workspace)
     inside = repository is not None and (
         workspace == repository.top
-        # A folder that the repository around it ignores (one of dotfiles, say) has nothing to do with it.
+        # A surrounding repository that ignores this folder (one of dotfiles, say) is unrelated to it.
         or not git.ask(
             stop, repository.top, "check-ignore", "-z", "--stdin", given=os.fsencode(workspace), fails=True
         )

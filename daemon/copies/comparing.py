@@ -1,4 +1,4 @@
-"""What a branch changed: the files of its copy against those it started from, both as bytes. Blocking."""
+"""Compare the files of a branch's copy with those it started from, both as bytes. Blocking."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CopiedRepository:
     folder: str
     """Our folder for it beside the copy; it holds ``raw.git``."""
     raw_tree: str
-    """Of the bytes that the branch started from."""
+    """Id of the tree with the bytes that the branch started from."""
     hash_size: int
 
     def to_json(self) -> dict[str, Any]:
@@ -52,9 +52,9 @@ class CopiedRepository:
 class Comparing:
     """Compares one copy.
 
-    Contents are the bytes on disk, in patches too. ``git apply`` converts what it finds before it compares: so it
-    refuses a patch of lines with a keyword (attribute ``ident``), or in another encoding (``working-tree-encoding``).
-    Our own merging does not use patches.
+    Contents are the bytes on disk, in patches too. ``git apply`` converts files before it compares: so it rejects a
+    patch of lines with a keyword (attribute ``ident``), or in another encoding (``working-tree-encoding``). Our own
+    merging does not use patches.
     """
 
     git: GitProgram
@@ -62,7 +62,7 @@ class Comparing:
     ours: Path
     parts: tuple[CopiedRepository, ...]
     workspace: str
-    """Of the workspace within the top folder: empty, or with ``/`` at its end."""
+    """Path of the workspace within the top folder: empty, or with ``/`` at its end."""
 
     def outcome(self, stop: Stop) -> tuple[list[BranchChange], bytes]:
         """Both, from one look at the files. Raises CopyError."""
@@ -129,7 +129,7 @@ class Comparing:
             )
 
     def _new_part(self, prefix: str, number: int) -> CopiedRepository:
-        """A repository that the branch made: all its files are new."""
+        """Return the part for a repository that the branch created: all its files are new."""
         folder = f"new{number}"
         git_dir = self.ours / folder / "raw.git"
         if not (git_dir / "HEAD").exists():
@@ -144,7 +144,7 @@ def _repositories(private: Private, hash_size: int) -> Iterable[bytes]:
 
 
 def diff(private: Private, before: str, after: str, *options: str, prefix: str = "") -> bytes:
-    """A binary patch between two trees. Raises GitError."""
+    """Return a binary patch between two trees. Raises GitError."""
     if before == after:
         return b""
     prefixes = (f"--src-prefix=a/{prefix}", f"--dst-prefix=b/{prefix}")
@@ -153,7 +153,8 @@ def diff(private: Private, before: str, after: str, *options: str, prefix: str =
 
 
 def small_patch(private: Private, before: str, after: str) -> bytes | None:
-    """The same; None when its files have more than ``MOST_PATCH``: they would be in memory. Raises CopyError."""
+    """Return the patch, or None when its files exceed ``MOST_PATCH`` because they would be in memory. Raises
+    CopyError."""
     if before == after:
         return b""
     _, sizes = _differences(private, before, after)
@@ -168,12 +169,12 @@ class _Difference:
 
     @property
     def contents(self) -> set[bytes]:
-        """Ids of what there is."""
+        """Return the ids of existing contents."""
         return {oid for oid, mode in zip(self.oids, self.modes, strict=True) if mode is not None}
 
 
 def _differences(private: Private, before: str, after: str) -> tuple[list[_Difference], dict[bytes, int]]:
-    """The files that differ, and the sizes of their contents by id; one that is missing is left out."""
+    """Return the files that differ, and the sizes of their contents by id; one that is missing is left out."""
     if before == after:
         return [], {}
     # Short calls: nothing is looked at but trees, and objects' heads.

@@ -26,7 +26,7 @@ _PROCESSES = max(1, min(4, os.cpu_count() or 1))
 
 
 def plan_of(entries: Iterable[IndexLine]) -> Plan:
-    """By folder, with the stat that each file had when git looked at it."""
+    """Return the plan by folder, with the stat of each file at git's check."""
     folders: dict[bytes, list[Wanted]] = {}
     for entry in entries:
         folder, _, name = entry.path.rpartition(b"/")
@@ -37,7 +37,7 @@ def plan_of(entries: Iterable[IndexLine]) -> Plan:
 
 
 def copy(stop: Stop, source: Path, target: Path, plan: Plan) -> tuple[dict[bytes, Stat], list[bytes]]:
-    """The stats of the copied files, and which had changed since they were looked at. Raises CopyError."""
+    """Return the stats of the copied files, and which had changed since they were looked at. Raises CopyError."""
     ends = os.fsencode(source), os.fsencode(target)
     if sum(len(files) for _, files in plan) < _FEW:
         results = [copying.copy(*ends, plan, stop.check)]
@@ -87,4 +87,4 @@ def _finish_folders(source: Path, target: Path, plan: Plan) -> None:
                 there.chmod(mode)
             os.utime(there, ns=(found.st_atime_ns, found.st_mtime_ns))
         except OSError:
-            continue  # a folder that is gone meanwhile, or a file now: its files are told as moved
+            continue  # the folder is gone meanwhile, or a file now: its files are reported as moved

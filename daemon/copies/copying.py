@@ -32,10 +32,10 @@ Plan = list[tuple[bytes, list[Wanted]]]
 Stat = tuple[int, int, int, int, int, int, int, int, int]
 """As an index of git has it: ctime s, ns, mtime s, ns, device, inode, uid, gid, size."""
 Result = tuple[dict[bytes, Stat], list[bytes], str]
-"""Stats of the copied files; those that were not as the plan says; what went wrong, or empty."""
+"""Stats of the copied files; files that differ from the plan; the error, or empty."""
 
 FULL = "full"
-"""What went wrong: the disk takes no more."""
+"""The error for a full disk."""
 _FICLONE = 0x40049409
 _CHUNK = 1 << 20
 _CUT = 0xFFFFFFFF
@@ -46,11 +46,11 @@ _HAS_DIR_FD = os.open in os.supports_dir_fd and os.mkdir in os.supports_dir_fd
 
 
 class _MovedError(Exception):
-    """The file is not what the plan says."""
+    """Raised when the file differs from the plan."""
 
 
 def index_stat(found: os.stat_result) -> Stat:
-    """What git's index keeps of a stat."""
+    """Return the fields of a stat that git's index keeps."""
     return (
         (found.st_ctime_ns // 10**9) & _CUT,
         found.st_ctime_ns % 10**9,
@@ -168,7 +168,7 @@ class _Copier:
             while view:
                 view = view[os.write(to, view) :]
             if len(data) == size:
-                return  # the usual small file: the stat afterwards tells whether it grew
+                return  # the usual small file: the stat afterwards shows whether it grew
             if size >= _CHUNK:
                 self._check()
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What it takes to open copies of a base."""
+    """The data needed to open copies of a base."""
 
     snapshot: Snapshot
     links: tuple[bytes, ...]

@@ -1,8 +1,8 @@
 """``python -I -S guard.py <pid> <bytes> <program> …``: become a program that dies with its parent (Linux).
 
-It also loses the right to change times of files: git renews that of an object it would have written and finds in a
-store that it borrows from, and those stores are the person's. (It then writes the object to its own.) And it can write
-no file of more than ``bytes``: a data set that nobody ignored fills no disk.
+It also loses the right to change times of files: git renews the time of an object that it finds in a borrowed store
+instead of writing it, and those stores are the user's. (It then writes the object to its own.) And it can write no file
+of more than ``bytes``, so that a data set that is not ignored cannot fill the disk.
 
 Standard library only, and little of it: it starts before each long call of git.
 """
@@ -16,7 +16,7 @@ import struct
 import sys
 
 _SET_TIMES = {"x86_64": (0xC000003E, (132, 235, 261, 280)), "aarch64": (0xC00000B7, (88,))}
-"""Of each machine: its number for the kernel, and those of utime, utimes, futimesat and utimensat."""
+"""For each machine, the kernel's number for it and the system calls utime, utimes, futimesat and utimensat."""
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 38, 22
 _PR_SET_PDEATHSIG = 1
 
@@ -48,7 +48,8 @@ def keep_times() -> None:
 
 
 def limit_files(most: int) -> None:
-    """Let writing more to one file fail ("File too large": Python ignores the signal, and so does what it becomes)."""
+    """Make writing more to one file fail ("File too large"); Python and the program that it becomes ignore the
+    signal."""
     import resource  # not on Windows, where this module is only imported
 
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

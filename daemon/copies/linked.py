@@ -1,10 +1,10 @@
-"""Folders that are ignored but needed (``.venv``, ``node_modules``): which there are, and what Python must be told.
+"""Folders that are ignored but needed (``.venv``, ``node_modules``): find them, and prepare Python's paths.
 
-They become links in the copy. Reading through them is wanted; what keeps writes out is that tools resolve links
-before they are judged (a file outside of the copy), and that the sandbox binds what they name read-only.
+They become links in the copy. Reading through them is intended; writes are prevented because tools resolve links before
+they decide (a file outside the copy), and because the sandbox binds their targets read-only.
 
 An editable install in a linked environment names the workspace's own sources; commands in the copy would import the
-main line's code. So the copy's counterparts go in front, by ``PYTHONPATH``. The environment's files are only read.
+main session's code. So the copy's counterparts go in front, by ``PYTHONPATH``. The environment's files are only read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _QUOTED = re.compile(r"""(?:'([^'\n]+)'|"([^"\n]+)")""")
 
 
 def wanted(ignored: Iterable[bytes], patterns: Sequence[str], workspace: bytes) -> list[bytes]:
-    """Those of the ignored folders that are to be linked; all relative to the top, ``workspace`` ends with ``/``.
+    """Return those of the ignored folders that are to be linked; all relative to the top, ``workspace`` ends with
+    ``/``.
 
     A pattern without slash is a name at any depth; one with a slash is a path in the workspace.
     """
@@ -129,7 +130,7 @@ def _of_finder(path: Path) -> Iterator[str]:
         if not isinstance(target, ast.Name) or target.id not in ("MAPPING", "NAMESPACES") or value is None:
             continue
         try:
-            mapping: Any = ast.literal_eval(value)  # Any: whatever the file says
+            mapping: Any = ast.literal_eval(value)  # Any: content of a file
         except (ValueError, SyntaxError, TypeError, RecursionError):
             continue
         if isinstance(mapping, dict):
@@ -139,7 +140,7 @@ def _of_finder(path: Path) -> Iterator[str]:
 
 
 def _above(package: str, places: Sequence[str]) -> Iterator[str]:
-    """The folders that hold a package; none for one whose folder has another name, which no path can say."""
+    """Yield the folders that contain a package; none if its folder has another name, which no path can express."""
     parts = tuple(package.split("."))
     for place in places:
         path = Path(place)
@@ -151,7 +152,7 @@ def _above(package: str, places: Sequence[str]) -> Iterator[str]:
 
 def _of_url(path: Path) -> str | None:
     try:
-        found: Any = json.loads(_text(path) or "null")  # Any: whatever the file says
+        found: Any = json.loads(_text(path) or "null")  # Any: content of a file
         if not isinstance(found, dict):
             return None
         known = cast("dict[str, Any]", found)

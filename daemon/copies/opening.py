@@ -1,7 +1,7 @@
 """Filling the folder of a new copy from a snapshot. Blocking.
 
 Files are copied as they are on disk (not what a checkout would make of them), with their times, by processes of their
-own. One that has changed since the snapshot is written from the snapshot's own objects instead, so that all branches
+own. A file that has changed since the snapshot is written from the snapshot's own objects instead, so that all branches
 of an exploration start from the same bytes.
 """
 
@@ -30,7 +30,7 @@ _AT_ONCE = 200
 
 
 def heavy(links: Sequence[str]) -> bytes:
-    """Lines that leave out what is heavy, and what is linked."""
+    """Return exclude lines for heavy and linked folders."""
     names = [*HEAVY, *(link.strip("/") for link in links if "/" not in link.strip("/"))]
     return b"".join(os.fsencode(f"{name}\n") for name in dict.fromkeys(names))
 
@@ -43,7 +43,7 @@ def links_of(
     workspace: Path,
     in_repository: bool,
 ) -> list[bytes]:
-    """The ignored folders that are to be links in copies, relative to the top."""
+    """Return the ignored folders that are to be links in copies, relative to the top."""
     if not patterns:
         return []
     private = Private(git, stop, snapshot.git_dir, snapshot.source)
@@ -110,7 +110,7 @@ def _fill_one(git: GitProgram, stop: Stop, taken: Snapshot, top: Path, ours: Pat
 
 
 def _users_index(taken: Snapshot, entries: dict[bytes, IndexLine], stats: dict[bytes, Stat]) -> bytes:
-    """The person's index over the copy: what git knew to be unchanged it knows of the copy, too."""
+    """Return the user's index for the copy: files that git knew to be unchanged, it knows in the copy, too."""
 
     def stat_of(entry: IndexLine) -> Stat | None:
         now = entries.get(entry.path)

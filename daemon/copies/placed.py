@@ -1,4 +1,4 @@
-"""What every working copy has, however it was made: a place of its own, and an end that leaves nothing."""
+"""The common parts of all kinds of working copies: a folder of their own, and an end that leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ CopyT = TypeVar("CopyT", bound=PlacedCopy)
 
 
 class PlacedCopies(WorkingCopies, Generic[CopyT, T]):
-    """Makes copies in folders of ours. What is particular to a kind is in the three methods at the end.
+    """Makes copies in folders of ours. The three methods at the end are specific to a kind.
 
-    ``T`` is what it takes to open copies of a base.
+    ``T`` is the data needed to open copies of a base.
     """
 
     def __init__(self, workspace: Path, folder: Path, links: Sequence[str], threads: int) -> None:
@@ -121,12 +121,12 @@ class PlacedCopies(WorkingCopies, Generic[CopyT, T]):
 
     @abstractmethod
     def _taken(self, stop: Stop, folder: Path) -> tuple[Base, T]:
-        """The workspace as it is now, kept in ``folder``."""
+        """Store the current workspace in ``folder``."""
 
     @abstractmethod
     def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: T) -> CopyT:
-        """A copy at ``place``, with its record written."""
+        """Return a copy at ``place``, with its record written."""
 
     @abstractmethod
     def _read(self, stop: Stop, place: CopyPlace) -> LeftBehind:
-        """What was done in a copy that a crash left."""
+        """Return the work in a copy that a crash left behind."""

@@ -1,8 +1,8 @@
-"""Where copies are: folders only the user can enter, outside of the workspace, and how they are removed.
+"""The folders of copies, which only the user can enter, outside the workspace, and their removal.
 
-``<folder>/<key of the workspace>/<session id>/<name of the repository's folder>/``. Beside the copy is ``.copy``:
-what belongs to it, and the register (``record.json``; ``ready`` when the copy is complete). A lock that the kernel
-frees tells copies in use from those that a crash left.
+``<folder>/<key of the workspace>/<session id>/<name of the repository's folder>/``. Beside the copy is ``.copy``: its
+own files, and the register (``record.json``; ``ready`` when the copy is complete). A lock that the kernel releases
+distinguishes copies in use from those that a crash left.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CopyPlace:
         return self.folder / ".copy"
 
     def root(self, name: str) -> Path:
-        """The copy's top folder."""
+        """Return the copy's top folder."""
         return self.folder / (name if name != ".copy" else ".copy_")
 
     def write_record(self, record: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class CopyPlaces:
         self._used = False
 
     def new(self, session_id: str) -> CopyPlace:
-        """A new folder for a session. Raises CopyError when it has one, and OSError."""
+        """Create a folder for a session. Raises CopyError when it has one, and OSError."""
         self._prepare()
         final = self.folder / _safe(session_id)
         made, free = self.kept_scratch()
@@ -99,7 +99,8 @@ class CopyPlaces:
         return CopyPlace(final, free)
 
     def kept_scratch(self) -> tuple[Path, Callable[[], None]]:
-        """A new folder that nobody clears while the second is not called. Raises CopyError and OSError."""
+        """Return a new folder, and a function that releases it; until then nothing removes it. Raises CopyError and
+        OSError."""
         made = self.scratch()
         (made / ".copy").mkdir(mode=0o700)
         free = lock.take(made / ".copy" / "lock")
@@ -108,14 +109,14 @@ class CopyPlaces:
         return made, free
 
     def scratch(self) -> Path:
-        """A new folder for work that no copy belongs to yet. Raises OSError."""
+        """Create a folder for work that belongs to no copy yet. Raises OSError."""
         self._prepare()
         made = self.folder / f"{_NEW}{secrets.token_hex(8)}"
         made.mkdir(mode=0o700)
         return made
 
     def remove(self, folder: Path) -> None:
-        """Remove a folder of ours, then the folders around it as far as they are empty."""
+        """Remove a copy's folder, then the folders around it as far as they are empty."""
         remove(folder, self.folder)
         self.tidy()
 
@@ -128,12 +129,12 @@ class CopyPlaces:
                 return
 
     def recover(self, read: Callable[[CopyPlace], LeftBehind], keep: Keep) -> None:
-        """Remove what nobody uses: a complete copy after what was done in it is read and stored. Never raises."""
+        """Remove unused folders; a complete copy only after its work is read and stored. Never raises."""
         for place in self._left_behind():
             may_go = self._kept(place, read, keep)
             try:
                 if may_go:
-                    # Still locked: from now on nobody takes it for work that is to be stored.
+                    # Still locked: from now on nothing takes it for work to be stored.
                     (place.ours / "ready").unlink(missing_ok=True)
                 place.free()
                 if may_go:
@@ -143,10 +144,10 @@ class CopyPlaces:
         self.tidy()
 
     def _kept(self, place: CopyPlace, read: Callable[[CopyPlace], LeftBehind], keep: Keep) -> bool:
-        """Whether it may go now: it is stored, or has been tried often enough."""
+        """Return whether it may go now: it is stored, or has been tried often enough."""
         tries = place.ours / "tries"
         try:
-            # Counted before: what kills the daemon, too, must not do so at each start for ever.
+            # Counted first: if reading it kills the daemon, that must not happen at each start forever.
             with tries.open("ab") as file:
                 file.write(b".")
             count = tries.stat().st_size
@@ -162,7 +163,7 @@ class CopyPlaces:
         try:
             keep(read(place))
             return True
-        except Exception as error:  # one branch's record must not keep those of others from being recovered
+        except Exception as error:  # one branch's record must not prevent the recovery of others
             last = age_s > MOST_AGE_S or count == TRIES
             log.warning(
                 "what a branch did before the crash cannot be stored (%s); its copy %s %s (try %d of %d)",
@@ -175,7 +176,7 @@ class CopyPlaces:
             return last
 
     def _left_behind(self) -> Iterator[CopyPlace]:
-        """Complete copies that nobody uses, locked now. Everything else that nobody uses is removed."""
+        """Yield complete copies that are unused, and lock them. All other unused folders are removed."""
         try:
             with os.scandir(self.folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
@@ -198,7 +199,7 @@ class CopyPlaces:
             remove(path, self.folder)
 
     def _clear(self, path: Path) -> bool:
-        """Remove a folder unless somebody uses it."""
+        """Remove a folder unless it is in use."""
         free = self._take(path)
         if free is None:
             return False
@@ -232,9 +233,10 @@ def _nothing() -> None:
 
 
 def remove(folder: Path, below: Path) -> None:
-    """Remove a folder with everything in it, never following a link. Does nothing unless it is right in ``below``.
+    """Remove a folder with everything in it, never following a link.
 
-    Removes what it can, also read-only folders; what cannot be removed stays for the next time.
+    Does nothing unless it is directly in ``below``. Removes as much as possible, also read-only folders; the rest stays
+    for the next time.
     """
     if folder.parent != below or folder.is_symlink():
         return
@@ -306,8 +308,8 @@ def _safe(session_id: str) -> str:
 def _spread(folder: Path) -> None:
     """Ask ext4 to put each copy into another part of the disk.
 
-    Without, a copy that is made after one was removed is ten times as slow: its files want the places just freed,
-    which ext4 does not give for some minutes, but looks at, each time. What ``chattr +T`` is for; elsewhere nothing.
+    Otherwise a copy that is made after a removal takes ten times as long: its files compete for blocks that were just
+    freed, which ext4 does not reuse for some minutes but checks each time. Like ``chattr +T``; no effect elsewhere.
     """
     try:
         import fcntl

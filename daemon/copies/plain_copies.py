@@ -1,7 +1,7 @@
 """Working copies where there is no git program: files are copied and compared byte by byte.
 
-What it lacks: there is no tree hash, of ``.gitignore`` only the names in the top folder's file count, and comparing
-reads every file.
+Limits: there is no tree hash, only plain names in the top folder's ``.gitignore`` count, and comparing reads every
+file.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _WAIT_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """The files below a folder, without what is left out."""
+    """The files below a folder, without those that are left out."""
 
     top: Path
     left_out: tuple[str, ...]
     links: tuple[str, ...] = ()
 
     def plan(self, stop: Stop) -> tuple[Plan, list[bytes]]:
-        """What to copy, and the folders to link. Raises CopyError and OSError."""
+        """Return the files to copy and the folders to link. Raises CopyError and OSError."""
         plan: Plan = []
         linked_folders: list[bytes] = []
         count = size = 0
@@ -105,7 +105,7 @@ def _scan(top: Path, folder: bytes) -> list[os.DirEntry[bytes]]:
 
 
 def ignored_names(workspace: Path) -> tuple[str, ...]:
-    """What is left out: heavy folders, and plain names in the top folder's ``.gitignore``."""
+    """Return the names to leave out: large folders, and plain names in the top folder's ``.gitignore``."""
     names = list(HEAVY)
     try:
         data = read_regular(workspace / ".gitignore", _MAX_IGNORE)
@@ -121,7 +121,7 @@ def ignored_names(workspace: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What it takes to open copies of a base."""
+    """The data needed to open copies of a base."""
 
     top: Path
     links: tuple[bytes, ...]
@@ -154,7 +154,7 @@ class PlainCopy(PlacedCopy):
 
 
 def differences(stop: Stop, place: CopyPlace, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
-    """What differs between the base copy and the branch's. Raises OSError and CopyError."""
+    """Return the differences between the base copy and the branch's copy. Raises OSError and CopyError."""
     before = dict(_contents(stop, place.ours / _BASE, left_out))
     after = dict(_contents(stop, root, left_out))
     found: list[BranchChange] = []
@@ -187,7 +187,7 @@ def _contents(stop: Stop, top: Path, left_out: Sequence[str]) -> Iterator[tuple[
 
 
 def _is_same(stop: Stop, old: _File, new: _File) -> bool:
-    """Whether two files of the same kind hold the same."""
+    """Return whether two files of the same kind hold the same."""
     if old[0] == _LINK:
         return old[1].readlink() == new[1].readlink()
     if old[1].lstat().st_size != new[1].lstat().st_size:
@@ -218,16 +218,16 @@ class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
         plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
         names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
         _copy(stop, self._workspace, folder / _BASE, plan)
-        # Two bases may not be mixed up, and nothing names one: so each is an object of its own.
+        # Bases must not be confused, and they have no name: so each is an object of its own.
         return Base(None, None, b""), _Taken(folder / _BASE, tuple(links), tuple(names))
 
     def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: _Taken) -> PlainCopy:
         root = place.root(self._workspace.name or "copy")
         plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
-        # One after the other: a link to a file makes it look changed to who is copying it.
+        # Not in parallel: making a link to a file makes the file look changed to another copying thread.
         with self._lock_of(stop):
             _copy(stop, taken.top, root, plan)
-            # Between copies of ours, nobody writes either: so links of the same files will do.
+            # Nothing writes to our own copies either, so hard links are enough.
             shutil.copytree(taken.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
         for link in taken.links:
             there = root / os.fsdecode(link)

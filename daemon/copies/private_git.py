@@ -37,7 +37,8 @@ def make_for_us(
     exclude: bytes = b"",
     as_they_are: bool = False,
 ) -> None:
-    """A git folder to hash and compare with. Its configuration names no program, whatever the files' attributes say.
+    """Create a git folder for hashing and comparing. Its configuration names no program, whatever the files' attributes
+    say.
 
     ``as_they_are``: nothing is converted (line ends, keywords, encodings). Raises OSError.
     """
@@ -54,7 +55,7 @@ def make_for_us(
 def make_for_agent(
     folder: Path, repository: Repository, state: GitState, stores: Sequence[Path], exclude: bytes
 ) -> None:
-    """A git folder in which everything works and nothing reaches the person's. Raises OSError."""
+    """Create a git folder for the agent in which everything works and nothing reaches the user's. Raises OSError."""
     files = dict(state.files)
     files["info/exclude"] = files.get("info/exclude", b"").rstrip(b"\n") + b"\n" + exclude
     settings = [
@@ -124,7 +125,7 @@ def _quoted(path: bytes) -> bytes:
 
 
 def ignore_line(path: bytes) -> bytes:
-    """The line for ``info/exclude`` that names just this file, relative to the top."""
+    """Return the line for ``info/exclude`` that names just this file, relative to the top."""
     # No line can hold a line end: any character will do for it.
     path = path.replace(b"\n", b"?")
     escaped = b"".join(b"\\" + bytes([char]) if char in b"\\*[]!# " else bytes([char]) for char in path)

@@ -1,7 +1,7 @@
-"""Running git so that nothing a repository names is run, and so that it ends when it is no longer wanted.
+"""Run git so that nothing that a repository names is run, and so that it ends when it is no longer needed.
 
-Blocking: everything here is for threads. Long calls are started through ``guard``, which has the kernel kill them
-when the daemon dies (Linux), so that none goes on in a folder that the next daemon is cleaning.
+Blocking: everything here is for threads. Long calls are started through ``guard``, which has the kernel kill them when
+the daemon dies (Linux), so that none continues in a folder that the next daemon is cleaning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 DISK_FULL = "The disk is full: free some space, then try again."
 TIMEOUT_S = 300.0
-"""Of one call of git. Only a broken disk or file system takes that long."""
+"""Seconds for one call of git. Only a broken disk or file system takes that long."""
 
 
 class StoppedError(Exception):
@@ -63,7 +63,7 @@ class Stop:
                 process.kill()
 
     def check(self) -> None:
-        """Raises StoppedError when somebody called ``set``."""
+        """Raise StoppedError if ``set`` was called."""
         if self._stopped:
             raise StoppedError
 
@@ -102,7 +102,7 @@ class Stop:
 
 
 async def in_thread(pool: Executor, work: Callable[[Stop], T]) -> T:
-    """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when nothing of it runs."""
+    """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when none of it runs."""
     stop = Stop()
     future = pool.submit(work, stop)
     task = asyncio.wrap_future(future)
@@ -110,7 +110,7 @@ async def in_thread(pool: Executor, work: Callable[[Stop], T]) -> T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         stop.set()
-        # Not the task: it would count as canceled while the thread goes on.
+        # Not the task: it would count as canceled while the thread keeps running.
         if not future.cancel():
             await finish(task)
         if not task.cancelled():
@@ -119,7 +119,7 @@ async def in_thread(pool: Executor, work: Callable[[Stop], T]) -> T:
 
 
 def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
-    """The same work, failures of the disk and damaged indices as CopyError."""
+    """Wrap ``work`` so that failures of the disk and damaged indices raise CopyError."""
 
     def safely(stop: Stop) -> T:
         try:
@@ -144,9 +144,9 @@ class GitProgram:
         self._env = git_environment()
 
     def ask(self, stop: Stop, folder: Path, *args: str, given: bytes = b"", fails: bool = False) -> bytes:
-        """Ask about the user's repository; only for commands that write nothing and look at no file's content.
+        """Ask about the user's repository; only for commands that write nothing and read no file's content.
 
-        The person's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitError.
+        The user's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitError.
         """
         code, out, errors = stop.run(
             [self.program, *GIT_ASKED, *args], cwd=folder, env=self._env, given=given

@@ -1,4 +1,4 @@
-"""The person's repository, read only: where its parts are, its refs and the harmless part of its configuration.
+"""The user's repository, read only: its folders, its refs and the harmless part of its configuration.
 
 It is untrusted input, and it is never written: no command here takes a lock, refreshes an index or adds an object.
 """
@@ -27,7 +27,7 @@ _TREE_SETTINGS = frozenset(
         "checkroundtripencoding",
     )
 )
-"""What decides which files count and what their hashes are; none of it names a program."""
+"""Settings that decide which files count and what their hashes are; none of them names a program."""
 _COPIED = re.compile(
     r"user\.(?:name|email)|author\.(?:name|email)|committer\.(?:name|email)|init\.defaultbranch|"
     r"remote\..+\.(?:fetch|promisor|partialclonefilter|tagopt)|branch\..+\.(?:remote|merge|rebase)|"
@@ -49,7 +49,7 @@ _STATE = (
         "sequencer",
     ),
 )
-"""What is under way, in the folder of the working tree."""
+"""Files in the working tree's git folder that record an operation in progress."""
 _SHARED_STATE = ("shallow", "info/exclude", "info/attributes", "info/grafts", "logs/refs/stash")
 _LOG = "logs/HEAD"
 """Names the commit that a detached HEAD was detached at."""
@@ -65,7 +65,7 @@ class Repository:
 
     top: Path
     git_dir: Path
-    """Of this working tree; of a linked one not ``common``."""
+    """The git folder of this working tree; for a linked one it is not ``common``."""
     common: Path
     objects: Path
     index: Path
@@ -78,7 +78,7 @@ class Repository:
 
     @staticmethod
     def of(git: GitProgram, stop: Stop, folder: Path) -> Repository | None:
-        """The repository that ``folder`` lies in; None: there is none, or git does not trust it."""
+        """Return the repository that contains ``folder``; None: there is none, or git does not trust it."""
         asked = (
             "--show-toplevel",
             "--absolute-git-dir",
@@ -102,11 +102,11 @@ class Repository:
         kind = lines[len(asked)].decode().strip() or "sha1"
         top, git_dir, common, objects, index = found
         if not folder.is_relative_to(top):
-            return None  # its configuration says that the files are elsewhere
+            return None  # its configuration moves the files elsewhere
         return Repository(top, git_dir, common, objects, index, kind)
 
     def stores(self) -> list[Path]:
-        """The folders of objects that it reads from: its own and what it borrows."""
+        """Return the folders of objects that it reads from: its own and borrowed ones."""
         found: list[Path] = []
         waiting = [self.objects]
         while waiting and len(found) < 50:
@@ -128,17 +128,17 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class GitState:
-    """What a private copy of the git folder is made of, at one moment."""
+    """The data for a private copy of the git folder, as of one moment."""
 
     head: str
     """Content of the file HEAD."""
     commit: str | None
     refs: tuple[tuple[str, str, str], ...]
-    """Object id, name, and the name of the ref that it stands for (or empty)."""
+    """Object id, name, and the target of a symbolic ref (or empty)."""
     tree_settings: tuple[Setting, ...]
     """Those of all scopes that decide about files."""
     settings: tuple[Setting, ...]
-    """Of the repository, for the copy."""
+    """The repository's settings for the copy."""
     files: dict[str, bytes] = field(repr=False)
     """Content of files in the git folder, by name."""
 
@@ -190,14 +190,14 @@ def _settings(
 
 
 def _is_file(value: str) -> bool:
-    # Anything else (a device, a pipe) would be read for ever.
+    # Anything else (a device, a pipe) might never end.
     return (
         Path(value).expanduser().is_file() if not value.startswith("~") or value.startswith("~/") else False
     )
 
 
 def _without_credentials(url: str, top: Path) -> str | None:
-    """None for what is no plain address: git would run a program for it."""
+    """Return an address without credentials; None unless it is a plain address: git would run a program for others."""
     if "::" in url.split("/", 1)[0]:
         return None
     if "://" not in url:
@@ -234,7 +234,7 @@ def _small(path: Path, name: str) -> Iterator[tuple[str, bytes]]:
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MOST_STATE:
             yield name, path.read_bytes()
     except OSError:
-        return  # gone meanwhile: what was under way is over
+        return  # gone meanwhile: the operation is over
 
 
 def _unquoted(line: bytes) -> bytes:

@@ -1,10 +1,9 @@
-"""The working tree of a repository at one moment: which files belong to it, and what git calls it.
+"""The working tree of a repository at one moment: the files that belong to it, and git's objects for them.
 
-Two indices tell it. That of ``tree.git`` is what ``git add -A`` in the workspace would make; its tree is ``Base.tree``.
-That of
-``raw.git`` names the bytes on disk: where line ends, keywords, encodings or a filter make a blob differ from its
-file, and where git was told not to look. Usually they are the same. **No filter is ever run:** the content of a
-file that has one is hashed as it is on disk, unless git's index knows it unchanged.
+There are two indices. That of ``tree.git`` is what ``git add -A`` in the workspace would make; its tree is
+``Base.tree``. That of ``raw.git`` names the bytes on disk, where line ends, keywords, encodings or a filter make a blob
+differ from its file, and where git was told not to look. Usually they are the same. **No filter is ever run:** the
+content of a file that has one is hashed as it is on disk, unless git's index knows it unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from daemon.copies.programs import GitProgram, Stop
 
 KEPT = "kept"
-"""In the folder of a snapshot: a pack of what a git of the person's may remove."""
+"""Name in a snapshot's folder: a pack of objects that the user's git may remove."""
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 
@@ -53,7 +52,7 @@ class Snapshot:
     raw: Index
     raw_data: bytes
     user_data: bytes
-    """The person's index."""
+    """The user's index."""
     user: Index
     user_mtime_ns: int
     folders: tuple[bytes, ...]
@@ -62,7 +61,7 @@ class Snapshot:
 
     @property
     def files(self) -> Iterable[IndexLine]:
-        """What is to be copied."""
+        """Return the files to copy."""
         return (entry for entry in self.raw.entries if entry.kind in (FILE, LINK) and not entry.skipped)
 
     def all(self) -> Iterable[Snapshot]:
@@ -81,7 +80,7 @@ def take(
     exclude: bytes = b"",
     prefix: bytes = b"",
 ) -> Snapshot:
-    """Look at the files in ``source``, keeping in the new folder ``place`` what is not in the repository.
+    """Read the files in ``source``; keep objects that the repository lacks in the new folder ``place``.
 
     ``exclude``: more lines as in ``.gitignore``. Raises CopyError and OSError.
     """
@@ -159,10 +158,10 @@ class _Taking:
         )
 
     def _own(self, state: GitState | None, trees: set[str], user: Index, index: Index) -> None:
-        """Take what no commit holds into our own store: the person's ``git gc`` may remove it from theirs.
+        """Copy objects that no commit holds into our own store: the user's ``git gc`` may remove them from theirs.
 
-        That is what the working tree or the index alone needs, and was in their store already (staged once, say). The
-        cost follows the changes. Raises CopyError.
+        These are objects that only the working tree or the index needs, and that were in their store already (staged
+        once, say). The cost follows the changes. Raises CopyError.
         """
         if self._repository is None:
             return
@@ -182,7 +181,7 @@ class _Taking:
         foreign = wanted - self._there(wanted)
         private_git.write_stores(self._tree_dir, stores)
         private_git.write_stores(self._raw_dir, [ours, *stores])
-        # Of a partial clone, some are nowhere.
+        # In a partial clone, some objects do not exist locally.
         if there := self._there(foreign):
             given = "".join(f"{oid}\n" for oid in sorted(there)).encode("ascii")
             kept = self._place / KEPT
@@ -214,7 +213,8 @@ class _Taking:
         private_git.make_for_us(self._raw_dir, kind, both, neutral, files, self._exclude, as_they_are=True)
 
     def _take_index(self) -> tuple[bytes, Index, int]:
-        """Copy the person's index, with its time: by it git tells what may have changed without a trace in its stat."""
+        """Copy the user's index with its time: git uses it to find files that may have changed without a change of
+        their stat."""
         if self._repository is None or not self._repository.index.exists():
             return b"", index_file.read(b"", self._hash_size), 0
         source, target = self._repository.index, self._tree_dir / INDEX
@@ -249,7 +249,7 @@ class _Taking:
         return [
             *found,
             *((entry, True) for entry in always),
-            # Whatever git takes out of a text (carriage returns, keywords) makes it shorter.
+            # Anything that git removes from a text (carriage returns, keywords) makes it shorter.
             *((entry, True) for entry in sized if sizes.get(entry.oid) != entry.stat[8]),
         ]
 
@@ -267,7 +267,7 @@ class _Taking:
     def _converted(
         self, entries: Sequence[IndexLine], settings: dict[str, str]
     ) -> tuple[list[IndexLine], list[IndexLine]]:
-        """Those whose conversion can do anything, and those whose conversion makes them shorter."""
+        """Return those whose conversion can have an effect, and those whose conversion makes them shorter."""
         given = b"".join(entry.path + b"\0" for entry in entries)
         fields = (
             self._tree_git.run("check-attr", "-z", "--stdin", *_ATTRIBUTES, given=given).split(b"\0")
@@ -298,20 +298,20 @@ class _Taking:
         return sizes
 
     def _hash_again(self, entries: Sequence[tuple[IndexLine, bool]]) -> bytes:
-        """The raw index: these entries hashed as they are on disk."""
+        """Return the raw index, with these entries hashed as they are on disk."""
         index = self._raw_dir / INDEX
         shutil.copy2(self._tree_dir / INDEX, index)
         lines = b"".join(
             b"%o %s 0\t%s\0" % (entry.mode if there else 0, entry.oid.hex().encode(), entry.path)
             for entry, there in entries
         )
-        # An entry that is set anew has no stat (and no flags): git must look at the file.
+        # A newly set entry has no stat (and no flags): git must read the file.
         self._raw_git.run("update-index", "-z", "--index-info", given=lines)
         self._raw_git.add_all("--sparse")
         return index.read_bytes()
 
     def _inner(self, index: Index) -> tuple[list[Snapshot], list[bytes]]:
-        """The repositories inside, and the folders of those that have none (yet)."""
+        """Return the repositories inside, and the folders of those that have none (yet)."""
         names = {entry.path for entry in index.entries if entry.kind == GITLINK}
         names |= self._tree_git.unborn | self._raw_git.unborn  # left out of our index, but files all the same
         parts: list[Snapshot] = []

@@ -1,4 +1,4 @@
-"""What a working copy is: the workspace as it stood at one moment, for one branch to change (source: issue 7, M9)."""
+"""Working copies: the workspace at one moment, for one branch to change."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class BranchChange:
 
     @property
     def kind(self) -> Literal["create", "update", "delete"]:
-        """What the branch did with the file."""
+        """How the branch changed the file."""
         if self.before is None:
             return "create"
         return "delete" if self.after is None else "update"
 
 
 class CopyError(Exception):
-    """No copy can be made, or what is in it cannot be read; the message says what to do."""
+    """Raised when no copy can be made or read; the message says what to do."""
 
 
 @dataclass(eq=False)
@@ -56,9 +56,9 @@ class WorkingCopy(ABC):
     """The files of one branch."""
 
     root: Path
-    """What the workspace is to the main line, absolute and resolved; outside of the workspace."""
+    """The copy's counterpart of the workspace folder, absolute and resolved; outside the workspace."""
     base: Base
-    """From what it started."""
+    """The base that it started from."""
     environment: dict[str, str]
     """Variables that commands in the copy need on top, so that they use its files and not the workspace's."""
     links: Sequence[Path]
@@ -81,7 +81,7 @@ class LeftBehind:
     """A copy that a crash left."""
 
     session_id: str
-    """Of the branch it belonged to."""
+    """Id of the branch that it belonged to."""
     changes: tuple[BranchChange, ...]
     patch: bytes
 
@@ -95,16 +95,16 @@ class WorkingCopies(ABC):
 
     @abstractmethod
     async def base(self) -> Base:
-        """The workspace as it is now; branches of one exploration share it. Raises CopyError.
+        """Return the current workspace as a base; branches of one exploration share it. Raises CopyError.
 
         It takes space until ``done`` is called. Canceled or failed, it leaves nothing.
         """
 
     @abstractmethod
     async def open(self, session_id: str, base: Base) -> WorkingCopy:
-        """A copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError.
+        """Open a copy for the branch ``session_id``. Canceled or failed, it leaves nothing. Raises CopyError.
 
-        It is of ``base``, whatever became of the workspace since, also when all other copies of it are closed.
+        It is of ``base``, whatever happened to the workspace since, also when all other copies of it are closed.
         """
 
     @abstractmethod
@@ -113,14 +113,14 @@ class WorkingCopies(ABC):
 
     @abstractmethod
     async def recover(self, keep: Keep) -> None:
-        """Remove what a crash left, each copy after ``keep`` stored what had been done in it. Never raises.
+        """Remove copies that a crash left, each after ``keep`` has stored its work. Never raises.
 
-        A copy that could not be read or stored stays for the next time, but not for ever (``places.TRIES``).
+        A copy that could not be read or stored stays for the next time, but only a few times (``places.TRIES``).
         """
 
 
 MOST_FILES = 200_000
-"""More are not copied: nobody waits that long, and something that should be ignored is not."""
+"""Most files to copy: more take too long, and usually mean that something should be ignored and is not."""
 MOST_BYTES = 10 << 30
 """The most bytes of all files of a copy, and of all uncommitted files, which are stored again for comparing."""
 MOST_PATCH = 64 << 20
@@ -142,4 +142,4 @@ HEAVY = (
     ),
     *(".ruff_cache", ".pytest_cache", ".gradle", ".next", ".cache"),
 )
-"""Folders that are left out where no repository says what is ignored."""
+"""Folders to leave out where no repository lists the ignored ones."""

@@ -19,7 +19,7 @@ _LINK = 0o120000
 
 
 def write_patch(changes: Sequence[BranchChange]) -> bytes:
-    """All changes as ``git apply --binary`` takes them."""
+    """Return all changes as ``git apply --binary`` takes them."""
     return b"".join(part for change in changes for part in _sections(change))
 
 

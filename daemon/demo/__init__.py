@@ -18,7 +18,7 @@ def prompt_for(workspace: Path) -> str:
 
 
 def script_path() -> Path:
-    """The script of the demo model (``daemon.provider.scripted``)."""
+    """Return the script of the demo model (``daemon.provider.scripted``)."""
     return Path(str(importlib.resources.files("daemon.demo") / "script.json"))
 
 

@@ -1,1 +1,1 @@
-"""Rival approaches side by side: branches in copies of the working tree, compared on facts, merged (seed 000)."""
+"""Alternative approaches in parallel: branches in copies of the working tree, compared on facts, and merged."""

@@ -1,4 +1,4 @@
-"""How an exploration begins: the directions as they are given, and what each branch is sent off with."""
+"""The start of an exploration: its directions, and the task of each branch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_IN_BRANCHES = ("explore", "hand_over")
 
 
 def checked_directions(branches: Sequence[str]) -> list[str]:
-    """The directions, trimmed. Raises ToolError that says what is wrong."""
+    """Return the directions, trimmed. Raises ToolError with the reason."""
     directions = [text.strip() for text in branches]
     if not directions or not any(directions):
         raise ToolError("branches is empty: give each approach to explore as one text.")
@@ -57,7 +57,7 @@ def checked_directions(branches: Sequence[str]) -> list[str]:
 
 
 def checked_background(background: str | None) -> str | None:
-    """The background, trimmed; None when there is none. Raises ToolError when it is too long."""
+    """Return the background, trimmed; None when there is none. Raises ToolError when it is too long."""
     if background is not None and len(background) > MAX_BACKGROUND:
         raise ToolError(
             f"The background has {len(background)} characters; at most {MAX_BACKGROUND}: sum it up."
@@ -68,7 +68,7 @@ def checked_background(background: str | None) -> str | None:
 def branch_tasks(
     session: Session, directions: Sequence[str], background: str | None, base: Base
 ) -> list[BranchTask]:
-    """What each branch of an exploration begins with; which one it is, is known when its goal is there."""
+    """Return the task of each branch of an exploration; its explore goal is filled in once that exists."""
     state, services = session.state, session.services
     taken = len(state.children.branches)
     while branch_name(taken) in state.children.branches:

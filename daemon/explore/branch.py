@@ -75,9 +75,9 @@ class Branch:
         self._stop: StopReason = "canceled"
         self._detail = ""
         self._compared = False
-        """What it changed is known."""
+        """Whether its changes are known."""
         self._note = ""
-        """What is to be said of its changes."""
+        """Text about its changes, for the user and the model."""
 
     async def run(self) -> None:
         """Open, work, keep, score, close: whatever becomes of a step, those that bring it to rest are done.
@@ -101,9 +101,9 @@ class Branch:
             await self._step(self._close())
 
     async def _step(self, work: Coroutine[None, None, None], *, interruptible: bool = False) -> None:
-        """Do one step, to its end however often we are canceled; one that is interruptible is canceled, too, once.
+        """Do one step, to its end however often we are canceled; an interruptible one is canceled, too, once.
 
-        What goes wrong is part of the outcome.
+        Errors become part of the outcome.
         """
         doing = asyncio.create_task(work)
         interrupted = False
@@ -163,7 +163,7 @@ class Branch:
         self._stop, self._detail = result.stop, result.detail
 
     async def _begin_with(self, child: Session, root: Path) -> None:
-        """Make what the main line knows the branch's own, with the places that it has there."""
+        """Copy the main session's knowledge to the branch, with the paths of its copy."""
         task, parent = self._task, self._host.parent
         old, home = Path(task.workspace), Path(task.home) if task.home else None
 
@@ -183,15 +183,15 @@ class Branch:
                 tool_call_id=next((p.tool_call_id for p in message.content if p.type == "tool_result"), None),
                 tokens=sum(map(part_tokens, message.content)),
             )
-            await asyncio.sleep(0)  # each is written to the disk: others have their turn in between
+            await asyncio.sleep(0)  # each is written to disk: let other tasks run in between
         child.state.seen_files.update(seen)
         child.state.instructions.update(task.instructions)
         child.state.untrusted_instructions.update(task.untrusted_instructions)
         child.state.calibration = parent.state.calibration
 
     async def _talk(self, child: Session, prompt: str) -> TurnResult:
-        """All turns of the branch: what people say to it while it works is part of its work. Then it is sealed, so that
-        tests and scores are about exactly what is kept of it."""
+        """Run all turns of the branch: users' messages to it are part of its work. Then it becomes read-only, so that
+        tests and scores are about exactly the stored result."""
         name = self._task.branch_id
         turns = asyncio.create_task(self._turns(child, prompt))
         canceled = False
@@ -205,7 +205,7 @@ class Branch:
                     t("Branch {name} was canceled: go on in the session that started it.", name=name)
                 )
         if canceled:
-            turns.exception()  # it is sealed before its first turn when it is canceled that early
+            turns.exception()  # it is read-only before its first turn when it is canceled that early
             raise asyncio.CancelledError
         return turns.result()
 
@@ -219,10 +219,10 @@ class Branch:
         )
         return child.turn.last_result or first
 
-    # -- what came of it --
+    # -- the outcome --
 
     async def _keep(self, kept: list[BranchOutcome]) -> None:
-        """Stop what the branch started, look at what it changed, and store that."""
+        """Stop the branch's commands, compare its files, and store the result."""
         child, copy, mirror = self._child, self._copy, self._mirror
         outcome = BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
         if child is not None:
@@ -251,7 +251,8 @@ class Branch:
         kept.append(self._told(outcome))
 
     async def _with_ignored(self, outcome: BranchOutcome, child: Session, copy: WorkingCopy) -> BranchOutcome:
-        """What comparing leaves out is kept, too, and named: it would go with the copy, and nobody would know."""
+        """Keep and name files that git ignores: comparing leaves them out, so they would be lost with the copy
+        unnoticed."""
         try:
             origin = self._host.parent.services.workspace
             found = await asyncio.to_thread(left_out, child.files.history, copy.root, origin, outcome.changes)
@@ -269,7 +270,7 @@ class Branch:
     async def _rescued(
         self, outcome: BranchOutcome, child: Session, copy: WorkingCopy, error: Exception
     ) -> BranchOutcome:
-        """Its copy goes, whether it could be read or not: what its file history knows of its work is kept."""
+        """Keep the work that the branch's file history knows: its copy is removed, whether it could be read or not."""
         why = "" if self._detail.endswith(str(error)) else f" ({error})"
         head = t("What it changed could not be compared with where it began{why}.", why=why)
         try:
@@ -309,7 +310,7 @@ class Branch:
         )
 
     def _unknown(self) -> BranchOutcome:
-        """Not even what it did could be looked at."""
+        """Return the outcome when not even the branch's work could be read."""
         return self._told(BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail))
 
     async def _score(self, kept: list[BranchOutcome]) -> None:
@@ -331,13 +332,13 @@ class Branch:
                     limit = self._task.settings.commands.test_timeout_s
                     test = await run_test(command, copy, child, limit, approved=agreed.approved)
             score = await score_branch(child, copy, outcome.changes, test=test, duration_ms=worked)
-        except Exception:  # the branch is done, and its score is only what is known about it
+        except Exception:  # the branch is done, and its score only describes it
             log.exception("%s could not be scored", outcome.session_id)
             return
         kept.append(dataclasses.replace(outcome, score=score))
 
     async def _measure(self, kept: list[BranchOutcome]) -> None:
-        """Add what costs nothing to know: whoever canceled it waits neither for tests nor for language servers."""
+        """Add the facts that cost nothing: a canceled branch waits neither for tests nor for language servers."""
         from daemon.explore.scoring import measured
 
         if self._child is None:
@@ -353,7 +354,7 @@ class Branch:
 
     @property
     def _was_canceled(self) -> bool:
-        """By its exploration, or this one by itself."""
+        """Whether its exploration was canceled, or this branch alone."""
         return self._canceled or self._stop == "canceled"
 
     async def _close(self) -> None:
@@ -384,7 +385,7 @@ def _content(message: Inherited, child: Session) -> tuple[Part, ...]:
 
 
 def _last_words(child: Session | None) -> str:
-    """What the branch itself said last."""
+    """Return the last text of the branch's own messages."""
     if child is None:
         return ""
     return next(

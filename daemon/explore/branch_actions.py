@@ -1,7 +1,7 @@
-"""What clients do with the branches of a session: look at them, choose, remove. All raise ToolError with words for the
-person when something is not possible.
+"""Actions of clients on a session's branches: inspect, choose, remove. All raise ToolError with a message for the user
+when an action is not possible.
 
-Files are named as the branch's result has them; a name with signs that cannot be shown may be given as it was shown.
+Files are named as in the branch's result. A name with characters that cannot be shown may be given as it was displayed.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from tools.ports import WorkOutcome
 
 MAX_FILES = 500
-"""Of more changed files, the first ones are shown."""
+"""Most changed files to show."""
 _MAX_DIFF_LINES = 2_000
 _MAX_DIFFED = 4 << 20
 """Bytes; a larger file is only named."""
 
 
 def branches(session: Session) -> list[BranchMeta]:
-    """All branches of the session's explorations, oldest first; removed ones too."""
+    """Return all branches of the session's explorations, oldest first; removed ones too."""
     return list(session.state.children.branches.values())
 
 
 async def branch_files(session: Session, branch_id: str) -> tuple[tuple[FileDiff, ...], tuple[FileDiff, ...]]:
-    """What a branch that has ended changed, as diffs against what it began with; and what of it git ignores."""
+    """Return the changes of an ended branch as diffs against its base, and those to files that git ignores."""
     result = await stored_result(session, find_branch(session, branch_id))
     return await asyncio.to_thread(lambda: (_diffs(result.changes), _diffs(result.ignored)))
 
 
 async def branch_content(session: Session, branch_id: str, path: str) -> tuple[bytes | None, bytes | None]:
-    """A changed file as the branch found it, and as it left it; None: there was no such file."""
+    """Return a changed file as the branch found it, and as it left it; None: there was no such file."""
     branch = find_branch(session, branch_id)
     result = await stored_result(session, branch)
     for change in (*result.changes, *result.ignored):
@@ -66,16 +66,16 @@ async def branch_content(session: Session, branch_id: str, path: str) -> tuple[b
 
 
 async def branch_patch(session: Session, branch_id: str) -> bytes:
-    """What a branch changed, as a binary git patch."""
+    """Return a branch's changes as a binary git patch."""
     return (await stored_result(session, find_branch(session, branch_id))).patch
 
 
 async def select_for_person(session: Session, choice: Sequence[str], by: str = "") -> WorkOutcome:
-    """The person's own choice: ``A``, or parts like ``A:src/a.py``; also while the model goes on.
+    """Apply the user's own choice: ``A``, or parts like ``A:src/a.py``; also while the model works.
 
-    What is written is always shown for review, also where edits pass unasked: a branch was chosen by what is said of
-    it, nobody has looked at its change. The model is told: by the tool call that waits for the choice, or by a note.
-    Raises PermissionDeniedError when the review ends with a no.
+    The change is always shown for review, even where edits run without approval: the branch was chosen by its
+    description, and nobody has looked at its change. The model is notified: by the tool call that waits for the choice,
+    or by a note. Raises PermissionDeniedError when the review rejects the change.
     """
     call_id = f"select_{uuid.uuid4().hex[:12]}"
     info = CallInfo(
@@ -177,7 +177,7 @@ def _diff(change: BranchChange, source: str | None) -> FileDiff:
         diff = of_change(FileChange(Path(change.name), change.before, change.after), change.name)
         text, added, removed = limited(diff.text, max_lines=_MAX_DIFF_LINES), diff.added, diff.removed
     if change.before_mode != change.after_mode and change.before is not None and change.after is not None:
-        # With its name: in a list of diffs, nothing else of a change of the mode alone says whose it is.
+        # The name identifies the file: in a list of diffs, a mere change of mode has no other sign of it.
         text = t(
             "Mode of {name}: {before_mode:o} is {after_mode:o} now\n{text}",
             name=name,

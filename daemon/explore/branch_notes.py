@@ -1,4 +1,4 @@
-"""What is said about an exploration: to its branches, and to the main line when they have ended. Pure."""
+"""Texts about an exploration: for its branches, and for the main session when they have ended. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from daemon.model.messages import StopReason
 
 MAX_RESULT = 24_000
-"""Characters of all summaries together that the main line is told."""
+"""Most characters of all summaries together for the main session."""
 _MOST, _LEAST = 6_000, 1_500
 """Characters of one of them."""
 _TITLE = 200
@@ -37,7 +37,8 @@ def task_text(
     background: str | None,
     plan: str,
 ) -> str:
-    """The prompt that a branch works on. ``others``: names and directions of its rivals; ``plan``: the main line's."""
+    """Return the prompt of a branch. ``others``: names and directions of the other branches; ``plan``: the main
+    session's."""
     lines: list[str] = []
     if background is not None:
         lines += ["# Background", "", background.strip(), ""]
@@ -66,7 +67,7 @@ def task_text(
 
 
 def unfinished_summary(stop: StopReason, detail: str, last_words: str) -> str:
-    """The summary of a branch that did not come to its end."""
+    """Return the summary of a branch that did not come to its end."""
     how = {
         "canceled": t("Canceled before it was done"),
         "permission_denied": t("Stopped by a refusal"),
@@ -86,7 +87,7 @@ def results_text(
 ) -> str:
     """Return the report on an exploration, for the model and the user: a heading a branch, the scores, what to do next.
 
-    ``decided``: what the person says of the choice; the model is then not told how to choose.
+    ``decided``: the user's statement about the choice; the report then does not explain how to choose.
     """
     lines = [t("## Exploration results"), ""]
     limit = max(_LEAST, min(_MOST, MAX_RESULT // max(1, len(branches))))
@@ -135,7 +136,7 @@ def results_text(
 
 
 def short_summary(branches: Sequence[BranchMeta]) -> str:
-    """One line a branch, for the plan."""
+    """Return one line a branch, for the plan."""
     return "\n".join(
         f"{branch.id} ({one_line(branch.description, 100)}): "
         + ("" if branch.status == "completed" else t("not finished. "))
@@ -147,7 +148,7 @@ def short_summary(branches: Sequence[BranchMeta]) -> str:
 def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
-    # What Goalwright says of the changes stands at the end.
+    # Goalwright's notes on the changes are at the end.
     begun = head(text, limit - _TAIL - 60)
     return t(
         "{begun}… (cut; the whole is in the branch's record) …{text}", begun=begun, text=tail(text, _TAIL)

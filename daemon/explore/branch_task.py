@@ -1,7 +1,7 @@
 """The task of a branch and its outcome: ``(base, task) → (patch, summary, trace)``.
 
-All of it is data that can be pickled, so that a branch could be worked on elsewhere: whoever has the commit can build
-the same tree from ``Base``, and sends back what the branch changed.
+All of it can be pickled, so that a branch could run elsewhere: with the commit, the same tree can be built from
+``Base``, and the changes are sent back.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ class BranchTask:
     """Everything that a branch begins with."""
 
     trace_id: str
-    """Of the main line."""
+    """Id of the main session's trace."""
     branch_id: str
     explore_start_id: str
     base: Base
     direction: str
     others: tuple[tuple[str, str], ...]
-    """Ids and directions of the rivals."""
+    """Ids and directions of the other branches."""
     background: str | None
-    """With what it begins; None: with the conversation."""
+    """Text that it starts with; None: the conversation."""
     workspace: str
     """The folder that the places below are in."""
     conversation: tuple[Inherited, ...]
     seen: Mapping[str, str]
-    """Hash of each file as the main line read it, by path."""
+    """Hash of each file as the main session read it, by path."""
     instructions: Mapping[str, str]
     untrusted_instructions: Mapping[str, str]
     """Instruction files that it was given: text by shown path."""
     mission: str
     plan: str
-    """The main line's, as text."""
+    """The main session's plan, as text."""
     agent: AgentProfile
     model: str
     settings: Settings
     home: str = ""
-    """The person's home, as it may stand in texts as ``~``."""
+    """The user's home folder, which texts may abbreviate to ``~``."""
 
     @property
     def session_id(self) -> str:
-        """Of the branch."""
+        """Id of the branch's session."""
         return child_id(self.trace_id, self.branch_id)
 
 
 @dataclass(frozen=True, slots=True)
 class BranchOutcome:
-    """What came of a branch; its conversation is in the record of ``session_id``."""
+    """The outcome of a branch; its conversation is in the record of ``session_id``."""
 
     session_id: str
     status: BranchStatus
@@ -72,9 +72,9 @@ class BranchOutcome:
     patch: bytes = b""
     """Against the base's tree."""
     ignored: tuple[BranchChange, ...] = ()
-    """What it wrote that git ignores."""
+    """Files that it wrote and git ignores."""
     stats: GoalStats = field(default_factory=GoalStats)
-    """Of its own messages."""
+    """Statistics of its own messages."""
     last_message: Message | None = None
     usage: Usage = field(default_factory=Usage)
     cost: float = 0.0
@@ -85,11 +85,11 @@ class BranchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """What tests the branches of an exploration."""
+    """The command that tests the branches of an exploration."""
 
     command: str | None
     """None: nothing does."""
     why_not: str = ""
-    """For whoever compares the branches, in a few words."""
+    """Short reason for those who compare the branches."""
     approved: bool = False
     """The user was asked: it runs as approved, outside of the sandbox."""

@@ -34,7 +34,7 @@ _TAP_CASE = re.compile(r"^(not )?ok\b(?: +\d+)?([^\n]*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Numbers of tests; None where the output does not say. ``at``: where it was said."""
+    """Numbers of tests; None where the output does not have them. ``at``: their position."""
 
     passed: int | None
     failed: int | None
@@ -42,7 +42,7 @@ class Counted:
 
 
 def counted(output: str) -> tuple[int | None, int | None]:
-    """Passed and failed tests, by the last summary in the output; None for what it does not say."""
+    """Return the numbers of passed and failed tests, by the last summary in the output; None where it is missing."""
     text = _ANSI.sub("", output).replace("\r\n", "\n").replace("\r", "\n")
     found = [one for read in _READERS if (one := read(text)) is not None]
     last = max(found, key=lambda one: one.at, default=Counted(None, None))
@@ -71,7 +71,7 @@ def not_run(command: str, exit_code: int, output: str) -> str:
 
 
 def last_lines(output: str, lines: int = 20, characters: int = 2000) -> str:
-    """The end of an output, for people and models."""
+    """Return the end of an output, for people and models."""
     text = _ANSI.sub("", output).replace("\r\n", "\n").rstrip()
     shown = "\n".join(text.split("\n")[-lines:])
     return shown if len(shown) <= characters else f"…{shown[-characters + 1 :]}"
@@ -133,7 +133,7 @@ def _go(text: str) -> Counted | None:
     if (package := _last(_GO_PACKAGE, text)) is None:
         return None
     cases = [match[1] for match in _GO_CASE.finditer(text)]
-    # Without -v it names those that failed, and nobody knows how many passed.
+    # Without -v it names only failed tests, so the number of passed ones is unknown.
     passed = cases.count("PASS") if "PASS" in cases else None
     return Counted(passed, cases.count("FAIL"), package.start())
 

@@ -1,8 +1,8 @@
-"""The person chooses among the branches (setting ``explore_choice: person``).
+"""Let the user choose among the branches (setting ``explore_choice: person``).
 
 While a tool call waits for it the session's status is ``waiting``, and two notices frame it: ``CHOICE_AWAITED`` and
 ``CHOICE_MADE``, both about the goal that started the exploration. After a restart the call has ended like every
-interrupted one; that the choice is the person's is in the log, so it stays theirs until they leave it to the model.
+interrupted one; the log records that the choice is the user's, so it stays theirs until they leave it to the model.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ _choices: WeakKeyDictionary[Session, _Choices] = WeakKeyDictionary()
 
 
 def awaited(session: Session) -> tuple[str, ...]:
-    """Ids of the explore_start goals whose branches the person is to choose from now."""
+    """Return the ids of the explore_start goals whose branches the user has to choose from now."""
     choices = _choices.get(session)
     return () if choices is None else tuple(choices.by_start)
 
 
 async def awaited_choice(session: Session, explore_start_id: str) -> str:
-    """Wait until the person has chosen, or left it to the model; returns what the model is told about it.
+    """Wait until the user has chosen, or left it to the model; returns the message for the model.
 
-    Empty when the model is to choose by the settings. Nobody answering in time means that nothing is chosen.
+    Empty when the model chooses by the settings. If nobody answers in time, nothing is chosen.
     """
     settings = session.config.settings
     if settings.agents.explore_choice != "person" or session.foreign:
         return ""
     if session.state.children.chosen(explore_start_id):
-        return ""  # while the branches were at work; what is said of them has it
+        return ""  # chosen while the branches were at work; their report has it
     branches = tuple(
         branch.id for branch in session.state.children.of(explore_start_id) if not branch.removed
     )
@@ -99,7 +99,7 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
 
 
 def settle(session: Session, explore_start_id: str, told: str) -> bool:
-    """The person has decided; ``told`` is for the model. False when nobody waits for it (any more)."""
+    """Record the user's decision; ``told`` is for the model. False when nothing waits for it (any more)."""
     choices = _choices.get(session)
     waiting = None if choices is None else choices.by_start.get(explore_start_id)
     if waiting is None or waiting.answer.done():
@@ -109,8 +109,8 @@ def settle(session: Session, explore_start_id: str, told: str) -> bool:
 
 
 def leave_to_model(session: Session, explore_start_id: str, by: str = "") -> None:
-    """The person lets the model choose, also when no call waits for it any more. Raises ToolError when it already is
-    the model's."""
+    """Let the model choose, also when no call waits for it any more. Raises ToolError when the choice already is the
+    model's."""
     who = by or t("The person")
     theirs = explore_start_id in session.state.children.persons_choice
     told = f"{who} leaves the choice to you: choose with explore(select=[…]), or go on without any."
@@ -124,7 +124,7 @@ def leave_to_model(session: Session, explore_start_id: str, by: str = "") -> Non
 
 
 def leavable(session: Session) -> tuple[str, ...]:
-    """Explorations whose choice the person may leave to the model: those that are waited for first, then the newest."""
+    """Return explorations whose choice the user may leave to the model: waiting ones first, then the newest."""
     theirs = reversed(session.state.children.persons_choice)
     return tuple(dict.fromkeys((*awaited(session), *theirs)))
 
@@ -150,8 +150,8 @@ def refuse_model(session: Session, explore_start_ids: Iterable[str]) -> None:
 
 
 def choose_none(session: Session, explore_start_id: str, by: str = "") -> None:
-    """The person wants none of the branches, which ends the goal of the choice. Raises ToolError when nothing waits
-    for the person."""
+    """Record that the user wants none of the branches, which ends the goal of the choice. Raises ToolError when nothing
+    waits for the user."""
     who = who_chose(by)
     told = (
         f"{who} wants none of the branches: nothing was merged. Do not select one; go on another way, "

@@ -1,6 +1,6 @@
-"""What was chosen of explorations, in the plan: ``selected_branch`` of the goal that stands for the choice.
+"""Chosen branches in the plan: ``selected_branch`` of the goal that records the choice.
 
-That is the ``explore_merge`` goal, and the ``explore_start`` goal as long as other branches are still at work.
+That is the ``explore_merge`` goal, and the ``explore_start`` goal while other branches are still at work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_SUMMARY = 2_400
 
 
 def who_chose(by: str) -> str:
-    """E.g. ``The person (VS Code)``."""
+    """Return the author of a choice for messages, with the client's name if there is one."""
     return t("The person") if by in ("", PERSON) else t("The person ({by})", by=by)
 
 
@@ -49,10 +49,7 @@ def note_choice(session: Session, explore_start_id: str, choice: Choice) -> None
 
 
 def carry_over(session: Session, explore_start_id: str) -> None:
-    """The goal of the choice is there now: what was chosen before it was ends it. Once more does nothing.
-
-    Raises StoreError.
-    """
+    """End the goal of the choice by a choice that was made before it existed. Idempotent. Raises StoreError."""
     chosen = session.state.children.chosen(explore_start_id)
     goal = merge_of(session.state.plan, explore_start_id)
     if chosen and goal is not None and goal.status not in ENDED:
@@ -60,7 +57,7 @@ def carry_over(session: Session, explore_start_id: str) -> None:
 
 
 def follow_choices(session: Session) -> None:
-    """Changes of files were taken back, or forward: so were merges among them. Raises StoreError."""
+    """Update the choices after an undo or redo, which may include merges. Raises StoreError."""
     children, plan = session.state.children, session.state.plan
     for start_id, choices in children.choices.items():
         goal = merge_of(plan, start_id) or plan.goals.get(start_id)
@@ -81,7 +78,7 @@ def follow_choices(session: Session) -> None:
 
 
 def early_words(chosen: Sequence[Choice]) -> str:
-    """What was chosen while other branches were still at work."""
+    """Return a text about choices that were made while other branches were still at work."""
     return " ".join(
         t(
             "{by} has chosen branch {branch_ids} while others were at work. {summary}",
@@ -96,7 +93,7 @@ def early_words(chosen: Sequence[Choice]) -> str:
 
 
 def decided_early(session: Session, explore_start_id: str) -> str:
-    """For the model: what was chosen already, before its exploration had ended; empty for nothing."""
+    """Return a text for the model about a choice that was made before the exploration had ended; empty for none."""
     words = early_words(session.state.children.chosen(explore_start_id))
     return f"{words} Go on from there." if words else ""
 
@@ -107,7 +104,7 @@ def _chosen(session: Session, goal: Goal, summary: str) -> list[Change]:
     try:
         changes = plan.plan_done(one_line(summary, _MAX_SUMMARY), goal)
     except PlanError:
-        # It has ended before, or has open goals below it: what was selected is a fact all the same.
+        # It has ended before, or has open goals below it: the selection is a fact all the same.
         updates: dict[str, object] = {"selected_branch": selected}
         if goal.status == "completed":
             updates["summary"] = one_line(

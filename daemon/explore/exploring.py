@@ -1,4 +1,4 @@
-"""The port behind the ``explore`` tool: rival approaches, each in a branch of its own (source: seed 000, M9)."""
+"""The port behind the ``explore`` tool: alternative approaches, each in a branch of its own."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class SessionExplorer:
 
 
 class RunningExploration:
-    """One exploration, from its goal to what the main line is told of it."""
+    """One exploration, from its goal to the report for the main session."""
 
     def __init__(self, session: Session, call_id: str, waited: Waited) -> None:
         """``waited``: of the call; the time of the branches is added to it."""
@@ -154,7 +154,7 @@ class RunningExploration:
     # -- the beginning --
 
     def _begin(self, tasks: list[BranchTask]) -> None:
-        """The goal, and all branches: whoever looks at it sees what there will be."""
+        """Add the goal and all branches, so that viewers see all of them from the start."""
         session = self._session
         ids = [task.branch_id for task in tasks]
         short = "; ".join(head(one_line(task.direction), 80) for task in tasks)
@@ -242,7 +242,7 @@ class RunningExploration:
             self._ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
 
     def _heard(self, item: Event | Delta | Metered) -> None:
-        """The person may give the exploration up in the plan."""
+        """Handle an event: the user may abandon the exploration in the plan."""
         if isinstance(item, GoalUpdated | GoalRemoved) and is_given_up(
             self._session.state.plan, self._start_id
         ):
@@ -300,7 +300,7 @@ class RunningExploration:
         choice = await awaited_choice(session, self._start_id)
         done = sum(branch.status == "completed" for branch in branches)
         if choice and self._start_id in session.state.children.persons_choice:
-            # Not the advice to take a branch over beside the word of the person who has chosen.
+            # Advice on merging a branch would contradict the user who has already chosen.
             text = results_text(branches, table, unsaved, choice)
         elif choice:
             text = f"{text}\n\n{choice}"

@@ -1,7 +1,7 @@
-"""What a branch has of the main line's conversation: what the model sees of it, with the copy's paths. Pure.
+"""The conversation that a branch inherits: what the model sees of the main session, with the copy's paths. Pure.
 
-A branch works in a copy of the workspace, so whatever names a place in the workspace (texts, arguments of calls,
-results) names the same place in the copy: the model goes on as if it had been there all the time.
+A branch works in a copy of the workspace. Wherever texts, arguments of calls or results name a path in the workspace,
+they name the same path in the copy, so that the model can go on as if it had always worked there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from daemon.context.windowing.blocks import WindowMessage
 
 _BEFORE = r"(?:(?<![\w./~-])|(?<=://)|(?<=\s-[A-Za-z])|(?<=\\[nrt]))"
-"""No name goes on to the left: ``/mnt/home/me/shop`` is not ``/home/me/shop``. Flags (``-I/…``) are no names."""
+"""A path must begin here: ``/mnt/home/me/shop`` is not ``/home/me/shop``. Flags (``-I/…``) may come before it."""
 _AFTER = r"(?![\w~+@%-])(?!\.\w)"
 """Nor to the right: ``/home/me/shop-old`` and ``/home/me/shop.bak`` are other folders. A full stop ends a sentence."""
 
@@ -43,10 +43,10 @@ class Inherited:
 
 
 def conversation(entries: Iterable[WindowMessage], without: Collection[str]) -> tuple[Inherited, ...]:
-    """What the model is sent now as messages to store, one for each result.
+    """Return what the model sees now as messages to store, one for each result.
 
-    ``without``: ids of the calls that have no result yet: nobody in the branch waits for those. Reasoning is left
-    out: it is signed, so it could not be rewritten, and no provider needs that of past turns.
+    ``without``: ids of calls that have no result yet, because nobody in the branch waits for those. Reasoning is left
+    out: it is signed, so it could not be rewritten, and no provider needs it for past turns.
     """
     entries = list(entries)
     last = max((at for at, entry in enumerate(entries) if entry.prompt.role == "assistant"), default=-1)
@@ -70,9 +70,9 @@ def _left_out(part: Part, calls: Collection[str]) -> bool:
 
 
 def rewriter(old: Path, new: Path, home: Path | None = None) -> Callable[[str], str]:
-    """What turns every occurrence of the folder ``old`` in a text into ``new``, in each way it can be written.
+    """Return a function that replaces the folder ``old`` by ``new`` in a text, in every notation.
 
-    ``home``: the person's; what is below it may be written with a tilde.
+    ``home``: the user's home folder; paths below it may be written with a tilde.
     """
     forms: dict[str, str] = {}
     for write in (str, _as_posix, _in_json, _in_ascii_json, _in_uri):
@@ -108,7 +108,7 @@ def _in_uri(path: Path) -> str:
 
 
 def moved(messages: Sequence[Inherited], rewrite: Callable[[str], str]) -> tuple[Inherited, ...]:
-    """``messages`` with all places rewritten."""
+    """Return ``messages`` with all places rewritten."""
     return tuple(
         Inherited(message.role, tuple(_moved(part, rewrite) for part in message.content))
         for message in messages
@@ -124,14 +124,15 @@ def _moved(part: Part, rewrite: Callable[[str], str]) -> Part:
         return part.model_copy(update={"input": _arguments(part.input, rewrite)})
     if isinstance(part, ToolResultPart):
         metadata = cast("dict[str, Any]", _json_moved(part.metadata, rewrite))
-        # A command in the background is the main line's, and does not end with this branch.
+        # A background command belongs to the main session, and does not end with this branch.
         metadata.pop("job_id", None)
         return part.model_copy(update={"content": rewrite(part.content), "metadata": metadata})
     return part
 
 
 def _arguments(text: str, rewrite: Callable[[str], str]) -> str:
-    """The JSON of a call. Read and written again only where something changes, so that the rest keeps its bytes."""
+    """Return the JSON of a call. Read and written again only where something changes, so that the rest keeps its
+    bytes."""
     try:
         value: object = json.loads(text)
         new = _json_moved(value, rewrite)
@@ -154,7 +155,7 @@ def _json_moved(value: object, rewrite: Callable[[str], str]) -> object:
 
 
 def places_moved(known: Mapping[str, str], old: Path, new: Path) -> dict[str, str]:
-    """Values by absolute path, those inside of ``old`` under the same name in ``new``; others as they are."""
+    """Return the values by absolute path; paths inside ``old`` become the same paths in ``new``, others stay."""
     found: dict[str, str] = {}
     for name, value in known.items():
         path = Path(name)

@@ -19,14 +19,14 @@ OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]
 
 
 def copies_of(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
-    """As the workspace has it, with git or without. Blocking."""
+    """Return the kind of copies for the workspace, with git or without. Blocking."""
     from daemon.copies.choice import copies_for
 
     return copies_for(workspace, folder, links)
 
 
 class BranchCopies:
-    """See the module. ``state_folder``: the person's, outside of any workspace."""
+    """See the module. ``state_folder``: the user's, outside any workspace."""
 
     def __init__(self, workspace: Path, state_folder: Path, open_copies: OpenCopies = copies_of) -> None:
         self._workspace = workspace
@@ -42,7 +42,7 @@ class BranchCopies:
             self._recovering = asyncio.create_task(self._recover(services))
 
     async def recovered(self) -> None:
-        """Return when nothing of an earlier daemon is left."""
+        """Return when all remains of an earlier daemon are removed."""
         if self._recovering is not None:
             await asyncio.wait({self._recovering})
 
@@ -52,7 +52,7 @@ class BranchCopies:
         return await asyncio.to_thread(self._open, self._workspace, self._folder, links)
 
     async def _recover(self, services: Services) -> None:
-        """Store what had been done in copies that a crash left, and remove each once that is stored."""
+        """Store the work in copies that a crash left, and remove each once it is stored."""
         from daemon.explore.results import save_result
 
         def keep(left: LeftBehind) -> None:

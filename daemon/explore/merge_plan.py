@@ -1,7 +1,7 @@
-"""What merging branches into the main tree does to each file. Pure.
+"""Plan how a merge of branches changes each file of the main tree. Pure.
 
-Three-way: the base that the branches started from, the file as it is now, the file as the branch left it. Where it is
-not certain what is meant there is a conflict, and nothing is merged at all: nobody guesses.
+Three-way: the base of the branches, the file as it is now, and the file as the branch left it. Where the result is not
+certain there is a conflict, and nothing is merged at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EXECUTABLE = 0o111
 _MAX_NAMED = 5
 
 Kind = Literal["absent", "file", "link", "other"]
-"""``other``: a folder, or a file that nobody may touch; ``why`` says which."""
+"""``other``: a folder, or a file that must not be changed; ``why`` says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class FileVersion:
 
     kind: Kind = "absent"
     content: bytes = b""
-    """Of a link: where it points."""
+    """For a link, its target."""
     executable: bool | None = None
     """None: not known, or of no meaning here."""
     why: str = ""
-    """Of ``other``, and of ``absent`` where there is no room for a file: what is there instead."""
+    """For ``other``, and for ``absent`` where there is no room for a file: what is there instead."""
     in_the_way: tuple[str, ...] = ()
-    """Of ``absent``: all that has to go before there can be a file: the file that is where one of its folders would
-    be, or what the folder of this name holds (a name that ends with ``/`` is an empty folder)."""
+    """For ``absent``: everything that must be removed before a file can be there. That is a file in place of one of its
+    folders, or the contents of a folder of this name (a name that ends with ``/`` is an empty folder)."""
     mode: int | None = None
     """Permission bits, where they are known."""
 
@@ -63,12 +63,12 @@ class UnmergeableFile:
     reason: str
     clashes: tuple[Clash, ...] = ()
     sides: tuple[str, str] = ("now", "branch")
-    """What ``ours`` and ``theirs`` of the clashes are, in words."""
+    """Names of the two sides of a conflict, for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What is to be done to one file; ``before`` is what stands there now."""
+    """The merged result for one file; ``before`` is its current state."""
 
     name: str
     branches: tuple[str, ...]
@@ -77,7 +77,7 @@ class Merged:
 
     @property
     def mode(self) -> int | None:
-        """Permission bits to be set; None: as they are."""
+        """Permission bits to set; None: unchanged."""
         wanted = self.after.executable
         if self.after.kind != "file" or wanted is None:
             return None
@@ -86,7 +86,7 @@ class Merged:
         if self.before.executable is None or self.before.executable == wanted:
             return None
         bits = self.before.mode if self.before.mode is not None else 0o644
-        # Who may read it may run it, as git has it.
+        # Those who may read it may run it, as in git.
         return bits | (bits & 0o444) >> 2 if wanted else bits & ~_EXECUTABLE
 
 
@@ -95,11 +95,11 @@ class MergePlan:
     """All of it."""
 
     files: tuple[Merged, ...] = ()
-    """What is to be written, by name."""
+    """The files to write, by name."""
     same: tuple[str, ...] = ()
     """Files that are as the branch has them already."""
     left_out: tuple[tuple[str, str], ...] = ()
-    """Names of what is not written, each with the reason."""
+    """Names of files that are not written, each with the reason."""
     conflicts: tuple[UnmergeableFile, ...] = ()
 
 
@@ -111,7 +111,7 @@ class _MergeError(Exception):
 
 
 def plan_merge(picks: Sequence[Pick], current: Mapping[str, FileVersion]) -> MergePlan:
-    """The plan for what was picked, on the files as they are ``current``-ly (by name; absent: no such file)."""
+    """Return the plan for the picked changes, given the ``current`` files (by name; absent: no such file)."""
     by_name: dict[str, list[Pick]] = {}
     for pick in picks:
         by_name.setdefault(pick.change.name, []).append(pick)
@@ -137,7 +137,7 @@ def plan_merge(picks: Sequence[Pick], current: Mapping[str, FileVersion]) -> Mer
 
 
 def unwritable(name: str, changes: Sequence[BranchChange]) -> str:
-    """Why a file is left out of every merge; empty when it is not."""
+    """Return why a file is left out of every merge; empty when it is not."""
     if any(part.casefold() == ".git" for part in name.split("/")) or name.split("/")[0] == ".trace":
         return t("it belongs to the repository or to Goalwright itself")
     if any(_LINK in (change.before_mode, change.after_mode) for change in changes):
@@ -150,9 +150,9 @@ def unwritable(name: str, changes: Sequence[BranchChange]) -> str:
 def merge_states(
     base: FileVersion, ours: FileVersion, theirs: FileVersion, *, sides: tuple[str, str]
 ) -> FileVersion | UnmergeableFile:
-    """Three-way merge of one file; a Conflict (without a name) when it is not certain what is meant.
+    """Merge one file in three ways; the result is a conflict (without a name) when it is ambiguous.
 
-    ``sides``: what ``ours`` and ``theirs`` are, in words. Exchanged, the two give the same file, or a conflict again.
+    ``sides``: names of ``ours`` and ``theirs`` for the user. Swapping the two gives the same file, or a conflict again.
     """
     try:
         return _merged(base, ours, theirs, sides)
@@ -161,7 +161,7 @@ def merge_states(
 
 
 def of_change(change: BranchChange) -> tuple[FileVersion, FileVersion]:
-    """The base's and the branch's state of a changed file."""
+    """Return the base's and the branch's state of a changed file."""
     return _state(change.before, change.before_mode), _state(change.after, change.after_mode)
 
 
@@ -246,7 +246,7 @@ def _merged_files(base: FileVersion, ours: FileVersion, theirs: FileVersion) -> 
 
 
 def _executable(base: bool | None, ours: FileVersion, theirs: FileVersion) -> bool | None:
-    """Who of the two changed it decides."""
+    """Return the executable bit of the side that changed it."""
     known = {ours.executable, theirs.executable} - {None}
     if len(known) < 2:
         return next(iter(known), None)
@@ -256,13 +256,13 @@ def _executable(base: bool | None, ours: FileVersion, theirs: FileVersion) -> bo
 
 
 def _with_mode_of(state: FileVersion, now: FileVersion) -> FileVersion:
-    """What the branch does not know of permissions stays as it is."""
+    """Return ``state`` with the current permissions, as far as the branch does not know them."""
     executable = now.executable if state.executable is None else state.executable
     return FileVersion(state.kind, state.content, executable if state.kind == "file" else None, mode=now.mode)
 
 
 def _equal(one: FileVersion, other: FileVersion) -> bool:
-    """Whether they are the same as far as both are known."""
+    """Return whether they are the same as far as both are known."""
     if (one.kind, one.content) != (other.kind, other.content):
         return False
     return one.executable is None or other.executable is None or one.executable == other.executable
@@ -285,11 +285,11 @@ def _whole(ours: bytes, theirs: bytes) -> tuple[Clash, ...]:
 
 
 def _misplaced(files: Sequence[Merged]) -> list[UnmergeableFile]:
-    """Files for which there will be no room: another file stands there, or above it, and does not go."""
+    """Return files that cannot be placed: another file is there, or above it, and stays."""
     made = {file.name for file in files if file.after.kind == "file"}
     gone = {file.name for file in files if file.after.kind == "absent"}
     found: list[UnmergeableFile] = []
-    # Whatever is refused stays as it is, so what needs it to go is refused as well.
+    # A rejected file stays, so files that need it removed are rejected as well.
     for file in files:
         if file.after.kind != "file":
             continue

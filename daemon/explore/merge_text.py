@@ -1,4 +1,4 @@
-"""A merge in words: its conflicts, and what became of it. Pure."""
+"""Describe a merge: its conflicts, and its result. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from daemon.explore.merge_plan import MergePlan, UnmergeableFile
 
 _MAX_CONFLICTS = 5
-"""Told in full; of the others only the names."""
+"""Most conflicts to show in full; of the others only the names."""
 _MAX_CLASHES = 3
 _MAX_LINES = 8
 _MAX_WIDTH = 160
@@ -22,8 +22,8 @@ _MAX_NAMED = 20
 
 
 def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_person: bool = False) -> str:
-    """Why nothing was written. ``kept``: by name of a file, where the branches' versions of it can be read; for a
-    person, with which commands."""
+    """Return why nothing was written. ``kept``: by name of a file, where the branches' versions of it can be read; for
+    a user, with which commands."""
     conflicts = plan.conflicts
     lines = [
         n(
@@ -54,7 +54,7 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
 
 
 def _others(plan: MergePlan) -> list[str]:
-    """The files that can be selected without a conflict: a name stands for what is below it, too."""
+    """Return the files that can be selected without a conflict; a folder's name covers all files below it."""
     above = {
         conflict.name[:end]
         for conflict in plan.conflicts
@@ -65,7 +65,7 @@ def _others(plan: MergePlan) -> list[str]:
 
 
 def remarks(plan: MergePlan) -> str:
-    """What of a selection is not among the written files, and why; empty when there is nothing."""
+    """Return notes on selected files that are not written, and why; empty when there are none."""
     lines: list[str] = []
     if plan.same:
         lines.append(t("Already as in the branch: {same}.", same=names(plan.same)))
@@ -79,7 +79,7 @@ def remarks(plan: MergePlan) -> str:
 
 
 def names(files: Sequence[str]) -> str:
-    """Names in a line, not too many."""
+    """Return the names in a line, not too many."""
     shown = ", ".join(shown_name(name) for name in files[:_MAX_NAMED])
     more = len(files) - _MAX_NAMED
     return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown

@@ -1,7 +1,7 @@
-"""Bring what branches did into the main tree, as one change that the person reviews (source: issue 7, merge).
+"""Merge branches into the main tree, as one change that the user reviews.
 
-Only what is stored is used, so it works after a restart and with the copies gone. The write is that of every tool
-(``tools.change``): one question with all files, all of them or none, on exactly the contents that were merged.
+Merging uses stored results only, so it works after a restart and when the copies are gone. The write goes through
+``tools.change`` like that of any tool: one question for all files, all of them or none, on exactly the merged contents.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MAX_SUMMARY = 600
 
 @dataclass(frozen=True, slots=True)
 class BranchPart:
-    """What of one branch is wanted: all of it, or a file or folder."""
+    """A selected part of one branch: all of it, or a file or folder."""
 
     branch: BranchMeta
     path: str = ""
@@ -57,7 +57,7 @@ class BranchPart:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What came of a choice."""
+    """The result of a selection."""
 
     told: WorkOutcome
     branches: tuple[BranchMeta, ...]
@@ -67,9 +67,9 @@ class Selection:
 async def select(
     session: Session, choice: Sequence[str], permission: Permission, tool_call_id: str
 ) -> WorkOutcome:
-    """The model's choice: apply branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``).
+    """Apply the model's choice: branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``).
 
-    Raises ToolError, also where the choice is the person's, and PermissionDeniedError.
+    Raises ToolError, also where the choice is the user's, and PermissionDeniedError.
     """
     refuse_model(session, {part.branch.explore_start_id for part in parse_choice(session, choice)})
     return (await merge_selected(session, choice, permission, tool_call_id, session.eyes)).told
@@ -84,7 +84,7 @@ async def merge_selected(
     *,
     by: str = "",
 ) -> Selection:
-    """The same, told in full, whoever has chosen; ``by``: the person who did, and the words are for people."""
+    """Merge the selected parts and return the full result. ``by``: the user who chose; texts are then for users."""
     if session.foreign:
         raise ToolError(t(FOREIGN))
     parts = parse_choice(session, choice)
@@ -109,7 +109,7 @@ async def merge_selected(
             no_files = t("It changed no files: there is nothing to take over.")
             why = t("There is nothing else to take over.") if beside else no_files
         told = WorkOutcome(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
-        # What an earlier merge has brought is used as long as that one is not undone: this adds nothing.
+        # Results of an earlier merge count as used until that one is undone: this adds nothing.
         if fresh := [branch for branch in branches if not _is_used(session, branch)]:
             _choose(session, fresh, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
         return Selection(told, branches, ())
@@ -130,7 +130,7 @@ async def merge_selected(
 
 
 def parse_choice(session: Session, choice: Sequence[str]) -> tuple[BranchPart, ...]:
-    """What is wanted. Raises ToolError for what is no branch, or not inside of the workspace."""
+    """Return the selected parts. Raises ToolError for an unknown branch, or a path outside the workspace."""
     parts: dict[tuple[str, str], BranchPart] = {}
     for item in choice:
         name, _, path = item.partition(":")
@@ -160,7 +160,7 @@ def _relative(path: str, workspace: Path) -> str:
 
 
 async def _picked(session: Session, parts: Sequence[BranchPart]) -> tuple[list[Pick], str]:
-    """What is to be merged; and what is not, because it is ignored and was not named, in words."""
+    """Return the changes to merge, and a note about ignored files that are left out because they were not named."""
     picks: dict[tuple[str, str], Pick] = {}
     beside: dict[tuple[str, str], BranchChange] = {}
     for part in parts:
@@ -194,12 +194,12 @@ async def _picked(session: Session, parts: Sequence[BranchPart]) -> tuple[list[P
 
 
 def _is_in(change: BranchChange, path: str) -> bool:
-    """Whether it is what ``path`` names, or below it."""
+    """Return whether it is what ``path`` names, or below it."""
     return not path or change.name == path or change.name.startswith(f"{path}/")
 
 
 def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[str, FileVersion]:
-    """The files as the person sees them. Blocking."""
+    """Return the files as the user sees them. Blocking."""
     return {name: _state_now(workspace, name, editors) for name in files}
 
 
@@ -274,7 +274,7 @@ def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:
 
 @dataclass(frozen=True, slots=True)
 class _MergeFiles(UnseenFiles):
-    """What the merge was planned on counts as seen; what it makes of it, the model has yet to read."""
+    """Files of a merge: the contents it was planned on count as read. The model has yet to read the merged result."""
 
     planned: dict[Path, str]
 
@@ -284,7 +284,7 @@ class _MergeFiles(UnseenFiles):
 
 @dataclass(frozen=True, slots=True)
 class _Titled:
-    """The port ``Permission``, whose questions say that they are about a merge."""
+    """The port ``Permission`` with questions that name the merge."""
 
     permission: Permission
     branches: tuple[BranchMeta, ...]
@@ -321,7 +321,7 @@ class _NoPlan:
 def _planned(
     picks: Sequence[Pick], current: Mapping[str, FileVersion], workspace: Path
 ) -> tuple[MergePlan, dict[Path, str]]:
-    """The plan, and the hash of each file that it is made on. May take long for large files."""
+    """Return the plan, and the hash of each file that it is made on. May take long for large files."""
     plan = plan_merge(picks, current)
     files = (file for file in plan.files if file.before.kind == "file")
     return plan, {workspace / file.name: sha256(file.before.content) for file in files}
@@ -349,7 +349,7 @@ def _context(
 
 
 def _shown_by(picks: Sequence[Pick]) -> dict[str, list[str]]:
-    """With what a person looks at the versions of the branches, by name of the file."""
+    """Return the commands that show the branches' versions to a user, by name of the file."""
     found: dict[str, list[str]] = {}
     for pick in picks:
         name = shlex.quote(shown_name(pick.change.name))
@@ -358,7 +358,7 @@ def _shown_by(picks: Sequence[Pick]) -> dict[str, list[str]]:
 
 
 def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta]) -> dict[str, list[str]]:
-    """Where the versions of the branches lie, by name of the file: the model may read them."""
+    """Return the paths of the branches' versions, by name of the file: the model may read them."""
     folders = {branch.id: result_folder(session, branch) / "contents" for branch in branches}
     workspace = session.services.workspace
     found: dict[str, list[str]] = {}
@@ -373,11 +373,11 @@ def _kept(session: Session, picks: Sequence[Pick], branches: Sequence[BranchMeta
     return found
 
 
-# -- what it means for the plan --
+# -- effects on the plan --
 
 
 def _choose(session: Session, branches: Sequence[BranchMeta], choice: Choice) -> None:
-    """Each exploration knows what was chosen of it, and its goal for that is done."""
+    """Record the choice in each exploration, and end its goal of the choice."""
     for start_id in dict.fromkeys(branch.explore_start_id for branch in branches):
         ids = tuple(branch.id for branch in branches if branch.explore_start_id == start_id)
         note_choice(session, start_id, choice.model_copy(update={"branch_ids": ids}))

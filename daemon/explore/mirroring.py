@@ -1,4 +1,4 @@
-"""What happens in a branch, in the main line's log (source: seed 000, "WebSocket 事件": ``branch_…``)."""
+"""Mirrors the events of a branch into the main session's log, as ``branch_…`` events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Mirror:
         self._main = main
         self._branch_id = branch_id
         self.stats = GoalStats()
-        """Of the branch's own messages."""
+        """Statistics of the branch's own messages."""
         self.last_message: Message | None = None
         self._bus = main.services.bus
         self._bus.subscribe(branch.session_id, self._heard)

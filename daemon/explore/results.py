@@ -1,4 +1,4 @@
-"""What a branch changed, stored below its session's folder, so that it can be merged when its copy is gone.
+"""The stored changes of a branch, below its session's folder, so that they can be merged when its copy is gone.
 
 ``result/`` holds ``changes.json`` (names, kinds, modes and hashes), ``contents/`` by hash, and ``changes.patch``. It
 appears all at once: a crash while it is made leaves no result. All functions block.
@@ -31,19 +31,19 @@ _LINK_MODE = 0o120000
 
 
 class ResultError(Exception):
-    """A stored result cannot be used; the message says why."""
+    """Raised when a stored result cannot be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """What a branch did."""
+    """The stored result of a branch."""
 
     changes: tuple[BranchChange, ...]
     """Sorted by name."""
     patch: bytes
-    """The same as a binary git patch against the base."""
+    """The changes as a binary git patch against the base."""
     ignored: tuple[BranchChange, ...] = ()
-    """What it wrote beside its changes, because git ignores it; what it began with is not known. Sorted by name."""
+    """Files that it wrote and git ignores; their content before is unknown. Sorted by name."""
 
 
 def save_result(
@@ -73,7 +73,7 @@ def save_result(
 
 
 def load_result(folder: Path) -> StoredResult | None:
-    """What a branch changed; None when nothing is stored. Raises ResultError when that cannot be trusted."""
+    """Return the result of a branch; None when nothing is stored. Raises ResultError when it is damaged."""
     try:
         text = _read(folder, _LIST)
         if text is None:
@@ -103,7 +103,7 @@ def load_result(folder: Path) -> StoredResult | None:
 
 
 def remove_result(folder: Path) -> None:
-    """Remove what is stored, and what a crash left half done. Raises OSError."""
+    """Remove the stored result, and the remains of a crash. Raises OSError."""
     _remove_unfinished(folder)
     _remove_finished(folder)
 
@@ -118,7 +118,7 @@ def _remove_finished(folder: Path) -> None:
 
 
 def name_problem(name: str) -> str:
-    """Why a name is not one of a file inside of a folder; empty when it is."""
+    """Return why a name is not one of a file inside of a folder; empty when it is."""
     if not name or "\0" in name:
         return t("it is empty or has a zero byte")
     if name.startswith("/") or (os.name == "nt" and (":" in name or "\\" in name)):
@@ -214,7 +214,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _read(folder: Path, name: str) -> bytes | None:
-    """A file of the result, not one that a link leads to."""
+    """Return a file of the result, not one that a link leads to."""
     try:
         descriptor = os.open(folder / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,7 @@
-"""What a branch must not do, whatever its agent and the mode: it has its own copy of the workspace, and only that.
+"""Actions that are forbidden in a branch for any agent and mode: it may use only its own copy of the workspace.
 
-Reading the workspace itself is asked about like anything outside; changing it is denied, and the copies of other
-branches are nobody's business. These rules are a layer of their own above the agent's (``permission.layers``).
+Reading the workspace itself asks like any path outside. Changing it is denied, and so is access to the copies of other
+branches. These rules are a layer of their own above the agent's (``permission.layers``).
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _NODE = {
     "bun": "install i add update remove",
 }
 _INSTALLERS = {".venv": _PYTHON, "venv": _PYTHON, "node_modules": _NODE}
-"""What changes a folder of this name, as far as its words show."""
+"""Commands that change a folder of this name, by their words."""
 _OWN_INSTALLERS = {"bin/pip*": "install uninstall", "bin/python* -m pip*": "install uninstall"}
-"""The same by programs in the folder."""
+"""Commands that change the folder by programs in it."""
 _MAX_GIT_FILE = 4096
 
 
 def branch_rules(workspace: Path, copy: Path, links: Sequence[Path], copies_folder: Path) -> tuple[Rule, ...]:
-    """The rules of a branch that works in ``copy``; all paths absolute, and resolved but for the links.
+    """Return the rules of a branch that works in ``copy``; all paths are absolute, and resolved except the links.
 
-    ``links``: in the copy, what leads to folders of the workspace itself (``.venv``); ``copies_folder``: where the
-    copies of all branches lie. Looks at the disk (where links and the repository lead to): call it in a thread.
+    ``links``: links in the copy to folders of the workspace itself (``.venv``); ``copies_folder``: the folder with the
+    copies of all branches. Reads the disk to resolve links and the repository: call it in a thread.
     """
     return tuple(_rules(workspace, copy, links, copies_folder))
 
@@ -62,13 +62,13 @@ def _rules(workspace: Path, copy: Path, links: Sequence[Path], copies_folder: Pa
             "to be installed goes elsewhere, e.g. into an environment in /tmp."
         )
         if real.is_relative_to(workspace):
-            # In the workspace nobody is asked for being there, either.
+            # As in the workspace, access to the folder itself does not ask.
             yield _rule("external_directory", f"{real.as_posix()}/*", "allow", "")
         yield from _everything("edit", real, "deny", words)
         yield from (_rule("edit", pattern, "deny", words) for pattern in (name, f"{name}/*"))
         for command in _commands(_INSTALLERS.get(link.name, {})):
             yield _rule("bash", command, "ask", f"it may write to {name}: {words}")
-        # What names the copy by its whole path is judged as if it named the workspace.
+        # A full path into the copy is treated like the same path in the workspace.
         whole = (workspace / name).as_posix()
         for named in dict.fromkeys((name, f"./{name}", f"* {name}", whole, real.as_posix())):
             for command in _commands(_OWN_INSTALLERS):
@@ -83,7 +83,7 @@ def _commands(verbs: Mapping[str, str]) -> Iterator[str]:
 
 
 def git_folders(workspace: Path) -> tuple[Path, ...]:
-    """Where the repository of a workspace keeps its own files: ``.git``, in a worktree also what that leads to.
+    """Return where the repository of a workspace keeps its own files: ``.git``, in a worktree also what that leads to.
 
     Blocking; runs nothing.
     """

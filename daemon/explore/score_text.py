@@ -22,10 +22,10 @@ _MAX_WHY = 80
 def ended_words(
     exit_code: int | None, passed: int | None, failed: int | None, duration_ms: int, detail: str
 ) -> str:
-    """E.g. ``3 passed, 2 failed``, ``5 passed, exit code 1``, ``not ended in 10 min 0 s``, ``not run: why``.
+    """Return e.g. ``3 passed, 2 failed``, ``5 passed, exit code 1``, ``not ended in 10 min 0 s``, ``not run: why``.
 
-    The exit code is said where the counts do not tell it, or say something else: a command may print that all tests
-    passed and fail all the same (a limit of coverage), or have failures and end well.
+    The exit code is included where the counts do not imply it: a command may print that all tests passed and still fail
+    (a limit of coverage), or have failures and succeed.
     """
     if exit_code is None and duration_ms:
         return t("not ended in {duration_ms}", duration_ms=duration_words(duration_ms))
@@ -43,7 +43,7 @@ def ended_words(
 
 
 def duration_words(milliseconds: int) -> str:
-    """A time, as people say it."""
+    """Return a duration in readable form."""
     seconds = milliseconds / 1000
     if seconds < 10:
         return t("{seconds:.1f} s", seconds=seconds)
@@ -78,7 +78,8 @@ _COLUMNS = (
 
 
 def score_table(branches: Sequence[BranchMeta]) -> str:
-    """One row a branch, as Markdown; what is not known is said to be unknown. Nobody is called the winner."""
+    """Return one row for each branch, as Markdown; unknown values are marked as such. No branch is called the
+    winner."""
     rows = [tuple(map(t, _COLUMNS)), ("---",) * len(_COLUMNS), *(_row(branch) for branch in branches)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -120,7 +121,7 @@ def size_words(score: Score) -> str:
 
 
 def checks_words(test: CheckRun | None) -> str:
-    """How the tests went, in a few words."""
+    """Return how the tests went, in a few words."""
     if test is None:
         return t(NOT_RUN)
     return _cell(
@@ -135,5 +136,5 @@ def _tokens(count: int) -> str:
 
 
 def _cell(text: str, length: int) -> str:
-    # A description is anybody's text: it must not end its cell, or its row.
+    # A description is untrusted text: it must not end its cell, or its row.
     return one_line(text, length).replace("\\", "\\\\").replace("|", "\\|")

@@ -1,8 +1,8 @@
-"""What is known of a branch's result, as facts to compare it by (source: issue 7, scoreboard).
+"""Score a branch's result by facts.
 
-Problems are those of the changed files: what language servers say of them in the branch's copy, against what they
-say in the workspace, as long as the files there still are what the branch began with. Shifted lines are no news, so
-lines are not compared. What a deleted file had is not called fixed.
+Problems are those that language servers report for the changed files in the branch's copy, compared with those in the
+workspace as long as the files there are still unchanged. Line numbers are not compared, so shifted lines do not count.
+Problems of a deleted file do not count as fixed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from tools.ports import Editors
 
 MAX_LOOKED_AT = 200
-"""Of more changed files nobody says how many problems are new: opening them all would take minutes."""
+"""Most changed files for which new problems are counted: opening more would take minutes."""
 _ASKED = 40
-"""How often servers are asked that have not answered: one that begins has a second each time, and several may begin at
-once. One that has crashed says so at once."""
+"""Most queries of servers that have not answered: a starting one takes a second each time, and several may start at
+once. One that has crashed fails immediately."""
 _LOOKED_AT_ONCE = 2
-"""Branches. The servers of all copies share one limit: who asks would have those of others stopped, and these his."""
+"""Branches to score at once. The servers of all copies share one limit, so more of them would stop each other's
+servers."""
 _LINK = 0o120000
 
 _Key = tuple[str, str, str, str]
@@ -45,9 +46,9 @@ async def score_branch(
     test: CheckRun | None,
     duration_ms: int,
 ) -> Score:
-    """The facts of a branch that has ended, while its copy is still there. Never raises for what is not known.
+    """Return the facts about an ended branch, while its copy still exists. Unknown facts raise nothing.
 
-    ``changes``: None: nobody knows what it changed.
+    ``changes``: None: its changes are unknown.
     """
     known, problems = await asyncio.gather(
         measured(child, changes, test=test, duration_ms=duration_ms), _compared(child, copy, changes)
@@ -60,7 +61,7 @@ async def score_branch(
 async def measured(
     child: Session, changes: Sequence[BranchChange] | None, *, test: CheckRun | None, duration_ms: int
 ) -> Score:
-    """What is known without asking anybody or running anything: the size of the change, and what it took."""
+    """Return the facts that need no language server and no command: the size of the change, and what it cost."""
     size = (None, None, None) if changes is None else await asyncio.to_thread(diff_size, changes)
     files, added, removed = size
     trace = child.state.trace
@@ -91,7 +92,7 @@ def diff_size(changes: Sequence[BranchChange]) -> tuple[int, int, int]:
 
 
 def renames(changes: Sequence[BranchChange]) -> dict[str, str]:
-    """Files that were only moved: old names by new ones. Pure."""
+    """Return files that were only moved: old names by new ones. Pure."""
     gone: dict[bytes, list[str]] = {}
     for change in changes:
         if change.kind == "delete" and change.before:
@@ -104,7 +105,7 @@ def renames(changes: Sequence[BranchChange]) -> dict[str, str]:
 
 
 def new_and_fixed(before: Iterable[_Key], after: Iterable[_Key]) -> tuple[int, int]:
-    """How many problems there are that were not there before, and how many are gone. Pure."""
+    """Return how many problems there are that were not there before, and how many are gone. Pure."""
     old, new = Counter(before), Counter(after)
     return (new - old).total(), (old - new).total()
 
@@ -112,7 +113,7 @@ def new_and_fixed(before: Iterable[_Key], after: Iterable[_Key]) -> tuple[int, i
 async def _compared(
     child: Session, copy: WorkingCopy, changes: Sequence[BranchChange] | None
 ) -> tuple[int, int] | None:
-    """New and fixed problems; None when nobody can say."""
+    """Return the numbers of new and fixed problems; None when unknown."""
     if changes is None:
         return None
     if not changes:
@@ -133,7 +134,7 @@ async def _compared(
     if not await asyncio.to_thread(_unchanged, wanted, services.editors):
         return None
     asked = [path for path, _ in wanted.values()]
-    # In a copy no editor says anything, so none may be heard about the base, either: it would have other opinions.
+    # No editor covers a copy, so editors must not cover the base either: their diagnostics differ.
     base_eyes = services.languages.own_servers or services.languages.diagnostics
     least = child.config.settings.languages.diagnostics_severity
     async with services.children.comparing.place(_LOOKED_AT_ONCE):
@@ -151,7 +152,7 @@ async def _compared(
 
 
 async def _patiently(eyes: Diagnostics, paths: Sequence[Path], least: Severity) -> CurrentProblems:
-    """What is wrong in these files now. A server that begins may need several times what it has for an edit."""
+    """Return the current problems of these files. A server that starts may need several times its limit for an edit."""
     found = CurrentProblems(())
     for _ in range(_ASKED if paths else 0):
         found = await eyes.current(paths, least)
@@ -161,13 +162,13 @@ async def _patiently(eyes: Diagnostics, paths: Sequence[Path], least: Severity) 
 
 
 def _known(found: CurrentProblems, paths: Sequence[Path]) -> bool:
-    """Whether all servers that look after these files have said what is wrong in them."""
+    """Return whether all servers that cover these files have reported their problems."""
     answered = bool(found.servers) or set(found.unwatched) >= set(paths)
     return answered and not found.silent and not found.left_out
 
 
 def _unchanged(wanted: Mapping[str, tuple[Path, bytes]], editors: Editors) -> bool:
-    """Whether the workspace still has what the branch began with, also in editors. Blocking."""
+    """Return whether the workspace still has what the branch began with, also in editors. Blocking."""
     for path, content in wanted.values():
         try:
             if editors.unsaved(path) is not None or path.read_bytes() != content:

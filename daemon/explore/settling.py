@@ -1,9 +1,9 @@
-"""Ends the explorations of a session whose daemon was killed, and the records of its branches.
+"""End the explorations of a session whose daemon was killed, and the records of its branches.
 
-An exploration that broke off is not begun again: its goal is abandoned, with what is known of its branches. So it
-blocks no goal above it, and what the model does next takes its place in the plan and is told what was tried. What the
-branches had changed can still be taken over with ``select``. Where all branches had ended, only the goal for choosing
-among them was missing: it is added.
+An interrupted exploration is not restarted: its goal is abandoned, with the known results of its branches. So it blocks
+no goal above it, and the model's next goal takes its place in the plan and refers to the attempt. The branches' changes
+can still be merged with ``select``. Where all branches had ended, only the goal for choosing among them was missing: it
+is added.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
     broken: set[str] = set()
     for branch in _exploring(session):
         end = await _end_of(session, branch, ended.get(branch.id))
-        if end.status != "completed":  # else it had ended, and only to say so here was missing
+        if end.status != "completed":  # else it had ended, and only this record was missing
             broken.add(branch.explore_start_id)
         session.emit(end)
         for change in plan_counted(session.state.plan, branch.explore_start_id, end.cumulative_stats):
@@ -67,22 +67,22 @@ async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
         if goal.type == "explore_start" and not is_given_up(plan, goal.id):
             _end(session, goal, whole=goal.id not in broken)
     for start_id in session.state.children.unended():
-        # Its goal had ended, or was taken away; only to say so was missing.
+        # Its goal had ended, or was removed; only this record was missing.
         merge, goal = merge_of(plan, start_id), plan.goals.get(start_id)
         text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or t(WHY)
         _completed(session, start_id, text)
     for start_id in session.state.children.choices:
         carry_over(session, start_id)
-    follow_choices(session)  # a merge may have been taken back right before the crash
+    follow_choices(session)  # a merge may have been undone right before the crash
 
 
 async def _end_of(session: Session, branch: BranchMeta, own: Trace | None) -> BranchCompleted:
-    """How a branch ended: as its own record says, which was brought to rest before; else by what is known here."""
+    """Return how a branch ended: by its own record, which was closed before; else by this session's record."""
     branch_id = child_id(session.session_id, branch.id)
     status: BranchStatus = "abandoned"
     score: Score | None = None
     if isinstance(own, BranchTrace) and own.status != "exploring":
-        if own.status == "completed":  # the kill came before it was told here
+        if own.status == "completed":  # the kill came before it was recorded here
             score = await asyncio.to_thread(_score, session.services.store, own)
         status, summary = own.status, own.summary
         stats, last_message = own.cumulative_stats, own.last_message
@@ -108,7 +108,7 @@ async def _end_of(session: Session, branch: BranchMeta, own: Trace | None) -> Br
 
 
 def _score(store: TraceStore, own: BranchTrace) -> Score | None:
-    """The score with which a branch ended: one of the last events of its log. Blocking."""
+    """Return the score with which a branch ended: one of the last events of its log. Blocking."""
     for event in reversed(store.events(own.trace_id, after=max(0, own.last_event_id - _LAST_EVENTS))):
         if isinstance(event, BranchCompleted):
             return event.score
@@ -158,7 +158,7 @@ async def _settle_own(session: Session, trace: BranchTrace) -> None:
         stats = with_message(stats, message)
     known = _known_above(session, trace)
     folder = session.services.trace_folder(session.session_id)
-    # Where the main line was closed alone, it has the word: two records are not to tell two stories.
+    # Where the main session was closed alone, its record decides: the two must not contradict each other.
     end = BranchCompleted(
         trace_id=session.session_id,
         time=session.services.now(),
@@ -176,7 +176,7 @@ async def _settle_own(session: Session, trace: BranchTrace) -> None:
 
 
 def _known_above(session: Session, trace: BranchTrace) -> BranchMeta | None:
-    """How the branch ended by the open session that started it; None where that does not say, or is not open."""
+    """Return how the branch ended by the open session that started it; None where that has no end, or is not open."""
     above = session.features.sessions.get(parent_of(session.session_id))
     branch = above.state.children.branches.get(trace.id) if above is not None else None
     return branch if branch is not None and branch.status != "exploring" else None

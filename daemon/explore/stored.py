@@ -1,4 +1,4 @@
-"""The branches of a session as they are named, and what is stored of them."""
+"""The branches of a session by name, and their stored results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_NAMED = 12
 
 
 def find_branch(session: Session, name: str) -> BranchMeta:
-    """The branch of that id, in either case. Raises ToolError that lists those there are."""
+    """Return the branch of that id, in either case. Raises ToolError that lists those there are."""
     branches = session.state.children.branches
     wanted = name.strip()
     for candidate in (wanted, wanted.upper()):
@@ -42,7 +42,7 @@ def find_branch(session: Session, name: str) -> BranchMeta:
 
 
 def described(branches: Sequence[BranchMeta]) -> str:
-    """Those there are, in a line."""
+    """Return those there are, in a line."""
     names = [f"{branch.id} ({one_line(branch.description, 60)}; {_status(branch)})" for branch in branches]
     more = len(names) - _MAX_NAMED
     return t("Branches: {names}", names=", ".join(names[-_MAX_NAMED:])) + (
@@ -55,7 +55,7 @@ def _status(branch: BranchMeta) -> str:
 
 
 def session_id_of(session: Session, branch: BranchMeta) -> str:
-    """Id of the branch's own session."""
+    """Return the id of the branch's own session."""
     above = session.branch_id
     if above is not None and branch.id.startswith(f"{above}."):
         return session_of(root_of(session.session_id), branch.id)
@@ -63,12 +63,12 @@ def session_id_of(session: Session, branch: BranchMeta) -> str:
 
 
 def result_folder(session: Session, branch: BranchMeta) -> Path:
-    """Where the result of a branch is stored."""
+    """Return where the result of a branch is stored."""
     return session.services.trace_folder(session_id_of(session, branch)) / "result"
 
 
 async def stored_result(session: Session, branch: BranchMeta) -> StoredResult:
-    """What a branch that has ended did. Raises ToolError when there is nothing that can be used."""
+    """Return the result of an ended branch. Raises ToolError when nothing usable is stored."""
     if branch.removed:
         raise ToolError(t("Branch {id} was removed by the person: what it had done is gone.", id=branch.id))
     if branch.status == "exploring":

@@ -1,6 +1,6 @@
-"""What a branch's session has that is different from the main line's: everything that knows a folder.
+"""The parts of a branch's session that differ from the main session's: everything that depends on a folder.
 
-The one place for it. The rest (store, models, permission service, settings, trust, grants, hooks) is shared.
+The rest (store, models, permission service, settings, trust, grants, hooks) is shared.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class BranchEnvironment:
 async def surroundings(
     services: Services, copy: WorkingCopy, *, session_id: str, copies_folder: Path | None = None
 ) -> BranchEnvironment:
-    """For the branch ``session_id``, which works in ``copy``; ``services`` are those of the session that started it.
+    """Return the environment of the branch ``session_id``, which works in ``copy``; ``services`` are those of its
+    parent.
 
-    ``copies_folder``: where the copies of all branches lie; by default the folder of the state folder that has this
-    one. Looks at the disk in a thread. Raises OSError when the copy's private folder cannot be used.
+    ``copies_folder``: the folder with the copies of all branches; by default the one in the state folder that contains
+    this copy. Reads the disk in a thread. Raises OSError when the copy's private folder cannot be used.
     """
     workspace, root, private = services.workspace, copy.root, copy.private
     sentinels = private / "sentinels"
@@ -88,12 +89,12 @@ async def surroundings(
         services,
         workspace=root,
         branch=BranchCommands(
-            # A branch of a branch would still be a copy of what the person has.
+            # A branch of a branch is still a copy of the user's workspace.
             services.branch.copy_of or workspace,
             confinement,
             {**services.branch.environment, **copy.environment},
         ),
-        # What is written here when the daemon dies is thrown away with the copy, so nobody recovers it.
+        # The journal disappears with the copy when the daemon dies, so it is never recovered.
         folder=FolderServices(private / "journal", (*services.folder.rules, *rules), readable),
         # No editor has files of a copy open.
         editors=NoEditors(),
@@ -132,7 +133,7 @@ def _copies_folder(state: Path, root: Path) -> Path:
 
 
 def _repository_around(root: Path, copies_folder: Path) -> Iterator[Path]:
-    """The copy's top folder, where the workspace is only a part of its repository."""
+    """Yield the copy's top folder, where the workspace is only a part of its repository."""
     for folder in root.parents:
         if folder == copies_folder or not folder.is_relative_to(copies_folder) or (root / ".git").exists():
             return
@@ -142,14 +143,14 @@ def _repository_around(root: Path, copies_folder: Path) -> Iterator[Path]:
 
 
 def _outside(around: Iterable[Path]) -> Iterator[Rule]:
-    """The rest of the copy is no other branch's: asked about, as the rest of the repository is in the main line."""
+    """Yield rules that ask about the rest of the copy, as about the rest of the repository in the main session."""
     for folder in around:
         for permission in ("read", "edit", "ls", "external_directory"):
             yield Rule(permission=permission, pattern=f"{folder.as_posix()}/*", action="ask", source="branch")
 
 
 def _own_output(folder: Path) -> Iterator[Rule]:
-    """Full outputs of the branch's own commands, and of its sub-agents', may be read as in the main line."""
+    """Yield rules that allow reading full outputs of the branch's own commands, and of its sub-agents'."""
     for place in (folder / "output", folder / "agents/*/output"):
         yield Rule(
             permission="external_directory", pattern=f"{place.as_posix()}/*", action="allow", source="branch"

@@ -1,9 +1,8 @@
 """The test command of an exploration: found, allowed once, run in each copy.
 
-Only in a trusted folder: a repository's files must not make anything run by being opened. The person is asked for it
-as for any command; what the branches have changed is run with it, and the question says so. At most two of an
-exploration's branches test at the same time (and never more than work at a time): test suites use all processors, and
-their timing suffers from each other.
+Only in a trusted folder: a repository's files must not run anything by being opened. The user approves it like any
+command; it runs with the branches' changes, and the question says so. At most two of an exploration's branches test at
+the same time (and never more than work at a time): test suites use all processors, and disturb each other's timing.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ if TYPE_CHECKING:
 AT_ONCE = 2
 """Test runs at the same time."""
 NOT_RUN = "tests_not_run"
-"""Code of the notice that says why an exploration is not tested."""
+"""Code of the notice about an exploration that is not tested."""
 _KEPT = 400_000
 """Characters of the output that are read for numbers: the last ones."""
 
 
 async def agree_on_test(session: Session, call_id: str) -> Agreed:
-    """The command that checks the branches of the exploration ``call_id``, once it is allowed.
+    """Return the command that tests the branches of the exploration ``call_id``, once it is allowed.
 
-    Call it as a task at the start of an exploration and await it at its end: the person may take time.
+    Start it as a task at the beginning of an exploration and await it at its end: the user's answer may take time.
     """
     if session.foreign:
         return Agreed(None, t("this session was not begun by you"))
@@ -99,8 +98,8 @@ async def run_test(
 ) -> CheckRun:
     """Run the test command in a branch's copy, as bash runs commands of the branch's ``session``.
 
-    ``approved``: the user allowed it, so it needs no sandbox. What the tests leave behind in the copy is no change of
-    the branch: take its changes before. A cancellation stops the command and all that it started.
+    ``approved``: the user allowed it, so it needs no sandbox. Files that the tests leave in the copy are no change of
+    the branch: compare before. A cancellation stops the command and its child processes.
     """
     services = session.services
     limit = min(AT_ONCE, services.config().settings.agents.max_parallel)
@@ -129,7 +128,7 @@ async def _question(session: Session, command: str) -> PermissionAsk:
 
 
 def _works_in(services: Services) -> bool:
-    """Whether commands can run in a sandbox here. Blocking."""
+    """Return whether commands can run in a sandbox here. Blocking."""
     from tools.sandbox.policy import UnavailableError
     from tools.sandbox.prepare import available
 
@@ -226,7 +225,7 @@ class _NotContainedError(Exception):
 
 
 async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
-    """A sandbox for the copy; None where there is none on this machine, or none is wanted. Raises
+    """Return a sandbox for the copy; None where there is none on this machine, or none is wanted. Raises
     _NotContainedError."""
     from daemon.loop.tool_context import sandbox_policy
     from daemon.permission.concealed import concealed
@@ -242,7 +241,7 @@ async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
 
     def make() -> Sandbox | None:
         if not _works_in(services):
-            return None  # as the user was told when they were asked
+            return None  # as the question to the user said
         try:
             return prepare(
                 policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,

@@ -1,7 +1,7 @@
-"""What a branch wrote, as its own file history knows it, where comparing its copy with the base does not say it.
+"""Files that a branch wrote, from its own file history, where a comparison of its copy with the base does not show
+them.
 
-Comparing leaves out what git ignores, and it may fail; the bytes are there all the same, and nobody else has them.
-All functions block.
+The comparison leaves out what git ignores, and it may fail. These files exist nowhere else. All functions block.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class LeftOut:
     """Files that are not among a branch's changes."""
 
     files: tuple[BranchChange, ...] = ()
-    """What it began with is not known: ``before`` is None."""
+    """The files; ``before`` is None because their content before is unknown."""
     with_git: bool = True
 
     @property
     def words(self) -> str:
-        """For whoever compares the branches; empty when there is nothing."""
+        """Return a note for those who compare the branches; empty when there is nothing."""
         if not self.files:
             return ""
         return t(
@@ -54,19 +54,19 @@ class LeftOut:
 
 
 def ignored_why(with_git: bool = True) -> str:
-    """Why a file is not among the changes."""
+    """Return why a file is not among the changes."""
     return t("git ignores them") if with_git else t("folders of this name are left out where there is no git")
 
 
 def short_names(files: Sequence[BranchChange]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first of them, and how many more there are."""
     shown = ", ".join(head(shown_name(change.name), 120) for change in files[:_NAMED])
     more = len(files) - _NAMED
     return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown
 
 
 def left_out(history: SessionHistory, root: Path, origin: Path, changes: Collection[BranchChange]) -> LeftOut:
-    """What of the branch's work comparing has left out, with its content now. Raises OSError."""
+    """Return the branch's files that the comparison has left out, with their current content. Raises OSError."""
     git = Git.of(root, origin)
     known = {change.name for change in changes}
     names = [name for name in _wrote(history, root) if name not in known]
@@ -86,7 +86,8 @@ def left_out(history: SessionHistory, root: Path, origin: Path, changes: Collect
 
 
 def rescued(history: SessionHistory, root: Path) -> tuple[BranchChange, ...]:
-    """What the branch's tools and commands wrote, when its copy cannot be compared. Raises OSError."""
+    """Return the files that the branch's tools and commands wrote, for a copy that cannot be compared. Raises
+    OSError."""
     there = root.is_dir()
     found: list[BranchChange] = []
     for name, versions in _wrote(history, root).items():
@@ -101,7 +102,7 @@ def rescued(history: SessionHistory, root: Path) -> tuple[BranchChange, ...]:
 
 
 def _wrote(history: SessionHistory, root: Path) -> dict[str, list[Version]]:
-    """All versions of each file in the copy, by name; what belongs to the repository or to us is left out."""
+    """Return all versions of each file in the copy, by name; what belongs to the repository or to us is left out."""
     found: dict[str, list[Version]] = {}
     for version in history.record().versions():
         if not version.path.is_relative_to(root):
@@ -115,7 +116,7 @@ def _wrote(history: SessionHistory, root: Path) -> dict[str, list[Version]]:
 
 
 def _below(path: str, root: Path) -> Iterator[str]:
-    """Files at or below what git ignores, but for what programs make for themselves."""
+    """Yield files at or below what git ignores, but for what programs make for themselves."""
     found = 0
     top = Path(path)
     if not _GENERATED.isdisjoint(top.relative_to(root).parts) or top.is_symlink():
@@ -133,7 +134,7 @@ def _below(path: str, root: Path) -> Iterator[str]:
 
 
 def _now(root: Path, name: str) -> tuple[bytes, int] | None:
-    """A file of the copy itself; None: there is none, or it is behind a link, or none that has content."""
+    """Return a file of the copy itself; None: it does not exist, is behind a link, or has no content."""
     path = root / name
     try:
         if Path(os.path.realpath(path.parent)) != path.parent:

@@ -1,1 +1,1 @@
-"""What the session knows of the workspace's files: what was read, what was changed, what changes by itself."""
+"""The workspace's files in a session: files that were read, files that were changed, and changes by others."""

@@ -32,11 +32,11 @@ class LaterBases:
     changed: dict[str, dict[float, Write | None]] = field(
         default_factory=dict[str, "dict[float, Write | None]"]
     )
-    """Of files that changed since, by when each began; None: not known."""
+    """For files that changed since: the write by the time each began; None: unknown."""
 
     @staticmethod
     def of(tree: Tree, others: Sequence[tuple[float, Mapping[str, FileDelta]]]) -> LaterBases:
-        """``others``: when each began, and what changed since."""
+        """``others``: the start of each, and its changes since."""
         found = LaterBases(tuple(began for began, _ in others))
         for began, deltas in others:
             contents = _old_contents(tree, deltas.values())
@@ -49,7 +49,7 @@ class LaterBases:
         return found
 
     def at(self, path: str, now: str | None) -> list[Write]:
-        """What stood in a file at these moments, which has the content ``now`` (a hash)."""
+        """Return the contents of a file at these moments. ``now``: the hash of its current content."""
         changed = self.changed.get(path, {})
         writes = (changed[began] if began in changed else Write(began, now, now) for began in self.began)
         return [write for write in writes if write is not None and write.after != UNKNOWN]
@@ -63,9 +63,9 @@ def changed_by(
     late: bool,
     later_bases: LaterBases,
 ) -> list[KeptChange]:
-    """The changes of the command of ``notes``, those of one file in order.
+    """Return the changes of the command of ``notes``, those of one file in order.
 
-    ``late``: what was before it is not known. ``later_bases``: what others that began later found.
+    ``late``: earlier contents are unknown. ``later_bases``: contents that commands which started later have found.
     """
     contents = {} if late else _old_contents(tree, deltas)
     found: list[KeptChange] = []
@@ -82,7 +82,7 @@ def unknown_change(delta: FileDelta) -> KeptChange:
 
 
 def in_turn(found: Sequence[KeptChange]) -> list[list[KeptChange]]:
-    """The same, so that each part has a file once: several changes of one file are kept one after the other."""
+    """Split the changes so that each part has a file once: several changes of one file are kept one after the other."""
     parts: list[list[KeptChange]] = []
     count: dict[Path, int] = {}
     for item in found:
@@ -99,10 +99,10 @@ def _old_contents(tree: Tree, deltas: Iterable[FileDelta]) -> dict[str, bytes]:
 
 
 class _File:
-    """One file that is not as it was when a command began."""
+    """One file that has changed since a command began."""
 
     def __init__(self, delta: FileDelta, is_known: bool, before: bytes | None) -> None:
-        """``is_known``: whether it is known what was there, which is ``before``."""
+        """``is_known``: whether its content before, which is ``before``, is known."""
         self._delta = delta
         self._path = Path(delta.path)
         self._contents: dict[str, bytes] = {}
@@ -143,12 +143,12 @@ class _File:
             folders = tuple(Path(folder) for folder in delta.new_folders) if number == 0 else ()
             yield KeptChange(self._path, change.kind, change, was, now, folders, write, delta.new)
         if told.rest:
-            # What was not known before may have been there or not.
+            # A file that was unknown before may have existed or not.
             sure = self._old != UNKNOWN or delta.new is None
             yield KeptChange(self._path, delta.kind if sure else "update", state=delta.new)
 
     def _read(self) -> str | None:
-        """Hash of what is in it now."""
+        """Return the hash of its current content."""
         new = self._delta.new
         if new is None:
             return None
@@ -169,7 +169,8 @@ class _File:
         return digest
 
     def _content(self, digest: str | None, others: Sequence[Write]) -> bytes | None:
-        """A content that the command or one of the ``others`` found or left. Raises BlobError when nobody has it."""
+        """Return a content that the command or one of the ``others`` found or left. Raises BlobError when it is
+        unknown."""
         if digest is None:
             return None
         if digest in self._contents:

@@ -1,7 +1,7 @@
-"""Copies of files that nothing else could bring back: untracked, changed since the last commit, or without git.
+"""Copies of files that could not be restored otherwise: untracked, changed since the last commit, or without git.
 
-They lie outside of the workspace, in a folder of the user's. A file is copied once for each content it has, and what
-was copied by an earlier daemon is not copied again. Blocking: call it in a thread.
+They are outside the workspace, in a folder of the user's. Each content of a file is copied once, even across restarts
+of the daemon. Blocking: call it in a thread.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Baseline:
         return digest
 
     def get(self, digest: str) -> bytes | None:
-        """A copied content; None when it is missing or damaged."""
+        """Return a copied content; None when it is missing or damaged."""
         try:
             return self._blobs.get(digest)
         except BlobError as error:

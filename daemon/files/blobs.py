@@ -14,7 +14,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobError(Exception):
-    """A content is missing or not what it was; the message says so."""
+    """Raised when a content is missing or has changed; the message says which."""
 
 
 class Blobs:
@@ -37,7 +37,7 @@ class Blobs:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """A stored content. Raises BlobError when it is missing or damaged."""
+        """Return a stored content. Raises BlobError when it is missing or damaged."""
         if not _SHA256.fullmatch(digest):
             raise BlobError(t("{digest!r} is not the hash of a content.", digest=digest[:80]))
         try:
@@ -55,5 +55,5 @@ class Blobs:
         return data
 
     def path(self, digest: str) -> Path:
-        """Where a content is."""
+        """Return where a content is."""
         return self.folder / digest[:2] / digest

@@ -16,9 +16,9 @@ _PAUSE_S = 0.0001
 
 
 def breathing(items: Iterable[T], every: int = EVERY) -> Iterator[T]:
-    """The same items, with a pause after ``every`` so many in which other threads run."""
+    """Yield the items, with a pause after each ``every`` of them in which other threads run."""
     for number, item in enumerate(items, 1):
         if number % every == 0:
-            # Not 0: the interpreter would be taken back before anybody else has woken up.
+            # Not 0: this thread would take the interpreter again before another one has woken up.
             time.sleep(_PAUSE_S)
         yield item

@@ -1,4 +1,4 @@
-"""A session's changes as the person thinks of them: one for each tool call, done or undone. Pure."""
+"""A session's changes as users think of them: one for each tool call, done or undone. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FileSetChange:
-    """What one tool call did to files; ``last`` is what the person did with it last."""
+    """The changes that one tool call made to files; ``last`` is the user's latest undo or redo of them."""
 
     change_id: str
     """The id of the tool call."""
@@ -34,12 +34,12 @@ class FileSetChange:
 
     @property
     def undone(self) -> bool:
-        """Whether it was taken back (and can be redone)."""
+        """Whether it was undone (and can be redone)."""
         return self.last is not None and self.last.action != "redo"
 
     @property
     def entries(self) -> list[FileVersions]:
-        """What it did, as far as the contents are known."""
+        """The files it changed, as far as their contents are known."""
         return [version.entry for version in self.versions if version.entry is not None]
 
     @property
@@ -48,17 +48,17 @@ class FileSetChange:
         return [version.path for version in self.versions if version.entry is None]
 
     def forward(self) -> list[FileVersions]:
-        """What redoing it applies: the undo turned round, so that undo and redo lead back to the same bytes."""
+        """Return what redoing it applies: the reversed undo, so that undo and redo lead back to the same bytes."""
         step = self._own_step
         return self.entries if step is None else turned_all(step.files)
 
     def backward(self) -> list[FileVersions]:
-        """What undoing it applies."""
+        """Return what undoing it applies."""
         step = self._own_step
         return turned_all(self.entries if step is None else step.files)
 
     def folders(self) -> list[Path]:
-        """Folders that were made for its files, those inside of others later."""
+        """Folders that were made for its files, outer ones first."""
         made = [*self.entries, *(self.last.files if self.last is not None else ())]
         return list(dict.fromkeys(folder for entry in made for folder in entry.folders))
 
@@ -69,7 +69,7 @@ class FileSetChange:
 
 
 def changes_of(record: Record) -> list[FileSetChange]:
-    """All changes, oldest first."""
+    """Return all changes, oldest first."""
     found: dict[str, FileSetChange] = {}
     for version in record.versions():
         found.setdefault(version.tool_call_id, FileSetChange(version.tool_call_id)).versions.append(version)
@@ -81,12 +81,12 @@ def changes_of(record: Record) -> list[FileSetChange]:
 
 
 def next_undo(changes: Sequence[FileSetChange]) -> FileSetChange | None:
-    """The newest change that can be undone."""
+    """Return the newest change that can be undone."""
     return next((c for c in reversed(changes) if not c.undone and c.entries), None)
 
 
 def next_redo(changes: Sequence[FileSetChange], steps: Sequence[RestoreStep]) -> FileSetChange | None:
-    """The change that was undone last; of those undone together the oldest, so that they come back in order."""
+    """Return the change that was undone last; of those undone together the oldest, so that they come back in order."""
     by_id = {change.change_id: change for change in changes}
     for step in reversed(steps):
         for change_id in reversed(step.changes):  # a step names the newest first

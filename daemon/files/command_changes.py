@@ -1,6 +1,6 @@
-"""What commands change: before a command the tree is known, after it the difference is kept as versions of its call.
+"""Changes by commands: the tree is recorded before a command, and the difference is kept as versions of its call.
 
-One for a daemon. The work is done in a thread of its own, and nobody waits for it longer than the limits here say.
+A daemon has one instance. It works in a thread of its own, and nobody waits longer for it than the limits here say.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ T = TypeVar("T")
 MAX_CHANGES = 2_000
 """Files of one command that are kept."""
 MAX_NAMED = 20_000
-"""More files of one command whose names are kept; the others are only counted."""
+"""Most further files of one command whose names are kept; the others are only counted."""
 _BATCH = 100
 _MAX_TOLD = 200
 _SLICE_S = 0.05
 _TOLD_AT_ONCE = 20
 
 _Made = tuple[SessionHistory, Sequence[Version]]
-"""Versions that are to be told of."""
+"""Versions to report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a command waits: for the tree to be known before it, and for what it changed after it (seconds)."""
+    """Seconds that a command waits: for the tree to be read before it, and for its changes to be found after it."""
 
     before_s: float = 3.0
     after_s: float = 15.0
@@ -59,14 +59,14 @@ class _Watch:
 
     owner: CommandWatches
     places: Sequence[Place]
-    """All that keep what it changes: the session's own first. One watch for them all, as each takes what the others
-    keep for somebody else's."""
+    """All histories that record its changes: the session's own first. They share one watch; with one each, every watch
+    would take the others' records for someone else's writes."""
     deltas: dict[str, FileDelta] = field(default_factory=dict[str, FileDelta])
     notes: Notes = field(default_factory=Notes)
-    """What others wrote meanwhile."""
+    """Writes by others meanwhile."""
     begun: bool = False
     late: bool = False
-    """The command began before the tree was known: what it changed cannot be told from what was so before."""
+    """The command started before the tree was known: its changes cannot be distinguished from earlier ones."""
 
     async def ended(self) -> Sequence[CommandChange]:
         """See tools.tool.CommandWatch."""
@@ -106,16 +106,16 @@ class CommandWatches:
         self._watches: list[_Watch] = []
         self._covering: asyncio.Task[None] | None = None
         self.writes = ConcurrentWrites()
-        """To be told of what is written by others than commands."""
+        """Records writes by others than commands."""
 
     def expect(self) -> None:
-        """A command is going to run: get to know the files while the person still thinks about it."""
+        """Read the tree before a command runs, while the user still thinks about it."""
         if not (self._built or self._given_up or self._closed or self._expected):
             self._expected = True
             self._run(self._build).add_done_callback(lambda _: self._cover_in_background())
 
     async def watch(self, places: Sequence[Place]) -> CommandWatch:
-        """See tools.tool.FileHistory.watch_command; kept in all of ``places``, told of the first. Never raises."""
+        """See tools.tool.FileHistory.watch_command; kept in all of ``places``, reported to the first. Never raises."""
         if self._given_up or self._closed:
             return _Unwatched()
         watch = _Watch(self, places)
@@ -139,7 +139,7 @@ class CommandWatches:
         return watch
 
     async def ended(self, watch: _Watch) -> Sequence[CommandChange]:
-        """What the command of ``watch`` changed."""
+        """Return the changes by the command of ``watch``."""
         try:
             async with asyncio.timeout(self._patience.after_s):
                 changes, versions = await self._run(self._end, watch)
@@ -158,7 +158,7 @@ class CommandWatches:
         return changes
 
     def wrote(self, path: Path) -> None:
-        """Somebody wrote a file whose work is not kept: the person, in an editor."""
+        """Record a write by someone without a history: the user, in an editor."""
         with self._lock:
             if not self._watches:
                 return
@@ -243,7 +243,7 @@ class CommandWatches:
         with self._lock:
             if not watch.late:
                 watch.begun = True
-                watch.deltas.clear()  # what was before
+                watch.deltas.clear()  # earlier changes
                 self.writes.begin(watch.notes)
 
     def _cover(self) -> bool:
@@ -283,7 +283,7 @@ class CommandWatches:
             later_bases = LaterBases.of(self._tree, others)
             written = self.writes.paths(watch.notes) | later_bases.changed.keys()
             deltas = [delta for path, delta in seen.items() if delta.old != delta.new or path in written]
-            # Files that came and went again: others may have kept a part of that.
+            # Files that appeared and vanished: other histories may have a part of that.
             deltas += [
                 FileDelta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)
             ]
@@ -310,7 +310,7 @@ class CommandWatches:
         rest = [unknown_change(delta) for delta in deltas[MAX_CHANGES:]]
         for history, call_id in watch.places:
             with contextlib.suppress(ToolError):
-                # Named without their contents, so that an undo says what it cannot take back.
+                # Only names, without contents, so that an undo can say what it cannot restore.
                 history.keep_done(rest[:MAX_NAMED], call_id)
         self._claim(watch, rest)
         return changes + [CommandChange(item.path, item.kind, None, 0, 0) for item in rest], versions

@@ -1,7 +1,7 @@
-"""A record of who writes what while commands run, so that each change is kept once, as the work of its author.
+"""A record of writes by others while commands run, so that each change is kept once, as the work of its author.
 
-A command is seen by what stood in a file before and after it. What others write meanwhile (tools, an undo, the user,
-commands that ended earlier) is noted step by step: the command did what lies between those steps.
+For a command, the contents of a file before and after it are known. Writes by others meanwhile (tools, an undo, the
+user, commands that ended earlier) are noted one by one: the command made the changes between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNKNOWN = "?"
 
 @dataclass(slots=True, eq=False)
 class Write:
-    """A file from one content to another (hashes; None: no file), in one step of somebody's work."""
+    """A change of a file from one content to another (hashes; None: no file), in one step of its author's work."""
 
     order: float
     """Its place among all writes."""
@@ -37,14 +37,14 @@ class Write:
     blobs: Blobs | None = None
     """Where its contents are, once it is kept in a history."""
     data: bytes | None = None
-    """What ``after`` is, where no blobs have it."""
+    """The content behind the hash ``after``, where no blob store has it."""
     done: bool = True
     """It is on disk; else it may be, or may come to be."""
     command: float | None = None
-    """Of a command: when it began."""
+    """For a command: when it began."""
     changed_mode: bool = False
     names: dict[int, str] = field(default_factory=dict[int, str])
-    """What its version is called in each history, by the history's ``id``."""
+    """Name of its version in each history, by the history's ``id``."""
     state: FileState | None = None
     """The file afterwards, where the content is not known."""
     later: tuple[Write, ...] = ()
@@ -71,7 +71,7 @@ class ChangedSince:
 
 @dataclass(slots=True)
 class Notes:
-    """Of one command: what others wrote since it began, in order."""
+    """Writes by others since one command began, in order."""
 
     began: float = float("inf")
     writes: dict[str, list[Write]] = field(default_factory=dict[str, list[Write]])
@@ -90,7 +90,7 @@ class ConcurrentWrites:
     # -- commands --
 
     def open(self) -> Notes:
-        """A command is going to begin."""
+        """Start notes for a command that is about to run."""
         notes = Notes()
         with self._lock:
             notes.writes = {path: [write] for path, write in self._pending.items()}
@@ -103,13 +103,13 @@ class ConcurrentWrites:
             notes.began = self._tick()
 
     def close(self, notes: Notes) -> None:
-        """It has ended, and what it did is claimed."""
+        """End the notes of a command whose changes are claimed."""
         with self._lock:
             if notes in self._open:
                 self._open.remove(notes)
 
     def paths(self, notes: Notes) -> set[str]:
-        """The files that others wrote since it began."""
+        """Return the files that others wrote since it began."""
         with self._lock:
             return set(notes.writes)
 
@@ -122,10 +122,10 @@ class ConcurrentWrites:
         read: Callable[[], str | None],
         between: Callable[[str | None], Sequence[Write]] = lambda new: (),
     ) -> ChangedSince:
-        """Tell how a file changed since the command of ``notes`` began, when its content was ``old`` (a hash).
+        """Return how a file changed since the command of ``notes`` began, when its content was ``old`` (a hash).
 
-        ``state``: of the file now. ``read``: looks at its content now. ``between``: what is known to have stood there
-        at some moments, given the content there now.
+        ``state``: of the current file. ``read``: returns its current content. ``between``: known contents at some
+        moments, given the current one.
         """
         with self._lock:
             done = frozenset(write for write in notes.writes.get(path, ()) if write.done)
@@ -134,7 +134,7 @@ class ConcurrentWrites:
             # Also those that were noted while the file was read: they may be in it or not.
             writes = list(notes.writes.get(path, ()))
             if done.issuperset(writes):
-                # Else what came before what is not known.
+                # Otherwise it is unknown which came first.
                 for each in between(new):
                     _put(writes, each)
                 done = frozenset(writes)
@@ -143,23 +143,23 @@ class ConcurrentWrites:
             return ChangedSince(new, own, tuple(others), rest)
 
     def claim(self, notes: Notes, path: str, write: Write) -> None:
-        """What a command did is kept as its work: for the others it is somebody else's."""
+        """Record a write as the work of this command; for the other running commands it is a write by someone else."""
         write.command, write.later = notes.began, ()
         with self._lock:
             for other in self._open:
                 if other is notes:
                     continue
                 writes = other.writes.setdefault(path, [])
-                # What was before all that the other one knows of is in what it found.
+                # Writes before all that the other one knows are part of its first content.
                 if write.order > min([other.began, *(each.order for each in writes[:1])]):
                     _put(writes, write)
 
     def now(self) -> float:
-        """A place behind all that is noted so far."""
+        """Return a position after everything noted so far."""
         with self._lock:
             return self._tick()
 
-    # -- all others --
+    # -- writes by others --
 
     def keeping(self, history: object, blobs: Blobs, kept: Sequence[tuple[str, FileVersions]]) -> None:
         """These are about to be written; with the names of their versions."""
@@ -167,7 +167,7 @@ class ConcurrentWrites:
             for name, entry in kept:
                 path = entry.path.as_posix()
                 write = self._pending.get(path)
-                # The same write is kept in the history of the session above, too.
+                # The parent session's history has the same write, too.
                 if write is None or (write.before, write.after) != (entry.before, entry.after):
                     write = Write(self._tick(), entry.before, entry.after, blobs, done=False)
                     write.changed_mode = entry.before_mode != entry.after_mode
@@ -207,10 +207,10 @@ class ConcurrentWrites:
 def happened(
     writes: Sequence[Write], done: frozenset[Write], new: str | None
 ) -> tuple[list[Write], list[Write]]:
-    """The writes that are in the content ``new``, and those that come behind it. Pure.
+    """Return the writes that led to the content ``new``, and those that come after it. Pure.
 
-    ``done``: those that were on disk before it was read. Of the others that is so which made what stands there; those
-    that others came behind have failed.
+    ``done``: those that were on disk before it was read. Of the others, the one that made this content counts; those
+    that were overtaken by others have failed.
     """
     known = max((number + 1 for number, write in enumerate(writes) if write in done), default=0)
     did = [write for write in writes[:known] if write in done]
@@ -239,8 +239,8 @@ def between_writes(
     found: list[Write] = []
     current, last, opaque = old, began, None
     for number, write in enumerate(writes):
-        # Who began earlier explains what stood there when this one began; and what was about to be written then, may
-        # have been.
+        # An earlier command explains the content at the start of this one; and a write that was pending then may have
+        # happened before.
         early = write.command is not None and write.command < began
         early = early or (write.command is None and write.order < began and current == write.after)
         unknown = UNKNOWN in (current, write.before)
@@ -264,7 +264,8 @@ def _put(writes: list[Write], write: Write) -> None:
 
 
 def _ahead_of(write: Write, last: float) -> float:
-    """A place directly ahead of a write: behind the beginnings of all commands (whole numbers) that came before it."""
+    """Return a place directly ahead of a write: behind the beginnings of all commands (whole numbers) that came before
+    it."""
     return (max(last, math.ceil(write.order) - 1) + write.order) / 2
 
 

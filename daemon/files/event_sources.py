@@ -28,11 +28,11 @@ def open_source(
     whole: Path | None = None,
     touched: bool = True,
 ) -> Source:
-    """Where changes come from on this system.
+    """Open the source of changes on this system.
 
-    ``on_path`` hears of every changed path, ``on_lost`` when some were lost; both in a thread of the source's.
-    ``whole``: a folder of which all that lies below may be watched, asked for or not. ``touched``: also of files
-    whose content may be the same. Raises OSError when the system has nothing (left) to watch with.
+    ``on_path`` receives every changed path, ``on_lost`` is called when some were lost; both in a thread of the
+    source's. ``whole``: a folder that may be watched with everything below it, requested or not. ``touched``: also
+    report files whose content may be unchanged. Raises OSError when the system has nothing (left) to watch with.
     """
     if sys.platform == "linux":
         return InotifySource(on_path, on_lost, touched=touched)
@@ -63,12 +63,12 @@ class InotifySource:
         self._numbers = itertools.count(1)
         self._folders: dict[WatchDescriptor, tuple[str, CallbackId]] = {}
         self._watches: dict[str, WatchDescriptor] = {}
-        # Not the shared one: there a folder has one mask for all who watch it.
+        # Not the shared one: there a folder has one mask for all watchers.
         self._reader = InotifyFD()
         self._reader.start()
 
     def add(self, folder: str) -> None:
-        """Watch what is directly in a folder. Raises OSError: no such folder, or no watches left."""
+        """Watch the direct entries of a folder. Raises OSError: no such folder, or no watches left."""
         from watchdog.observers.inotify_c import CallbackId
 
         with self._lock:
@@ -142,12 +142,12 @@ class ObserverSource:
         self._observer.start()
 
     def add(self, folder: str) -> None:
-        """Watch what is directly in a folder. Raises OSError."""
+        """Watch the direct entries of a folder. Raises OSError."""
         if self._whole is None or not Path(folder).is_relative_to(self._whole):
             self._observer.schedule(self._handler, folder, recursive=False)
 
     def remove(self, folder: str) -> None:
-        """It goes on watching everything."""
+        """Do nothing: everything stays watched."""
 
     def close(self) -> None:
         """Stop."""

@@ -22,7 +22,7 @@ class RootEyes(Protocol):
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """What is wrong in its files; no editor is asked."""
+        """The diagnostics of its files; no editor is involved."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class _NoRun:
 
 
 class NoEyes:
-    """An OpenEyes where nobody looks: ``NoEyes(root)``."""
+    """An OpenEyes without language services: ``NoEyes(root)``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

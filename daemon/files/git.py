@@ -29,7 +29,7 @@ _ATTRIBUTES = ("filter", "working-tree-encoding", "ident")
 
 
 class Git:
-    """The repository that a workspace lies in."""
+    """The repository that contains a workspace."""
 
     def __init__(self, program: str, workspace: Path, top: Path, index: Path, hash_size: int) -> None:
         self._program = program
@@ -41,7 +41,7 @@ class Git:
 
     @staticmethod
     def of(workspace: Path, origin: Path | None = None) -> Git | None:
-        """The repository, or None: there is no git, no repository, or git does not trust it.
+        """Return the repository, or None: there is no git, no repository, or git does not trust it.
 
         ``origin``: the folder of which the workspace is a copy; no program of it is run.
         """
@@ -54,7 +54,7 @@ class Git:
             return None
         top = Path(os.path.realpath(lines[0]))
         if not workspace.is_relative_to(top):
-            return None  # its configuration says that the files are elsewhere
+            return None  # its configuration moves the files elsewhere
         return Git(program, workspace, top, workspace / lines[1], 32 if lines[2] == "sha256" else 20)
 
     def ignored(self) -> set[str]:
@@ -63,7 +63,7 @@ class Git:
         return {f"{self._workspace.as_posix()}/{name.rstrip('/')}" for name in _names(data)}
 
     def are_ignored(self, paths: Iterable[str]) -> set[str]:
-        """Those of some absolute paths that git ignores."""
+        """Return those of some absolute paths that git ignores."""
         given = b"".join(os.fsencode(path) + b"\0" for path in paths)
         return set(_names(self._ask("check-ignore", "-z", "--stdin", given=given))) if given else set()
 
@@ -82,7 +82,7 @@ class Git:
             for path, entry in breathing(entries(data, self._hash_size)):
                 full = root + b"/" + path
                 attributes = attributes or path.endswith(b".gitattributes")
-                # What was changed in the moment in which git looked may look unchanged ("racily clean").
+                # Files that changed at the moment of git's check may look unchanged ("racily clean").
                 if full.startswith(prefix) and entry.mtime_ns < written_ns:
                     found[os.fsdecode(full)] = entry
         except (OSError, UnknownIndexError) as error:
@@ -162,7 +162,7 @@ def _run(program: str, folder: Path, args: Sequence[str], given: bytes = b"") ->
 
 
 def _output(running: subprocess.Popen[bytes], folder: Path, given: bytes) -> bytes:
-    """What git prints. Raises TimeoutExpired when it takes too long, or waits for an ignore file that has no end."""
+    """Return the output of git. Raises TimeoutExpired when it takes too long, or reads an endless ignore file."""
     try:
         try:
             return running.communicate(given, SLOW_S)[0]

@@ -1,8 +1,8 @@
-"""Versions of every file a session changes (source: seed 002 §5.5, mission M17).
+"""Versions of every file that a session changes.
 
-Contents are stored once, by hash; ``versions.jsonl`` says which file went from which content to which. Both
-sides are on disk before the workspace is touched, so whatever a write destroys can be brought back. The cost
-grows with what changed, never with the size of the workspace.
+Contents are stored once, by hash; ``versions.jsonl`` records which content each write replaced with which. Both are on
+disk before the workspace changes, so anything that a write destroys can be restored. The cost grows with the size of
+the changes, not with that of the workspace.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ class _NoWatch:
 Place = tuple["SessionHistory", str]
 """Where versions are kept, and as the work of which tool call."""
 WatchCommand = Callable[[Sequence[Place]], Awaitable[CommandWatch]]
-"""Of one command, for all the histories that it belongs to."""
+"""A function that starts watching one command, for all histories that it belongs to."""
 
 
 class LineHistory(FileHistory, Protocol):
     """The history of a session, and with it of those that it works for."""
 
     def places(self, tool_call_id: str) -> Sequence[Place]:
-        """The session's own first, then those above."""
+        """Return the session's own first, then those above."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KeptChange:
-    """A change of one file, as it is kept: by a tool, a command, or an undo. Without ``change`` its contents are not
-    known, and it cannot be undone."""
+    """A stored change of one file: by a tool, a command, or an undo. Without ``change`` its contents are unknown, and
+    it cannot be undone."""
 
     path: Path
     kind: ChangeKind
@@ -89,7 +89,7 @@ class KeptChange:
 
     @staticmethod
     def planned(change: FileChange) -> KeptChange:
-        """Describe what is about to be written."""
+        """Describe a planned write."""
         before_mode: int | None = None
         if change.before is not None:
             with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ class SessionHistory:
         writes: ConcurrentWrites | None = None,
         read_only: bool = False,
     ) -> None:
-        """``on_written`` hears on the event loop of versions that are on disk now, ``writes`` also before they are.
+        """``on_written`` receives versions that are on disk, on the event loop; ``writes`` receives them before, too.
         ``read_only``: decide nothing."""
         self.blobs = Blobs(folder / "blobs")
         self.workspace = workspace
@@ -125,11 +125,11 @@ class SessionHistory:
         self._read_only = read_only
         self._record: Record | None = None
         self._kept: dict[str, Version | RestoreStep] = {}
-        """What was kept in this process and not written yet, by name."""
+        """Versions and steps of this process that are kept but not yet written, by name."""
         self._loading = threading.Lock()
         self._adding = threading.Lock()
         self._last_number = 0
-        """Of the newest version; 0: not known yet. Looking for it costs more the longer a session is."""
+        """Number of the newest version; 0: not known yet. Finding it takes longer as a session grows."""
 
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
@@ -149,7 +149,7 @@ class SessionHistory:
         await asyncio.to_thread(self.settle_now, versions, contents)
 
     def settle_now(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
-        """The same. Blocking."""
+        """Record the contents that an editor made of these versions. Blocking."""
         try:
             after = {path: self.blobs.put(data) for path, data in contents.items()}
             record = self.record()
@@ -169,7 +169,7 @@ class SessionHistory:
         self.written(versions)
 
     async def watch_command(self, tool_call_id: str, above: Sequence[Place] = ()) -> CommandWatch:
-        """See tools.tool.FileHistory. ``above``: histories that what it changes belongs to, too."""
+        """See tools.tool.FileHistory. ``above``: histories that its changes belong to, too."""
         if self._watch is None:
             return _NoWatch()
         return await self._watch([*self.places(tool_call_id), *above])
@@ -179,7 +179,7 @@ class SessionHistory:
         return [(self, tool_call_id)]
 
     def record(self) -> Record:
-        """All versions and steps so far. Blocking at the first call. Raises OSError."""
+        """Return all versions and steps so far. Blocking at the first call. Raises OSError."""
         with self._loading:
             if self._record is None:
                 record = Record()
@@ -311,7 +311,7 @@ class SessionHistory:
             with self._adding:
                 self._file.append([{key: list(names)}])
         except OSError as error:
-            # The contents tell as much when the list is read again.
+            # When the list is read again, the contents give the same answer.
             log.warning("the file history could not be marked: %s", error)
 
 
@@ -345,10 +345,10 @@ def _number(item: Version | RestoreStep) -> int:
 
 
 def _decide(record: Record, undecided: Sequence[Version | RestoreStep]) -> list[dict[str, list[str]]]:
-    """After a crash between keeping and writing: the contents say what happened.
+    """Decide by contents what was written, after a crash between keeping and writing.
 
-    Newest first, each is compared with what is known to have come after it, else with the disk. What is taken for
-    written though it was not does no harm: to undo it finds that there is nothing to do.
+    Newest first, each is compared with the known later content, else with the disk. Wrongly assuming a write is
+    harmless: an undo then finds nothing to do.
     """
     written: list[str] = []
     void: list[str] = []
@@ -370,7 +370,7 @@ def _decide(record: Record, undecided: Sequence[Version | RestoreStep]) -> list[
 
 
 def _after(entry: FileVersions, later: Sequence[Version | RestoreStep], record: Record) -> str | None:
-    """Hash of what stood there after ``entry`` was to be written."""
+    """Return the hash of the content after ``entry`` was to be written."""
     for item in later:
         if (name_of(item) or "") in record.written:
             for other in entries_of(item):

@@ -18,7 +18,7 @@ _KIND = 0o170000
 
 
 class BadIndexError(Exception):
-    """This index is damaged, or of a kind that is not understood; the message says it for the person."""
+    """Raised for an index that is damaged, or of an unknown kind; the message is for the user."""
 
 
 class IndexLine(NamedTuple):
@@ -44,7 +44,7 @@ class IndexLine(NamedTuple):
 
 
 class Index(NamedTuple):
-    """What an index holds."""
+    """The contents of an index file."""
 
     entries: list[IndexLine]
     end: int
@@ -58,7 +58,7 @@ class Index(NamedTuple):
 
 
 def read(data: bytes, hash_size: int) -> Index:
-    """The index in ``data``; empty for no data. Raises BadIndexError."""
+    """Return the index in ``data``; empty for no data. Raises BadIndexError."""
     if not data:
         return Index([], 0, [])
     found: list[IndexLine] = []
@@ -69,7 +69,7 @@ def read(data: bytes, hash_size: int) -> Index:
 
 
 def entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
-    """Each entry, and where it ends in the file. Raises BadIndexError."""
+    """Yield each entry, and where it ends in the file. Raises BadIndexError."""
     try:
         yield from _entries(data, hash_size)
     except (struct.error, IndexError, ValueError) as error:
@@ -108,7 +108,7 @@ def _entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
 
 
 def extensions(data: bytes, at: int, hash_size: int) -> Iterator[tuple[bytes, bytes]]:
-    """What follows the entries: name and content of each extension."""
+    """Yield the name and content of each extension; they follow the entries."""
     while at + 8 <= len(data) - hash_size:
         name, length = struct.unpack_from(">4sI", data, at)
         yield name, data[at + 8 : at + 8 + length]
@@ -116,7 +116,7 @@ def extensions(data: bytes, at: int, hash_size: int) -> Iterator[tuple[bytes, by
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends (git's ``varint`` of pack offsets)."""
+    """Return a number of variable length, and where it ends (git's ``varint`` of pack offsets)."""
     byte = data[at]
     value = byte & 0x7F
     at += 1
@@ -128,11 +128,11 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 _KEPT = (b"TREE", b"REUC", b"sdir")
-"""What is true of the files elsewhere, too. The others know folders, times or offsets."""
+"""Extensions that hold in any folder. The others depend on folders, times or offsets."""
 
 
 def restat(data: bytes, index: Index, hash_size: int, stat_of: Callable[[IndexLine], Stat | None]) -> bytes:
-    """The same index with other stats. None: unknown, git has to compare the content."""
+    """Return the index with other stats. None: unknown, git has to compare the content."""
     if not data:
         return data
     out = bytearray(data[: index.end])

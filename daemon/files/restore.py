@@ -1,7 +1,7 @@
-"""What taking changes back would write: three-way merges against the disk, all files or none.
+"""Plan an undo: three-way merges against the disk, for all files or none.
 
-Nothing is written here. Each change is turned round and applied to the files as they are now, newest first; the
-person's own edits stay, and where they meet the agent's the whole plan is refused with both sides shown.
+Nothing is written here. Each change is reversed and applied to the current files, newest first. The user's own edits
+stay; where they conflict with the agent's, the whole plan is rejected with both sides shown.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SIDE_LINES = 12
 
 
 class RestoreRefusedError(Exception):
-    """It is not done, and nothing was changed; the message says why and what to do."""
+    """Raised when nothing was changed; the message says why and what to do."""
 
 
 class ConflictError(RestoreRefusedError):
-    """The person's edits and the change are about the same places."""
+    """Raised when the user's edits and the change overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class _Content:
 
 @dataclass(slots=True)
 class Planner:
-    """Applies entries to the files as they are on disk, in memory. Blocking: use it in a thread."""
+    """Applies entries in memory to the files on disk. Blocking: use it in a thread."""
 
     blobs: Blobs
     display: Callable[[Path], str]
-    """The name of a file as the person reads it."""
+    """Returns the name of a file for the user."""
     check: Callable[[Path], None]
     """Raises RestoreRefusedError for a file that must not be written."""
     _now: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
@@ -81,7 +81,7 @@ class Planner:
                             self._change(waiting.pop(path))
                     self._move(source, entry)
                 elif (before := waiting.get(entry.path)) is not None and before.after == entry.before:
-                    # One step from first to last: what came and went in between is nobody's business.
+                    # One step from first to last: intermediate contents do not matter.
                     waiting[entry.path] = replace(before, after=entry.after, after_mode=entry.after_mode)
                 else:
                     if before is not None:
@@ -142,7 +142,7 @@ class Planner:
                 self._now[path] = _Content(data, _mode(entry, now))
 
     def _move(self, source: FileVersions, target: FileVersions) -> None:
-        """``source.path`` becomes ``target.path``, with the person's edits in it."""
+        """Move ``source.path`` to ``target.path``, with the user's edits in it."""
         now, there = self._read(source.path), self._read(target.path)
         base, wanted = self._blob(source.before), self._blob(target.after)
         if now.data is None and there.data == wanted:
@@ -240,7 +240,7 @@ class Planner:
 
 
 def turned(entry: FileVersions) -> FileVersions:
-    """The entry the other way round. Where it was moved from is for ``turned_all`` to say."""
+    """Return the reversed entry. ``turned_all`` adds the old path of a move."""
     return replace(
         entry,
         before=entry.after,
@@ -253,7 +253,7 @@ def turned(entry: FileVersions) -> FileVersions:
 
 
 def turned_all(entries: Sequence[FileVersions]) -> list[FileVersions]:
-    """The entries of one change the other way round, last first; a move goes back."""
+    """Return the entries of one change the other way round, last first; a move goes back."""
     went = {entry.moved_from: entry.path for entry in entries if entry.moved_from is not None}
     return [replace(turned(entry), moved_from=went.get(entry.path)) for entry in reversed(entries)]
 
@@ -262,7 +262,7 @@ def _mode(entry: FileVersions, now: _Content) -> int | None:
     if now.data is None:
         return entry.after_mode
     changed = entry.before_mode is not None and entry.before_mode != entry.after_mode
-    # Permission bits that the person set since stay.
+    # Permission bits that the user has set since stay.
     return entry.after_mode if changed and now.mode == entry.before_mode else now.mode
 
 
@@ -276,7 +276,7 @@ def _both_sides(clash: Clash) -> str:
 
 
 def _side(base: str, other: str) -> str:
-    """A small diff from the agent's text to one side's."""
+    """Return a small diff from the agent's text to one side's."""
     old, new = _shown(base), _shown(other)
     lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ", "  ")]
     shown = [f"  {line}".rstrip() for line in lines[:_SIDE_LINES]]
@@ -286,6 +286,6 @@ def _side(base: str, other: str) -> str:
 
 
 def _shown(text: str) -> list[str]:
-    # Otherwise two sides that differ in their line ends only would look the same; others are kept as they are.
+    # Otherwise two sides that differ only in their line ends would look the same; the rest stays unchanged.
     lines = split(text)[: 4 * _SIDE_LINES]
     return [head(line.removesuffix("\n").replace("\r", "␍"), 200) for line in lines]

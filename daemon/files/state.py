@@ -1,4 +1,4 @@
-"""A file at one moment: its stat, where its content can be had from, and what git's index knows of it. Pure."""
+"""A file at one moment: its stat, the source of its content, and git's entry for it. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _STAMP = struct.Struct("<qqqQI")
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file at one moment. ``source`` says where its content is: ``g`` + git's id, ``b`` + hash of our copy."""
+    """A file at one moment. ``source`` locates its content: ``g`` + git's id, ``b`` + hash of our copy."""
 
     stamp: bytes
     source: bytes = b""
 
     @staticmethod
     def of(found: os.stat_result) -> FileState:
-        """The state that a stat shows."""
+        """Return the state that a stat shows."""
         return FileState(
             _STAMP.pack(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
         )
@@ -45,9 +45,9 @@ class FileState:
         return stat.S_IMODE(_STAMP.unpack(self.stamp)[4])
 
     def is_in(self, entry: IndexEntry) -> bool:
-        """Whether this is the file as git saw it when it wrote its index."""
+        """Return whether this is the file as git saw it when it wrote its index."""
         mtime, ctime, size, inode, _ = _STAMP.unpack(self.stamp)
-        # What git stores is cut to 32 bits.
+        # git stores only 32 bits.
         return (
             mtime == entry.mtime_ns
             and ctime == entry.ctime_ns
@@ -58,7 +58,7 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class FileDelta:
-    """A file that is not as it was. ``certain`` is False when it is not known whether and how it was there before."""
+    """A file that has changed. ``certain`` is False when its earlier state is unknown."""
 
     path: str
     old: FileState | None
@@ -93,9 +93,9 @@ class IndexEntry:
 
 
 def entries(data: bytes, hash_size: int = 20) -> Iterator[tuple[bytes, IndexEntry]]:
-    """Path (relative to the top folder, with ``/``) and entry of each plain tracked file.
+    """Yield the path (relative to the top folder, with ``/``) and entry of each plain tracked file.
 
-    Left out are conflicts, links, submodules, and files that git was told not to look at. Raises UnknownIndexError.
+    Conflicts, links, submodules, and files that git was told not to look at are left out. Raises UnknownIndexError.
     """
     end = 12
     try:

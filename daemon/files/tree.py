@@ -1,8 +1,8 @@
-"""The workspace's files as they were when last looked at: stat, and where their content can be had from.
+"""The workspace's files at the last check: their stat, and where their content is stored.
 
-Built once, in a thread, before the first command runs; afterwards only paths that somebody changed are looked at
-again, so the cost grows with what changed. When the operating system lost count, all files are looked through, which
-is as correct and slower. Everything here but ``TreeEvents`` is used by one thread at a time.
+Built once, in a thread, before the first command runs; afterwards only changed paths are checked again, so the cost
+grows with the changes. When the operating system lost events, all files are checked, which is just as correct but
+slower. Everything here except ``TreeEvents`` is used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_FILES = 300_000
 BARRIER_S = 2.0
 _EXCLUDED = frozenset((*EXCLUDED, ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache"))
 _UNVERSIONED = frozenset(("dist", "build", "target", ".cache", ".gradle", ".next"))
-"""What is not looked at where there is no git that would say so."""
+"""Folders to skip where no git repository lists the ignored files."""
 _BINARY = (
     ".png",
     ".jpg",
@@ -105,13 +105,13 @@ class Tree:
             self._uncovered = deque((*first, *last))
 
     def collect(self) -> list[FileDelta]:
-        """What changed since the last call."""
+        """Return the changes since the last call."""
         paths, whole = self._events.take(BARRIER_S)
         if not whole:
             paths = {self._workspace}
         if not whole or any(os.path.basename(path) == ".gitignore" for path in paths):  # noqa: PTH119
             self._reread_ignored()
-        # What is gone first: a folder that moved is watched by its new name afterwards.
+        # Deleted paths first: a moved folder is watched by its new name afterwards.
         there = sorted(
             (path for path in paths if self._matters(path)), key=lambda path: (_exists(path), path)
         )
@@ -142,13 +142,13 @@ class Tree:
         return False
 
     def collect_garbage(self) -> None:
-        """Remove copies of what changed. Call it when nobody needs the old contents any more."""
+        """Remove copies of changed files. Call it when the old contents are no longer needed."""
         for digest in self._garbage:
             self._baseline.release(digest)
         self._garbage.clear()
 
     def contents(self, states: dict[str, FileState]) -> dict[str, bytes]:
-        """The content of files while they were in these states, where it can be had."""
+        """Return the content of files while they were in these states, where it can be had."""
         oids = {path: state.source[1:] for path, state in states.items() if state.source[:1] == b"g"}
         blobs = self._git.blobs(list(set(oids.values()))) if oids and self._git is not None else {}
         found: dict[str, bytes] = {}
@@ -161,11 +161,11 @@ class Tree:
         return found
 
     def lacks(self, path: str) -> bool:
-        """Whether a file would be looked at here if it were there, and is not."""
+        """Return whether a file would be looked at here if it were there, and is not."""
         return self._matters(path) and not self._is_known(path) and not _exists(path)
 
     def save(self) -> None:
-        """Remember for the next daemon what was copied."""
+        """Store the list of copies for the next daemon."""
         copies = {
             f"{folder}/{name}": (state.stamp, state.source[1:].decode())
             for folder, content in self._folders.items()
@@ -207,7 +207,7 @@ class Tree:
             self._doubtful |= before - self._ignored
 
     def _look(self, path: str) -> Iterator[FileDelta]:
-        """Compare one path with what is remembered of it."""
+        """Compare one path with its recorded state."""
         folder, _, name = path.rpartition("/")
         content = self._folders.get(folder)
         try:
@@ -231,7 +231,7 @@ class Tree:
                 content.others.add(name)
 
     def _scan(self, top: str) -> Iterator[FileDelta]:
-        """A folder and all below it: each file that is not as it was. Raises TooManyFilesError."""
+        """Compare a folder and all below it; yields each changed file. Raises TooManyFilesError."""
         new_folders = self._new_folders(top)
         todo = deque([top])
         for folder in breathing(_drained(todo), 4):
@@ -241,7 +241,7 @@ class Tree:
                 parent, _, name = folder.rpartition("/")
                 if parent in self._folders:
                     self._folders[parent].folders.add(name)
-            self._events.add(folder)  # before looking: what changes from now on is told
+            self._events.add(folder)  # before reading: later changes are reported
             files: dict[str, FileState] = {}
             folders: set[str] = set()
             others: set[str] = set()
@@ -288,7 +288,7 @@ class Tree:
         return tuple(f"{top}/{'/'.join(parts[: n + 1])}" for n in range(len(parts)))
 
     def _drop(self, folder: str) -> Iterator[FileDelta]:
-        """A folder is gone, with all below it."""
+        """Record that a folder is gone, with all below it."""
         content = self._folders.pop(folder, None)
         if content is None:
             return
@@ -370,7 +370,7 @@ class Tree:
 
 
 def _drained(todo: deque[str]) -> Iterator[str]:
-    """What is to be done, also what is added meanwhile."""
+    """Yield from the queue until it is empty, including items that are added meanwhile."""
     while todo:
         yield todo.popleft()
 

@@ -1,4 +1,4 @@
-"""Who changes what in the workspace: a source of changed paths, with a barrier behind which all of them are known."""
+"""A source of changed paths in the workspace, with a barrier: once it is passed, all earlier changes are known."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TreeEvents:
         self._slow = False
 
     def begin(self) -> None:
-        """Start. Without a source every ``take`` says that events were lost."""
+        """Start. Without a source every ``take`` reports lost events."""
         try:
             self._source = open_source(self._saw, self._lose, whole=self._workspace)
             self._source.add(self._sentinels)
@@ -50,13 +50,13 @@ class TreeEvents:
             self._lost = False
 
     def add(self, folder: str) -> None:
-        """Watch what is directly in a folder."""
+        """Watch the direct entries of a folder."""
         if self._source is None:
             return
         try:
             self._source.add(folder)
         except FileNotFoundError:
-            pass  # gone again; its parent's events say so
+            pass  # gone again; its parent's events report that
         except OSError as error:
             log.info("no watch is left for %s (%s): files are looked through instead", folder, error)
             self.close()
@@ -67,7 +67,8 @@ class TreeEvents:
             self._source.remove(folder)
 
     def take(self, timeout_s: float) -> tuple[set[str], bool]:
-        """The paths that changed since the last call, and whether that is all: False when some may be missing."""
+        """Return the paths that changed since the last call, and whether that is all: False when some may be
+        missing."""
         whole = self._barrier(timeout_s)
         with self._lock:
             paths, lost = self._paths, self._lost

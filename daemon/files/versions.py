@@ -1,4 +1,4 @@
-"""The list of a session's file versions: which file went from which content to which, by whom.
+"""The list of a session's file versions: old and new content of each file, and the author.
 
 ``versions.jsonl`` has one JSON object a line and only grows::
 
@@ -6,7 +6,7 @@
     {…, "ahead_of": "v1"}    made before that one, though kept after it
     {"written": ["v1"]}      on disk          {"void": ["v1"]}   never written
     {"settled": ["v1"], "after": {path: hash}}   before "written": an editor saved it with another content than kept
-    {"step": "s1", "action", "changes", "files", "time"}   the person takes changes back, or forward again
+    {"step": "s1", "action", "changes", "files", "time"}   the user takes changes back, or forward again
     {"done": ["s1"]}
 
 Contents are hashes (``daemon.files.blobs``); null: there was no file.
@@ -80,7 +80,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class RestoreStep:
-    """The person took changes back or forward; ``files`` is what that did to the disk."""
+    """An undo or redo by the user; ``files`` are its changes on disk."""
 
     step: str
     action: Action
@@ -91,7 +91,7 @@ class RestoreStep:
 
 @dataclass(slots=True)
 class Record:
-    """What the list says, in order; and which of it is on disk."""
+    """The list of versions, in order, and which of them are on disk."""
 
     items: list[Version | RestoreStep] = field(default_factory=list["Version | RestoreStep"])
     written: set[str] = field(default_factory=set[str])
@@ -122,7 +122,8 @@ class Record:
         self.items.append(version)
 
     def settle(self, names: Sequence[str], after: Mapping[Path, str | None]) -> None:
-        """Of these versions and steps, the files in ``after`` hold that content, by hash, after the write."""
+        """Record that after the write the files in ``after`` hold that content (hashes), for these versions and
+        steps."""
         wanted = set(names)
         for number in range(len(self.items) - 1, -1, -1):
             if not wanted:
@@ -132,15 +133,15 @@ class Record:
                 self.items[number] = settled(self.items[number], after)
 
     def undecided(self) -> list[Version | RestoreStep]:
-        """What was kept, and nobody knows whether it was written: a crash came between."""
+        """Return versions and steps that were kept before a crash, so that it is unknown whether they were written."""
         return [item for item in self.items if (name := name_of(item)) is not None and not self.knows(name)]
 
     def knows(self, name: str) -> bool:
-        """Whether it is known that a version or step was written, or was not."""
+        """Return whether it is known that a version or step was written, or was not."""
         return name in self.written or name in self.void
 
     def versions(self) -> list[Version]:
-        """The versions that are (or were) on disk, oldest first."""
+        """Return the versions that are (or were) on disk, oldest first."""
         return [
             item
             for item in self.items
@@ -148,17 +149,17 @@ class Record:
         ]
 
     def steps(self) -> list[RestoreStep]:
-        """The steps that were done, oldest first."""
+        """Return the steps that were done, oldest first."""
         return [item for item in self.items if isinstance(item, RestoreStep) and item.step in self.written]
 
 
 def name_of(item: Version | RestoreStep) -> str | None:
-    """What a version or step is called; None for a version that was only noticed."""
+    """Return the id of a version or step; None for a version that was only noticed."""
     return item.step if isinstance(item, RestoreStep) else item.version
 
 
 def settled(item: Version | RestoreStep, after: Mapping[Path, str | None]) -> Version | RestoreStep:
-    """The same, with other contents after the write."""
+    """Return the version or step with other contents after the write."""
 
     def entry(old: FileVersions) -> FileVersions:
         return replace(old, after=after[old.path]) if old.path in after else old
@@ -169,7 +170,7 @@ def settled(item: Version | RestoreStep, after: Mapping[Path, str | None]) -> Ve
 
 
 def entries_of(item: Version | RestoreStep) -> Sequence[FileVersions]:
-    """What it did to files, as far as their contents are known."""
+    """Return its changes of files, as far as their contents are known."""
     if isinstance(item, RestoreStep):
         return item.files
     return () if item.entry is None else (item.entry,)
@@ -183,7 +184,7 @@ class VersionFile:
         self._torn = False
 
     def read(self) -> list[dict[str, Any]]:
-        """All lines but torn ones. Raises OSError when it cannot be read."""
+        """Return all lines but torn ones. Raises OSError when it cannot be read."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -216,7 +217,7 @@ class VersionFile:
 
 
 def version_line(version: Version) -> dict[str, Any]:
-    """A version as it is stored."""
+    """Return a version as stored JSON."""
     line: dict[str, Any] = {
         "version": version.version,
         "path": str(version.path),
@@ -233,7 +234,7 @@ def version_line(version: Version) -> dict[str, Any]:
 
 
 def step_line(step: RestoreStep) -> dict[str, Any]:
-    """A step as it is stored."""
+    """Return a step as stored JSON."""
     return {
         "step": step.step,
         "action": step.action,
@@ -262,7 +263,7 @@ def _version(line: Mapping[str, Any]) -> Version:
 
 
 def _stored(kind: type[T], value: object) -> T:
-    """Read what is stored as JSON as a ``kind``. Raises ValueError."""
+    """Parse stored JSON as a ``kind``. Raises ValueError."""
     return _adapter(kind).validate_python(value)
 
 

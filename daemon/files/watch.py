@@ -1,6 +1,6 @@
-"""Tells when files that matter change on disk by somebody else: the person, bash, git.
+"""Report changes of relevant files on disk by others: the user, bash, git.
 
-Only folders of files that somebody works on are watched, not the tree: the cost grows with what is used.
+Only folders of files in use are watched, not the whole tree: the cost grows with what is used.
 """
 
 from __future__ import annotations

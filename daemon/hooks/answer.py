@@ -1,4 +1,4 @@
-"""What hooks are called, what they may answer, and how they fail. Pure."""
+"""The names of hooks, their answers and their failures. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HookName = Literal[
 NAMES: Final[tuple[HookName, ...]] = get_args(HookName)
 
 Failure = Literal["missing", "start", "timeout", "exit", "crash", "output", "answer", "error"]
-"""Ways to fail: a person is told once of each."""
+"""Kinds of failures: the user is notified once of each."""
 
 MAX_OUTPUT = 64 * 1024
 """Bytes that a hook may answer with."""
@@ -43,7 +43,7 @@ _KEYS: Mapping[HookName, frozenset[str]] = {
     "tool.execute.before": frozenset({"decision", "reason", "arguments", "context"}),
     "compaction.before": frozenset({"context"}),
 }
-"""What counts of an answer. Hooks that are not in here only watch: what they print is not read."""
+"""Fields of an answer that count. Hooks that are not listed only watch: their output is not read."""
 
 
 class HookError(Exception):
@@ -56,12 +56,12 @@ class HookError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What a hook had to say; nothing, as a rule."""
+    """The answer of a hook; usually empty."""
 
     denied: bool = False
     reason: str = ""
     arguments: dict[str, Any] | None = None
-    """The arguments to go on with, when they are to be others."""
+    """The arguments to use instead; None: unchanged."""
     context: str = ""
     """For the model."""
 
@@ -70,27 +70,27 @@ NOTHING = HookAnswer()
 
 
 def only_watches(name: HookName) -> bool:
-    """Whether nobody waits for the answers of these hooks."""
+    """Return whether the answers of these hooks are ignored."""
     return name not in _KEYS
 
 
 def may_deny(name: HookName) -> bool:
-    """Whether these hooks are asked for a decision."""
+    """Return whether these hooks are asked for a decision."""
     return "decision" in _KEYS.get(name, ())
 
 
 def denial(reason: str) -> HookAnswer:
-    """A refusal. Whoever is refused must learn something, so there is always a reason."""
+    """Return a rejection. It always has a reason, because the rejected side must learn one."""
     return HookAnswer(denied=True, reason=head(reason.strip(), MAX_REASON) or t("it gave no reason."))
 
 
 def concerns(tools: str, tool: str) -> bool:
-    """Whether ``tools`` (wildcards joined by ``|``) covers the tool."""
+    """Return whether ``tools`` (wildcards joined by ``|``) covers the tool."""
     return tools == "*" or any(fnmatchcase(tool, pattern.strip()) for pattern in tools.split("|"))
 
 
 def read_text(name: HookName, text: str) -> HookAnswer:
-    """The answer in what a program printed. Raises HookError."""
+    """Return the answer in what a program printed. Raises HookError."""
     if only_watches(name) or not text.strip():
         return NOTHING
     try:
@@ -103,9 +103,9 @@ def read_text(name: HookName, text: str) -> HookAnswer:
 
 
 def read_value(name: HookName, value: object) -> HookAnswer:
-    """An answer that is JSON already. Raises HookError.
+    """Return the answer in a JSON value. Raises HookError.
 
-    What is not known is a failure and not ignored: a refusal with a slip of the pen in it must not pass for consent.
+    Unknown values are failures and not ignored: a misspelt rejection must not count as consent.
     """
     if only_watches(name) or value is None:
         return NOTHING

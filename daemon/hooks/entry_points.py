@@ -1,7 +1,7 @@
-"""Hooks that are Python functions: entry points of what is installed beside Goalwright.
+"""Hooks that are Python functions: entry points of packages that are installed beside Goalwright.
 
-``[project.entry-points."goalwright.hooks"]`` with ``"tool.execute.before" = "package.module:function"``. Who may
-install into the daemon's own environment can change the daemon itself, so these need no further trust.
+``[project.entry-points."goalwright.hooks"]`` with ``"tool.execute.before" = "package.module:function"``. A package in
+the daemon's own environment could change the daemon itself, so these need no further trust.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class HookFunction:
 
 @dataclass(frozen=True, slots=True)
 class FoundFunctions:
-    """All functions by hook, and what is wrong, in words for the person."""
+    """All functions by hook, and errors as text for the user."""
 
     entries: Mapping[HookName, tuple[HookFunction, ...]] = field(
         default_factory=dict[HookName, tuple[HookFunction, ...]]
@@ -45,7 +45,7 @@ class FoundFunctions:
 
 
 def discover() -> FoundFunctions:
-    """Look through what is installed; nothing of it is imported. Reads the disk: call it in a thread. Never raises."""
+    """Search installed packages without importing any. Reads the disk: call it in a thread. Never raises."""
     # Takes 50 ms to import, and is only wanted when the first session begins.
     from importlib.metadata import entry_points
 
@@ -72,7 +72,7 @@ def discover() -> FoundFunctions:
 
 
 def unknown(name: str, where: str) -> str:
-    """What the person is told of a hook that does not exist."""
+    """Return the message for the user about a hook that does not exist."""
     return t(
         "{upper}{where} has a hook named {name!r}, which there is not. Hooks: {names}.",
         upper=where[:1].upper(),

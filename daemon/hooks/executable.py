@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _DENIES = 2
 _MAX_ERRORS = 4_000
 _BORDER = 8_000
-"""Bytes of errors beyond that: only they tell whether the border falls into a secret."""
+"""Bytes of errors beyond the limit: they show whether the limit would split a secret."""
 """Bytes of stderr that are kept."""
 _GRACE_S = 0.5
-"""Between TERM and KILL: whoever waits for a hook has waited long enough."""
+"""Seconds between TERM and KILL: the caller has already waited long enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Executable:
 
     @property
     def label(self) -> str:
-        """As the person knows it."""
+        """The hook's name for the user."""
         return one_line(shlex.join(self.hook.command), 80)
 
     @property
@@ -59,7 +59,7 @@ class Executable:
         return self.hook.on_failure == "deny"
 
     async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:
-        """Run it to its end. Raises HookError; on cancellation nothing of it is left."""
+        """Run it to its end. Raises HookError; on cancellation the process is gone."""
         printed, errors = bytearray(), bytearray()
 
         def heard(fd: int, data: bytes) -> bool:
@@ -105,10 +105,10 @@ class Executable:
         return read_text(name, printed.decode("utf-8", "replace"))
 
     def _program(self) -> str:
-        """The program's full path. Raises HookError.
+        """Return the program's full path. Raises HookError.
 
-        A workspace could bring a program of any name along, so it is looked for elsewhere; unless the workspace is
-        trusted, or the (trusted) configuration names that very file.
+        A workspace could contain a program of any name, so it is looked for elsewhere, unless the workspace is trusted,
+        or the (trusted) configuration names that very file.
         """
         name = self.hook.command[0]
         path = Path(name).expanduser() if name.startswith("~") else Path(name)
@@ -151,7 +151,7 @@ class Executable:
         env = scrubbed_environment(os.environ)
         env |= {"GOALWRIGHT_HOOK": name, "GOALWRIGHT_WORKSPACE": str(self.workspace)}
         if not self.trusted:
-            # Its current folder is the workspace: neither it nor what it starts is to find programs there.
+            # Its current folder is the workspace: neither it nor its children may find programs there.
             env["PYTHONSAFEPATH"] = "1"
             for variable in ("PATH", "PYTHONPATH"):
                 if (value := env.get(variable)) is not None:

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
-    """Answer calls for ever."""
+    """Answer calls forever."""
     functions: dict[str, Callable[[object], object]] = {}
     loop = asyncio.new_event_loop()
     while True:
@@ -65,7 +65,7 @@ def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
             reply = _line({"id": call["id"], "answer": answer})
             if len(reply) > MAX_ANSWER:
                 raise ValueError(t("its answer has more than {max_answer} KB", max_answer=MAX_ANSWER // 1024))
-        except BaseException as error:  # SystemExit, too: a hook does not end the process for others
+        except BaseException as error:  # SystemExit, too: a hook must not end the process of other hooks
             last = "".join(traceback.format_exception_only(error)).strip()
             shown = "".join(traceback.format_exception(error))
             reply = _line({"id": call["id"], "error": head(last, 2_000), "traceback": tail(shown, 8_000)})

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 10.0
-"""Seconds until a function that does not answer is given up; as the default of programs."""
+"""Seconds until a function that does not answer is abandoned; the same default as for programs."""
 _GRACE_S = 0.3
 _MAX_LINE = 2 * MAX_OUTPUT
 """Bytes: an answer, or an error with its traceback."""
@@ -38,7 +38,7 @@ _LONGEST_PAUSE_S = 60.0
 
 
 def host_command(workspace: Path) -> tuple[str, ...]:
-    """How the process is started: isolated, so that neither the workspace nor variables add to its modules."""
+    """Return how the process is started: isolated, so that neither the workspace nor variables add to its modules."""
     start = (
         f"import sys; sys.path.insert(0, {own_folders()[0]!r}); from daemon.hooks.host import main; main()"
     )
@@ -216,7 +216,7 @@ class PythonHost:
         if process is None:
             return
         process.running.cancel()
-        # Whoever is canceled a second time must not leave the process behind.
+        # A second cancellation must not leave the process running.
         if await finish(process.running):
             raise asyncio.CancelledError
         if not process.running.cancelled() and (error := process.running.exception()) is not None:
@@ -233,7 +233,7 @@ class PythonHook:
 
     @property
     def label(self) -> str:
-        """As the person knows it."""
+        """The hook's name for the user."""
         return f"{self.entry.value} ({self.entry.package})" if self.entry.package else self.entry.value
 
     @property

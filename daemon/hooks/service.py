@@ -1,4 +1,4 @@
-"""Hooks of a whole daemon: what is installed, and the one process for it."""
+"""Hooks of a whole daemon: installed ones, and the one process for them."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Hooks:
         self.known = True
 
     def functions(self, name: HookName) -> tuple[HookFunction, ...]:
-        """The functions for one moment, as far as is known."""
+        """Return the functions for one moment, as far as is known."""
         return self.found.entries.get(name, ())
 
     def callable(self, entry: HookFunction) -> PythonHook:
-        """A function that can be asked."""
+        """Return a function that can be asked."""
         if self.host is None:
             self.host = PythonHost(self._command, self._folder, self._clock)
         return PythonHook(entry, self.host, self._timeout_s)

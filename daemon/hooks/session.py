@@ -1,7 +1,7 @@
-"""The hooks of one session: who is asked at which moment, what they are told, and what becomes of their answers.
+"""The hooks of one session: when they run, their inputs, and the effects of their answers.
 
-Hooks only make things stricter. Arguments that one changes are validated and judged by the rules like any others, and
-nothing that a hook says answers a question to the person.
+Hooks can only make things stricter. Arguments that a hook changes are validated and checked by the rules like any
+others, and no answer of a hook answers a question to the user.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 256
-"""Moments that hooks have still to be told of; more are dropped."""
+"""Most pending calls of hooks; more are dropped."""
 DRAIN_S = 2.0
 """How long the end of a session waits for that."""
 TAG = "hook_context"
-"""In which the model reads what hooks say, see daemon.model.tags."""
+"""Tag around text of hooks for the model, see daemon.model.tags."""
 _IN_CHILDREN = frozenset({"prompt.system", "tool.execute.before", "tool.execute.after", "compaction.before"})
-"""What hooks are told of branches and sub-agents: all that guards. The rest is about the person's own session, which
-has the questions of its children, too."""
+"""Hooks that also run for branches and sub-agents: all that can block something. The others concern the user's own
+session, which shows its children's questions, too."""
 _CODE = "hook"
-"""Of notices."""
+"""Code of the notices."""
 _MAX_SHOWN = 2_000
 """Characters of changed arguments that the model is shown."""
 
@@ -88,16 +88,16 @@ class HookRunner:
         self._closed = False
         self._dropped = 0
         self._added: tuple[dict[str, str], str] | None = None
-        """What hooks add to the system prompt, and for whom."""
+        """Text that hooks add to the system prompt, and the request it was made for."""
         self.begun = False
         """The session is at work; see ``begin``."""
         self.under_check: tuple[QueuedPrompt, ...] = ()
-        """Prompts that wait for what hooks say of them."""
+        """Prompts that hooks are checking."""
 
-    # -- what there is --
+    # -- available hooks --
 
     async def learn(self) -> None:
-        """Before anybody is asked: look for functions, and say what is wrong with the names."""
+        """Look for functions, and report problems with names, before any hook runs."""
         await self._service.learn()
         self._ready = True
         problems = list(self._service.found.problems)
@@ -108,25 +108,25 @@ class HookRunner:
             self._tell_once(problem, (problem,))
 
     def wants(self, name: HookName) -> bool:
-        """Whether there are hooks for this moment, as far as is known."""
+        """Return whether there are hooks for this moment, as far as is known."""
         if not self._has(name):
             return False
         services = self._service
         return name in services.found.entries or bool(self._session.config.settings.commands.hooks.get(name))
 
     def _has(self, name: HookName) -> bool:
-        """Whether this session has such moments at all."""
+        """Return whether this session has such moments at all."""
         return self._session.parent is None or name in _IN_CHILDREN
 
     def around(self, tool: str) -> bool:
-        """Whether there are hooks around calls of this tool."""
+        """Return whether there are hooks around calls of this tool."""
         return any(
             self.wants(name) and bool(self._hooks(name, tool))
             for name in ("tool.execute.before", "tool.execute.after")
         )
 
     def _hooks(self, name: HookName, tool: str | None = None) -> list[Asked]:
-        """All for one moment, in order: functions, then programs."""
+        """Return all for one moment, in order: functions, then programs."""
         session = self._session
         services = self._service
         hooks: list[Asked] = [services.callable(entry) for entry in services.functions(name)]
@@ -140,7 +140,7 @@ class HookRunner:
     # -- moments that are waited for --
 
     async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> Said:
-        """The person has sent a prompt: may it be worked on, and what is there to add?"""
+        """Ask hooks whether a new prompt of the user is allowed, and for context to add."""
         names = [file.name for file in attachments]
         payload = {"prompt_id": prompt.prompt_id, "prompt": prompt.text, "attachments": names}
         if not self.under_check:
@@ -150,14 +150,14 @@ class HookRunner:
         finally:
             self.under_check = ()
         if said.refusal:
-            # Wherever the prompt came from, the person sees why nothing follows.
+            # Wherever the prompt came from, the user sees why it is not answered.
             self._session.notice("warning", said.refusal, _CODE)
         return said
 
     async def passing(
         self, prompts: Sequence[tuple[QueuedPrompt, tuple[FilePart, ...]]]
     ) -> AsyncGenerator[tuple[QueuedPrompt, tuple[FilePart, ...], str]]:
-        """Of prompts for the running turn those that no hook refuses, with what there is to add."""
+        """Yield the prompts for the running turn that no hook rejects, with the context to add."""
         for at, (prompt, files) in enumerate(prompts):
             self.under_check = tuple(later for later, _ in prompts[at:])
             said = await self.submitted(prompt, files)
@@ -182,7 +182,7 @@ class HookRunner:
         return self._added[1]
 
     async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
-        """What is to be said to the model that sums up, in tags; empty for nothing."""
+        """Return text of hooks for the model that writes the summary, in tags; empty when there is none."""
         if not self._ready:
             await self.learn()
         if not self.wants("compaction.before"):
@@ -197,7 +197,7 @@ class HookRunner:
         try:
             arguments = call.arguments()
         except ValueError:
-            return await run(call)  # it says what is wrong with them
+            return await run(call)  # it reports what is wrong with the arguments
         said = await self._ask(
             "tool.execute.before",
             {"tool": call.name, "tool_call_id": call.id, "arguments": arguments},
@@ -237,7 +237,7 @@ class HookRunner:
             return await run(call)
         except (PermissionDeniedError, asyncio.CancelledError) as error:
             if said.changes:
-                # There is no result that could tell it.
+                # There is no result that could report it.
                 words = _in_words(said.changes)
                 self._session.notice("info", f"{call.name}: {words}", _CODE)
                 if isinstance(error, PermissionDeniedError) and error.by_rule:
@@ -247,7 +247,7 @@ class HookRunner:
             raise
 
     async def _ask(self, name: HookName, payload: dict[str, Any], tool: str | None = None) -> Said:
-        """Ask one after the other; each is told the arguments as those before it left them."""
+        """Ask the hooks in order; each gets the arguments as the previous ones left them."""
         contexts: list[str] = []
         changes: list[dict[str, Any]] = []
         full = self._payload(name, payload)
@@ -273,7 +273,7 @@ class HookRunner:
         return Said(context=context, changes=tuple(changes))
 
     async def _answer(self, hook: Asked, name: HookName, payload: Mapping[str, Any]) -> HookAnswer | None:
-        """None: it failed, and the person was told."""
+        """Return a hook's answer; None: it failed, and the user was notified."""
         try:
             return await hook.ask(name, payload)
         except HookError as failed:
@@ -314,7 +314,7 @@ class HookRunner:
                 self.watch("goal.completed", {"goal_id": goal.id, "goal": said, "by": event.by})
 
     def watch(self, name: HookName, payload: dict[str, Any]) -> None:
-        """Tell the hooks as soon as they can listen; nobody waits for them."""
+        """Notify hooks as soon as they are ready; nothing waits for them."""
         if self._closed or not self._has(name) or (self._ready and not self.wants(name)):
             return
         if self._waiting is None:
@@ -394,7 +394,7 @@ def _asked(request: PermissionRequest) -> dict[str, Any]:
 
 
 def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of arguments; empty when nothing did."""
+    """Return the changes of arguments; empty when there are none."""
     given = {key: value for key, value in after.items() if key not in before or before[key] != value}
     removed = [key for key in before if key not in after]
     return {"set": given, "removed": removed} if given or removed else {}
@@ -420,7 +420,7 @@ def _in_words(changes: tuple[dict[str, Any], ...]) -> str:
 
 
 def _with(result: ToolResult, said: Said) -> ToolResult:
-    """The result, with what hooks had to do with it."""
+    """Return the result, with a note on the effects of hooks."""
     content, metadata = result.content, dict(result.metadata)
     if said.changes:
         metadata["hook"] = {"changed": list(said.changes)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from daemon.provider.model_calls import ToolSpec
 
 _MOST_NUDGES = 3
-"""How often a turn tells a model that a tool call written as text was not run; never twice in a row."""
+"""Most times a turn corrects a model that wrote a tool call as text; never twice in a row."""
 
 
 class AnswerCheck:
@@ -40,7 +40,7 @@ class AnswerCheck:
         tools_offered: Callable[[], Sequence[ToolSpec]],
         model: str,
     ) -> StepOutcome | str:
-        """Return the outcome of a step, or what to tell the model when it said nothing or wrote a call as text."""
+        """Return the outcome of a step, or the correction for a model that gave no answer or wrote a call as text."""
         if outcome.stop == "tool_use":
             self._written, self._worked = False, True
         if outcome.stop != "end_turn":
@@ -70,7 +70,7 @@ class AnswerCheck:
 
 
 def _answer(messages: Sequence[Message]) -> str | None:
-    """What the model said last; what it thought when it said nothing; None where it called tools."""
+    """Return the model's last text, or its reasoning when it has no text; None when it called tools."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if last is None or last.tool_calls():
         return None

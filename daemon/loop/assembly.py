@@ -1,7 +1,7 @@
-"""The next request to the model, put together from everything that goes into it.
+"""Build the next request to the model.
 
-The turn sends it, a compaction measures it and sends it with a question of its own, and ``goalwright context``
-shows it: all three see the same.
+The turn sends it, a compaction measures it and sends it with a question of its own, and ``goalwright context`` shows
+it: all three use the same request.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LONG_PRICE_MARGIN = 0.95
 """Estimates err: stay this much below the size from which a provider charges the whole request more."""
 _ESTIMATE_MARGIN = 1.05
-"""The same for the room that is left for an answer."""
+"""Margin for estimated tokens when computing the room that is left for an answer."""
 _LEAST_ANSWER = 256
 _CENTS = 9
 """Digits of US dollars: what sums of floats are off by is no money."""
@@ -53,8 +53,8 @@ class Assembly:
         self, record: Record, policy: Policy, budget: Budget, hooks: SessionHooks, services: Services
     ) -> None:
         self.layers: Sequence[Layer] = ()
-        """The layers of the system prompt as the last turn began with it, the plan (when it stands there) not among
-        them; see ``prepare``."""
+        """The layers of the system prompt at the start of the last turn, without the plan (if it is part of it); see
+        ``prepare``."""
         self.window_cache = WindowCache()
         self._record = record
         self._state = record.state
@@ -63,7 +63,7 @@ class Assembly:
         self._hooks = hooks
         self._services = services
         self._project: tuple[tuple[object, ...], str] | None = None
-        """The map of the project, and what it was drawn for."""
+        """The map of the project, and the inputs that it was built for."""
         self._frame: tuple[Sequence[Layer], tuple[str, ...], int] | None = None
         """Tokens of the system prompt and the tools, and which ones."""
         self._plan: tuple[tuple[int, str], str] | None = None
@@ -72,9 +72,9 @@ class Assembly:
         """The focus when the numbers were published last."""
 
     async def prepare(self) -> None:
-        """Read the instruction files; at the start of each turn, and before a session at rest is looked at.
+        """Read the instruction files; at the start of each turn, and before an idle session is inspected.
 
-        The map of the project and the words of hooks are asked for once, so that the provider's cache stays.
+        The map of the project and the texts of hooks are fetched once, to preserve the provider's cache.
         """
         await asyncio.to_thread(self._policy.read_agents)
         rules = self._policy.rules
@@ -135,7 +135,7 @@ class Assembly:
         return found
 
     def window(self, marks: Marks | None = None) -> Window:
-        """The messages the model would be sent now, or with other marks."""
+        """Return the messages the model would be sent now, or with other marks."""
         return build_window(
             self._state.messages,
             self._state.plan,
@@ -145,7 +145,7 @@ class Assembly:
         )
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
-        """The tools on offer, see ``daemon.loop.offered``."""
+        """Return the tools on offer, see ``daemon.loop.offered``."""
         return tuple(
             ToolSpec(tool.name, described(self._policy, tool), tool.schema()) for tool in self._offered()
         )
@@ -154,7 +154,7 @@ class Assembly:
         return offered(self._policy, self._services.tools)
 
     def plan(self) -> str:
-        """The plan for the model; empty when there is none, or when the model reads it on demand."""
+        """Return the plan for the model; empty when there is none, or when the model reads it on demand."""
         plan = self._state.plan
         if self._policy.client.config.settings.plan.plan_placement == "on_demand" or not plan.goals:
             return ""
@@ -167,7 +167,8 @@ class Assembly:
     def request(
         self, window: Window | None = None, *, extra: tuple[PromptMessage, ...] = (), tail: bool = True
     ) -> ModelRequest:
-        """The next request. ``extra`` messages follow the window's; ``tail`` False leaves the plan at the end away."""
+        """Return the next request. ``extra`` messages follow the window's; ``tail`` False leaves the plan at the end
+        away."""
         settings = self._policy.client.config.settings
         system = system_blocks(self.layers)
         plan = self.plan()
@@ -190,7 +191,8 @@ class Assembly:
         )
 
     def _answer(self, window: Window) -> int:
-        """Tokens to ask for: what the settings say, the model can, and the window has left beside this request."""
+        """Return the tokens to request: limited by the settings, the model, and the window's room beside this
+        request."""
         info, wanted = model_info(self._policy.model), self._policy.client.config.settings.model.max_tokens
         if info is not UNKNOWN:
             wanted = min(wanted, info.max_output)
@@ -200,7 +202,7 @@ class Assembly:
         return max(min(answer, left), min(answer, _LEAST_ANSWER))
 
     def _who(self) -> dict[str, str]:
-        """Who asks: scripted models play it by that."""
+        """Return variables that identify the caller; scripted models use them to choose their part."""
         who = {
             "GOALWRIGHT_WORKSPACE": str(self._services.workspace),
             "GOALWRIGHT_AGENT": self._policy.agent.name,
@@ -209,7 +211,7 @@ class Assembly:
         return {**who, "GOALWRIGHT_BRANCH": branch_id} if branch_id else who
 
     def _tail(self, plan: str) -> str:
-        """What stands behind the cached prefix: the plan, and what the mode forbids."""
+        """Return the text after the cached prefix: the plan, and what the mode forbids."""
         mode = mode_text(self._policy.mode, self._policy.client.trust)
         return f"{plan}\n\n{mode}" if plan and mode else plan or mode
 
@@ -239,7 +241,7 @@ class Assembly:
         self._services.bus.publish(Metered(trace_id=self._record.session_id, meter=meter))
 
     def meter(self, window: Window | None = None, goals: Sequence[str] | None = None) -> Meter:
-        """The session's numbers now; ``goals``: which of them, None for all."""
+        """Return the session's numbers now; ``goals``: which of them, None for all."""
         window = window or self.window()
         ratio = self._state.calibration
         shown: dict[str | None, int] = {}
@@ -277,7 +279,7 @@ class Assembly:
 
 
 def _visible(rules: RuleSet, path: str, folder: bool) -> bool:
-    """Whether the model may learn the name of a file or folder without a question."""
+    """Return whether the model may learn the name of a file or folder without a question."""
     permissions = ("read", "ls") if folder else ("read",)
     return all(rules.decide(permission, path).action == "allow" for permission in permissions)
 
@@ -289,12 +291,11 @@ def _chain(plan: PlanTree, goal_id: str | None) -> list[str]:
 
 
 def mark_history(record: Record, assembly: Assembly, sequence: int) -> None:
-    """Mark all before the prompt with this sequence as history, of which less is sent from then on.
+    """Mark all messages before the prompt with this sequence as history, of which less is sent from then on.
 
-    Only where that is the agent's way, or where it costs nothing.
-
-    A provider forgets a prefix after some minutes. Then the request is paid in full anyway, and what is left
-    out saves; while the prefix is cached, changing it would cost more than it saves.
+    Only if the agent's profile asks for it, or if it costs nothing. A provider forgets a prefix after some minutes.
+    Then the request is paid in full anyway, and shortening saves; while the prefix is cached, changing it would cost
+    more than it saves.
     """
     profile = assembly.profile
     if profile.history == "cold" and not _is_cold(record):

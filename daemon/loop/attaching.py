@@ -31,14 +31,14 @@ MOST_FILES = 20
 MAX_TEXT_BYTES = 256 * 1024
 MAX_PDF_BYTES = 8 * 1024 * 1024
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all attachments of a prompt together."""
+"""Most bytes of all attachments of a prompt together."""
 CALL = "attach_"
-"""How the ids of calls begin that stand for attaching: a question about one belongs to no turn."""
+"""Prefix of call ids for attaching: a question about one belongs to no turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What finding a file needs, see ``tools.paths.Reader``."""
+    """The paths and permissions needed to find a file, see ``tools.paths.Reader``."""
 
     workspace: Path
     scratch: Path
@@ -50,10 +50,10 @@ async def attached(
 ) -> tuple[FilePart, ...]:
     """Return the attachments of a prompt with their contents.
 
-    A file without ``data`` is read, its unsaved text in an editor included, once rules or the user allow it. What is
-    open in the editor (``OPEN_FILE``) stays a name: the model reads it under the rules when it needs it. Raises
-    ToolError, with what to do, when one of them cannot be attached: then none is. ``text``: of the
-    prompt, whose agent's model is to take them, too.
+    A file without ``data`` is read, including unsaved text in an editor, once rules or the user allow it. The file that
+    is open in the editor (``OPEN_FILE``) stays a name: the model reads it under the rules when it needs it. Raises
+    ToolError, with advice, when one of them cannot be attached: then none is. ``text``: of the prompt; if it names
+    another agent, that agent's model must accept them, too.
     """
     if not files:
         return ()
@@ -139,7 +139,7 @@ async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]
 
 
 def _bytes(path: Path, name: str) -> bytes:
-    """Blocking. Raises OSError, and ToolError for what is no file or too large for any kind."""
+    """Read a file. Blocking. Raises OSError, and ToolError unless it is a file of acceptable size."""
     if path.is_dir():
         raise ToolError(t("{name} is a folder: attach files of it, or name it in your message.", name=name))
     if path.exists() and not path.is_file():
@@ -184,7 +184,7 @@ def _part(name: str, data: bytes) -> FilePart:
     if len(data) > MAX_TEXT_BYTES:
         hint = t(" Name it in your message instead: it is read in parts.")
         raise _too_large(name, t("text file"), len(data), MAX_TEXT_BYTES, hint)
-    # Base64 hides a key from the redaction of what is stored, so keys are taken out before.
+    # Base64 hides a key from the redaction of stored data, so keys are removed before.
     kept = SECRETS.text(text).encode("utf-8", "replace")
     return FilePart(name=name, media_type="text/plain", data=_base64(kept))
 

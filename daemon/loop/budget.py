@@ -1,6 +1,6 @@
-"""Stops a run with a question when it has used what it was given.
+"""Stop a run with a question when it has used up its budget.
 
-A run that nobody watches is stopped without one: a loop that no question stops must end by itself.
+An unattended run is stopped without a question: a loop that no question stops must end automatically.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from daemon.model.permissions import PermissionRequest
 
 RUN_LIMIT = "run_limit"
-"""Of the notice that a limit is reached."""
+"""Code of the notice that a limit is reached."""
 _CLOCK_S = 0.05
 """Timers may fire a moment early."""
 
 
 @dataclass(slots=True)
 class RunLimits:
-    """What one turn may take, with all its children; 0 stands for no limit."""
+    """The limits of one turn, including all its children; 0 means no limit."""
 
     steps: int
     usd: float
@@ -43,18 +43,18 @@ class RunLimits:
     started: float
     """Seconds of ``time.monotonic()``."""
     usd_before: float
-    """What the session had cost when the turn began."""
+    """US dollars that the session had cost when the turn began."""
     taken: int = 0
     """Model calls so far."""
     told: str = ""
-    """What was said when a limit was reached."""
+    """Message that was shown when a limit was reached."""
 
     def left(self) -> float | None:
         """Seconds until the time is over; None without a limit."""
         return max(self.started + self.seconds - time.monotonic(), 0.0) if self.seconds else None
 
     def reached(self, usd: float) -> str:
-        """The limit that is reached, with how to raise it, or an empty text. ``usd``: the session's cost now."""
+        """Return the limit that is reached, with how to raise it, or an empty text. ``usd``: the session's cost now."""
         if self.steps and self.taken >= self.steps:
             return t("{steps:,} model calls (--max-steps, or the setting unattended_steps)", steps=self.steps)
         if self.usd and usd - self.usd_before >= self.usd:
@@ -96,11 +96,11 @@ class Budget:
         self._lock = asyncio.Lock()
         """One question about money at a time, however many children reach the limit."""
         self._refused: tuple[str | None, str] | None = None
-        """The turn in which the user refused to go on over a limit, and what was said then."""
+        """The turn in which the user refused to exceed a limit, and the message then."""
         self._cost_seen = record.state.trace.total_cost
         """The cost of the session, in US dollars, when ``warn`` was called last."""
         self._run: RunLimits | None = None
-        """The limits of the turn that runs, when nobody watches it."""
+        """The limits of the running turn, if it is unattended."""
 
     def in_force(self) -> Limits:
         """Return the session's own limits, or those of the settings."""
@@ -115,14 +115,14 @@ class Budget:
         )
 
     def is_spent(self) -> bool:
-        """Whether a limit is reached."""
+        """Return whether a limit is reached."""
         return self._main._reached() is not None
 
     async def keep(self) -> str:
-        """Ask the user when a limit is reached; returns why the run has to stop, or "" when it may go on.
+        """Ask the user when a limit is reached; returns why the run has to stop, or "" when it may continue.
 
-        "Once" gives the same amount again; "always" lifts the limits of this kind for the session. The first child
-        that comes to the limit asks for all, and a no holds for all of that turn.
+        "Once" grants the same amount again; "always" lifts the limits of this kind for the session. The first child
+        that reaches the limit asks for all, and a rejection holds for all of that turn.
         """
         main = self._main
         if main._reached() is None:
@@ -136,9 +136,9 @@ class Budget:
             return stop
 
     def warn(self) -> None:
-        """Tell the user each time the session has cost another ``budget_warning_usd``. O(sessions).
+        """Warn the user each time the session has cost another ``budget_warning_usd``. O(sessions).
 
-        Who has set a budget in money has decided what it may cost, and is asked then.
+        Users with a budget in money get a question at that budget instead.
         """
         main = self._main
         _, cost = spent(main._record)
@@ -156,16 +156,16 @@ class Budget:
             main._record.notice("warning", text, COST)
 
     def withdraw_question(self) -> None:
-        """The limits are others now: what was asked about the old ones is settled by that."""
+        """Withdraw a question about limits that have changed meanwhile."""
         permissions = self._services.permissions
         for request in permissions.pending(self._record.session_id):
             if request.permission == "budget":
                 permissions.reply(request.request_id, "once", None, t("the new limit"))
 
-    # -- runs that nobody watches --
+    # -- unattended runs --
 
     def begin_run(self) -> None:
-        """A turn begins. It has limits when nobody watches it; a child's are its parent's."""
+        """Start the limits of an unattended turn; a child shares its parent's."""
         self._run = None
         if not self._policy.client.unattended or self._main is not self:
             return
@@ -188,7 +188,7 @@ class Budget:
             limits.taken += 1
 
     def run_over(self) -> str:
-        """Why the turn must stop; empty when it may go on. Tells the user once."""
+        """Return why the turn must stop; empty when it may continue. Notifies the user once."""
         main = self._main
         limits = main._run
         if limits is None:
@@ -254,7 +254,7 @@ class Budget:
                 continue  # that was the answer; maybe the new limit is reached, too
             if permission.decide("budget", target) == "allow":
                 continue
-            # A limit of zero asks at once; what it then gives must be something, or it would ask for ever.
+            # A limit of zero asks at once; the amount it then grants must not be zero, or it would ask forever.
             given = _given(limits, reached) or max(reached.used, 1.0)
             limit = max(reached.limit, reached.used) + given
             record.emit(
@@ -292,6 +292,6 @@ def _given(limits: Limits, reached: Overspent) -> float:
 
 
 def _without(limits: Limits, lifted: set[str]) -> Limits:
-    """The limits that "always" has not lifted: of the ``session``, of each ``goal``."""
+    """Return the limits that "always" has not lifted: of the ``session``, of each ``goal``."""
     gone = {f"{whose}_{unit}": None for whose in lifted & {"session", "goal"} for unit in ("usd", "tokens")}
     return limits.model_copy(update=gone)

@@ -1,4 +1,4 @@
-"""How long each call of a tool ran: from its start to its result, without the time in which it waited for others."""
+"""The run time of each tool call: from its start to its result, without the time it waited for others."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class CallTimes:
     """The time of the calls that ran beside those that still run."""
 
     def asks(self, call_id: str, waited: Waited) -> None:
-        """A call is about to run; ``waited`` will say how long it waited."""
+        """Register a call that is about to run; ``waited`` returns how long it waited."""
         self._waited[call_id] = waited
 
     def begin(self, call_id: str) -> float:
-        """A call is run; returns the time."""
+        """Record the start of a call; returns the time."""
         if not self._began:
             self._counted_ms = 0
         self._began[call_id] = self.now()

@@ -1,7 +1,7 @@
 """Sessions that work for another one: branches of an exploration and sub-agents.
 
-A child is a session like any other, with its own messages, plan, log and compaction; what it may do, what it costs
-and who answers its questions is the business of the main line (``Record.main``).
+A child is a session like any other, with its own messages, plan, log and compaction. Its permissions, costs and
+questions belong to the main session (``Record.main``).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def open_child(
     description: str = "",
     inherited: int = 0,
 ) -> Session:
-    """A new child ``name`` (``A``, ``s1``) of ``parent``, stored and at hand, nothing in it yet. Raises StoreError.
+    """Return a new, empty child ``name`` (``A``, ``s1``) of ``parent``, stored and loaded. Raises StoreError.
 
-    ``services``: its own surroundings, when it works elsewhere than its parent. ``explore_start_id``: of a branch,
-    whose first ``inherited`` messages will be the main line's.
-    ``close_child`` is to be called when it has ended, however it did.
+    ``services``: its own environment, when it works elsewhere than its parent. ``explore_start_id``: for a branch,
+    whose first ``inherited`` messages will be the main session's. Call ``close_child`` when it has ended, however it
+    did.
     """
     services = services or parent.services
     now = services.now()
@@ -70,7 +70,7 @@ def open_child(
         SessionState(trace), agent, services, parent.features, foreign=parent.foreign, parent=parent
     )
     if explore_start_id is None:
-        child.state.share_order(parent.state.order)  # a branch does so when it has what it begins with
+        child.state.share_order(parent.state.order)  # a branch does so when it has its first messages
     child.policy.use(config=parent.config, env=parent.env, trust=parent.trust, default_model=parent.model)
     parent.features.sessions[session_id] = child
     child.emit(SessionCreated(trace_id=session_id, time=now, trace=trace))

@@ -1,10 +1,11 @@
-"""Brings a session to rest whose turn broke off, in this daemon or in one that was killed.
+"""Close a session whose turn was interrupted, in this daemon or in one that was killed.
 
-What was open is closed: half messages, sub-agents, tool calls without a result, questions without an answer, the turn.
+Everything open is closed: half messages, sub-agents, tool calls without a result, questions without an answer, the
+turn.
 
-But a turn that did nothing except wait for the user goes on, see ``waits_for_answer``: the session stays as it is
-until a client is there to answer (``Session.resume``), whose settings and keys it then works with. The open calls are
-planned and asked about anew, for rules, files and trust may be others by now.
+But a turn that only waited for the user continues, see ``waits_for_answer``: the session stays as it is until a client
+is there to answer (``Session.resume``), whose settings and keys it then uses. The open calls are planned and asked
+about again, because rules, files and trust may have changed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def title_of(meta: SubagentMeta, record: Record) -> str:
 
 
 def metadata_of(meta: SubagentMeta, record: Record) -> dict[str, object]:
-    """Return what the result of the call that started a sub-agent tells clients of it."""
+    """Return the metadata about a sub-agent for clients, in the result of the call that started it."""
     return {
         "subagent_id": meta.id,
         "agent": meta.agent,
@@ -78,20 +79,21 @@ UNSTORED = "The session could not be stored in the middle of this."
 
 
 def waits_for_answer(state: SessionState) -> bool:
-    """Whether a turn that broke off stood at a question, so that going on from there repeats nothing.
+    """Return whether an interrupted turn waited at a question, so that it can continue from there without repeating
+    anything.
 
-    It did when the log says all of this of it:
+    It did when all of this is in the log:
 
     - a question is pending, and no message was half received;
     - either it is about the budget, which is asked between two steps, when no call is open;
     - or it is about the first call without a result and others that had begun, and since these began nothing was
-      allowed (but to repeat itself: that is asked before the tool runs), no file was written and the plan was not
-      changed by it. Tools ask before they act. Other calls of the message had not begun, or are edits that wait for
+      allowed (except a repeated call: that question comes before the tool runs), no file was written and the plan was
+      not changed by it. Tools ask before they act. Other calls of the message had not begun, or are edits that wait for
       the first one;
     - it was not a branch or a sub-agent that asked: they end with the daemon;
     - the arguments of the open calls are stored as they were: where a secret was taken out they are not.
 
-    What was allowed may have happened, in part or whole: such a call is never run again by itself.
+    An allowed call may have run, in part or completely: it is never run again automatically.
     """
     if state.turn is None or not state.turn_has_prompt or state.streaming or not state.pending:
         return False
@@ -116,9 +118,9 @@ def waits_for_answer(state: SessionState) -> bool:
 
 
 def _exploration(state: SessionState) -> dict[str, str]:
-    """The exploration that an ``explore`` call without a result had begun, as its result would name it.
+    """Return the exploration that an ``explore`` call without a result had started, as its result would name it.
 
-    Its branches have ended with what they had done, which the user can still look at and use.
+    Its branches have ended with their work so far, which the user can still inspect and use.
     """
     named = {
         part.metadata.get("explore_start_id")
@@ -192,7 +194,7 @@ def close_what_is_open(
 
 
 def _close_subagents(record: Record, store: TraceStore, ended: Mapping[str, Trace]) -> None:
-    """Record the end of sub-agents that were at work, with what they took, as their own records say it."""
+    """Record the end of sub-agents that were at work, with their usage from their own records."""
     for meta in list(record.state.children.subagents.values()):
         if meta.status != "running":
             continue
@@ -209,7 +211,7 @@ def _close_subagents(record: Record, store: TraceStore, ended: Mapping[str, Trac
                 "summary": trace.summary,
             }
             if trace_status(trace) == "completed":
-                # It had ended, and only to say so here was missing: what came of it was lost on the way, not the work.
+                # It had ended, and only this record was missing: the result was lost on the way, not the work.
                 updates |= {"status": "completed", "stop_reason": "end_turn"}
         record.subagent_ended(meta.model_copy(update=updates))
 

@@ -1,6 +1,6 @@
-"""Makes room in the context: clears old results, or has the model sum up and goes on from there (mission M8.2, M8.3).
+"""Make room in the context: clear old results, or replace the past by a summary of the model.
 
-Source: seed 001, "Compact执行流程" and "边界条件处理"; the fallback without a model is that of seed 003.
+Without a usable answer of the model, the history of the plan's steps replaces the summary.
 """
 
 from __future__ import annotations
@@ -42,34 +42,36 @@ _CARRIED_SHARE = 6
 _CARRIED_LEAST = 8_000
 """… or this many tokens, as far as the model's window allows …"""
 _CARRIED_MINIMUM = 1_000
-"""… but of a low trigger no more than what is left of it, or this much."""
+"""… but with a low trigger no more than the rest of it, or this much."""
 _HISTORY_SHARE, _HISTORY_LEAST, _HISTORY_MINIMUM = 8, 6_000, 600
-"""The same for the step history."""
+"""Share of the step history (one part in so many), its least and its minimum size in tokens."""
 _WORDS_SHARE = 3
-"""The person's own words may take one part in this many of the model's window more, whatever the trigger is."""
+"""One part in this many of the model's window that the user's own words may take in addition, whatever the trigger
+is."""
 _WORDS_UP_TO = 0.85
-"""Of what the model takes: the rest is for the work."""
+"""Share of the model's window that the user's words may fill; the rest is for the work."""
 _WORDS_OVERFLOW = 4
-"""But when the model took no more, one part in this many of what is aimed at."""
+"""One part in this many of the target, when the model has rejected the request as too long."""
 _FILLED = 0.75
-"""Of the trigger: so far it is filled, so that there is room for work before the next compaction."""
+"""Share of the trigger that may be filled, so that there is room for work before the next compaction."""
 _FOR_CARRIED = 0.6
-"""Of what is left of that, as long as the summary is not known."""
+"""Share of the rest for carried-over text while the summary is not known yet."""
 _WORTH_IT = 0.95
-"""What would leave more than this share of the context is not done at all."""
+"""Compaction is skipped if more than this share of the context would be left."""
 _STEPS_WORTH_IT = 0.8
-"""The last steps are only given up for what leaves less than this share."""
+"""The last steps are dropped only if less than this share is left then."""
 _PRUNED_TO = 0.9
-"""Of the trigger: clearing old results spoils the provider's cache, so it has to bring the context below this."""
+"""Share of the trigger: clearing old results spoils the provider's cache, so it must bring the context below this."""
 _OVERFLOW_TO = 0.6
-"""Of the context that was too long, whatever it was estimated at."""
+"""Share of a context that was too long to aim at, whatever its estimate was."""
 _PLACEHOLDER = "x" * 1_000
-"""As long as a short summary: to see what a compaction would bring before the model is asked."""
+"""As long as a short summary: to estimate the effect of a compaction before the model is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Estimated tokens of the next request before and after, and what was done, or why nothing was."""
+    """Estimated tokens of the next request before and after, and a description of the compaction, or why there was
+    none."""
 
     before: int
     after: int
@@ -85,12 +87,12 @@ class _Aim:
     target: int
     """Tokens to come below."""
     with_history: bool
-    """What came of the plan is carried over as a history of its steps; not when that stands in the summary's place."""
+    """The plan's results are carried over as a history of its steps; not when that history replaces the summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """What of the messages stays whole, and the tokens of the request then."""
+    """The messages that stay whole, and the tokens of the request then."""
 
     keep_from: int
     cut_results: bool
@@ -100,7 +102,7 @@ class _Cut:
 
 
 class Compactor:
-    """Compacts the context of one session. What was compacted is in the messages."""
+    """Compacts the context of one session. Its results are messages."""
 
     def __init__(
         self, record: Record, policy: Policy, assembly: Assembly, hooks: SessionHooks, services: Services
@@ -132,30 +134,30 @@ class Compactor:
         await self.compact("threshold")
 
     async def overflowed(self, asked: int) -> bool:
-        """The provider refused the request as too long: make room by all means. False: nothing can be freed.
+        """Make room by all means after the provider rejected the request as too long. False: nothing can be freed.
 
-        Then the same request must not be sent again. ``asked``: the ``max_tokens`` that were asked for. Raises
-        StoreError; on cancellation nothing is stored.
+        Then the same request must not be sent again. ``asked``: the requested ``max_tokens``. Raises StoreError; on
+        cancellation nothing is stored.
         """
         profile = self._assembly.profile
         before = self._assembly.tokens()
         fits = before <= min(profile.compact_at, self._most(profile))
         if fits and self._assembly.request().max_tokens < asked:
-            return True  # the server told its window, and only the answer that was asked for was too long
+            return True  # the server reported its window, and only the requested answer was too long
         messages = self._state.messages
         if not any(message.role == "assistant" for message in messages) and any(map(_has_file, messages)):
-            return False  # a summary of the prompt would leave out what was attached to it
+            return False  # a summary of the prompt would leave out its attachments
         if self._prune(profile, before, int(before * _OVERFLOW_TO)):
             return True
         last = self._last_compaction()
         if last is not None and last.reason == "overflow" and before <= (self._left() or 0):
-            return False  # what was done against it a moment ago did not help
+            return False  # the previous attempt did not help
         return (await self.compact("overflow")).after < before
 
     async def compact(self, reason: Reason, instructions: str = "") -> Compacted:
-        """A full compaction. ``instructions``: what the person wants of the summary.
+        """Run a full compaction. ``instructions``: the user's wishes for the summary.
 
-        Asks the model, so it takes a while; on cancellation nothing is stored. Raises StoreError.
+        It calls the model, so it takes a while; on cancellation nothing is stored. Raises StoreError.
         """
         profile = self._assembly.profile
         before = self._assembly.tokens()
@@ -178,7 +180,7 @@ class Compactor:
             asking = SummingUp(self._record, self._policy, self._assembly, self._services)
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
         except ProviderError as error:
-            # The next call would fail in the same way, and a summary without a model would be kept for ever.
+            # The next call would fail in the same way, and a summary without a model would be kept forever.
             detail = t("The context was not compacted: {error}", error=error)
             self._record.notice("warning", detail, "compaction")
             return Compacted(before, before, detail)
@@ -253,11 +255,11 @@ class Compactor:
         return words.too_little(profile, self._next_try(profile), fixed)
 
     def _most(self, profile: ContextProfile) -> int:
-        """What a request may have so that the answer fits in too."""
+        """Return the most tokens of a request that leave room for the answer."""
         return room(profile.window, self._policy.client.config.settings.model.max_tokens)
 
     def _told(self, profile: ContextProfile) -> bool:
-        """The person knows that compactions free too little with these settings."""
+        """Return whether the user knows that compactions free too little with these settings."""
         vain = self._vain
         if vain is not None and vain.profile == profile:
             return True
@@ -284,10 +286,11 @@ class Compactor:
         return build_window(messages, state.plan, state.marks, self._assembly.profile, cache=cache)
 
     def _best_cut(self, aim: _Aim, summary: str) -> _Cut | None:
-        """The mildest way that comes below the target; else the one that leaves least. None when all would stay.
+        """Return the mildest cut that gets below the target, else the one that leaves least. None when everything would
+        stay.
 
-        The last N steps stay whole; if that is too long, long results of them are cut; N is the same at every
-        compaction (source: seed 001). Only when the provider refused it even so, fewer steps stay, if that helps.
+        The last N steps stay whole; if that is too long, their long results are cut. N is the same at every compaction.
+        Fewer steps stay only if the provider rejected the request even so, and if that helps.
         """
         keep = aim.profile.keep_steps
         steps = [keep]
@@ -308,11 +311,11 @@ class Compactor:
         return min(found, key=lambda cut: cut.after, default=None)
 
     def _fitted(self, aim: _Aim, asking: SummingUp, summary: Summary, promised: _Cut) -> tuple[Summary, _Cut]:
-        """The summary and the way to cut that goes with it. The step history is made as short as it must be."""
+        """Return the summary and its cut. The step history is shortened only as far as necessary."""
         tried: list[tuple[Summary, _Cut]] = []
         for text in self._texts(aim, asking, summary, promised):
             cut = self._best_cut(aim, text)
-            if cut is None:  # with the placeholder a step less was worth it
+            if cut is None:  # with the placeholder, dropping a step was still worthwhile
                 cut = self._cut(aim, aim.profile.keep_steps, True, text)
             tried.append((replace(summary, text=text), cut))
             if cut.after <= aim.target:
@@ -324,7 +327,7 @@ class Compactor:
         return min(tried, key=lambda found: found[1].after)
 
     def _texts(self, aim: _Aim, asking: SummingUp, summary: Summary, promised: _Cut) -> Iterator[str]:
-        """The summary; or, without a model, histories of the steps, the fullest first."""
+        """Yield the summary; or, without a model, histories of the steps, the fullest first."""
         if not summary.fallback:
             yield summary.text
             return
@@ -339,11 +342,12 @@ class Compactor:
             yield asking.history(promised.keep_from, limit // part, earlier=earlier)
 
     def _tokens_up_to(self, tokens: int, taken: int) -> int:
-        """What is left, as we estimate texts."""
+        """Return the tokens that are left, in units of our estimate."""
         return int((tokens - taken) / self._state.calibration)
 
     def _wished(self, reason: Reason, cut: _Cut) -> bool:
-        """Who asks for it by hand may have other reasons than room; but some work must be there to sum up."""
+        """Return whether the user asked for it. They may have reasons other than room, but there must be work to sum
+        up."""
         first = self._first_shown()
         return reason == "manual" and any(
             message.role == "assistant" and first <= message.sequence < cut.keep_from
@@ -371,7 +375,7 @@ class Compactor:
             start = keep_from(
                 state.messages, state.plan, state.marks, profile, cache=self._assembly.window_cache
             )
-        # What goes is not seen in the window that is tried, so it need not be read: a session may be long.
+        # Removed messages are not in the window that is tried, so they need not be read: a session may be long.
         stays = [message for message in state.messages if message.sequence >= start]
 
         def tokens(messages: Sequence[Message], carried: str) -> int:
@@ -403,14 +407,15 @@ class Compactor:
         )
 
     def _may_carry(self, aim: _Aim, bare: int, summary: str) -> tuple[int, int]:
-        """Estimated tokens for what is carried over, and for the person's words; ``bare``: all else takes these."""
+        """Return the estimated tokens for carried-over text, and for the user's words; ``bare``: tokens of everything
+        else."""
         profile = aim.profile
         left = self._tokens_up_to(int(aim.target * _FILLED), bare)
         if summary is _PLACEHOLDER:
             left = int(left * _FOR_CARRIED)
         most = max(aim.target // _CARRIED_SHARE, min(_CARRIED_LEAST, profile.window // 8))
         limit = _within(left, most, _CARRIED_MINIMUM)
-        if aim.reason == "overflow":  # nobody knows what the model takes
+        if aim.reason == "overflow":  # the model's limit is unknown
             room = max(aim.target // _WORDS_OVERFLOW, most)
         else:
             room = self._tokens_up_to(int(self._most(profile) * _WORDS_UP_TO), bare) - limit
@@ -456,12 +461,12 @@ class Compactor:
         add("user", carried, goal_id=None, tokens=estimate_tokens(cut.carried.text))
 
     def _nothing(self, aim: _Aim, why: str = "") -> Compacted:
-        """Nothing is stored. ``why``: what came of asking the model; empty when it was not asked."""
+        """Return a result without a change. ``why``: the model's failure; empty when it was not called."""
         profile, before = aim.profile, aim.before
         if aim.reason == "manual":
             return Compacted(before, before, t(words.NOTHING))
         if aim.reason == "overflow" and not why:
-            return Compacted(before, before, "")  # the turn ends, and says what the request is filled with
+            return Compacted(before, before, "")  # the turn ends, and reports what fills the request
         vain = self._vain
         told = self._told(profile)
         tries = vain.tries + 1 if vain is not None and vain.profile == profile else 1
@@ -470,7 +475,7 @@ class Compactor:
         detail = f"{said} {self._too_little(profile)}"
         if not told:
             self._record.notice("warning", detail, "compaction")
-        elif why:  # the person was told that the model is asked
+        elif why:  # the user was notified that the model is called
             self._record.notice("info", why, "compaction")
         return Compacted(before, before, detail)
 

@@ -1,4 +1,4 @@
-"""What the person is told about a compaction."""
+"""Messages for the user about a compaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NOTHING = noted("There is nothing to compact: all that is there are the last steps.")
 
 _MOSTLY_FIXED = 0.4
-"""Of the window: from so much on, what is the same in each session is what fills it."""
+"""Share of the window from which the parts that every session has are named as the reason."""
 
 
 def begins(reason: str, before: int, profile: ContextProfile) -> str:
@@ -43,7 +43,7 @@ def done(before: int, after: int) -> str:
 def unusual(
     profile: ContextProfile, fallback: str, kept_steps: int, carried: CarriedOver, *, cut_results: bool
 ) -> list[str]:
-    """What is not as usual about one that is stored."""
+    """Return messages about unusual aspects of a stored compaction."""
     said: list[str] = []
     if fallback:
         said.append(

@@ -1,8 +1,8 @@
-"""A design that is carried out: its files are changed with the user's yes, or the user and init are told.
+"""Protect the files of a design: changes to them need the user's approval, or the user and init are notified.
 
-Who carries a design out is asked before it changes a file of it, where the change shows: in a tool's arguments, in what
-a command line names. What a program writes that a command runs shows only afterwards (``python3 gen.py``). Nothing is
-taken back unasked then, for it may be wanted; the history has what was there before.
+The implementing agent must ask before it changes a file of the design, where the change is visible: in a tool's
+arguments, or in a command line. Changes by a program that a command runs show only afterwards (``python3 gen.py``).
+They are not undone automatically, because they may be intended; the history has the earlier content.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from daemon.model.messages import Message
 
 CODE = "design"
-"""Of the notice."""
+"""Code of the notice."""
 _WORDS = noted("it is part of the design: changes of that need your approval")
 _LETS_OTHERS = "task"
-"""The tool whose changes are told where they were made: in the session of the sub-agent."""
+"""The tool whose changes are reported where they were made: in the session of the sub-agent."""
 
 
 class Design:
@@ -50,7 +50,7 @@ class Design:
         self._approved.setdefault(request.tool_call_id, set()).update(named)
 
     def holds(self, path: str) -> bool:
-        """Whether a file, by its name in rules, is of the design."""
+        """Return whether a file, by its name in rules, is of the design."""
         return any(rule.pattern == path for rule in self.rules)
 
     def note_unasked(self, path: str) -> None:
@@ -58,7 +58,7 @@ class Design:
         self._changed_unasked.setdefault(path)
 
     def was_asked(self, path: str, call_id: str, messages: Sequence[Message]) -> bool:
-        """Whether the user knows of the change of a file: allowed it for the call, or made it (restoring files)."""
+        """Return whether the user knows of a change: allowed it for the call, or made it (restoring files)."""
         name = next(
             (
                 call.name
@@ -76,7 +76,7 @@ class Design:
         )
 
     def unasked_words(self) -> list[str]:
-        """For the init agent: facts about what came of its hand-over."""
+        """Return facts for the init agent about the result of its handover."""
         if not self._changed_unasked:
             return []
         files = ", ".join(self._changed_unasked)

@@ -1,8 +1,8 @@
-"""Notices when the model runs in circles, or does again what was given up (source: seed 004 §5.5, mission M4).
+"""Detect loops of the model, and repeated attempts at something that was abandoned.
 
-Circles are looked for within a turn, until the person says something: the same call again and again, and two calls
-in turn. The negative memory reaches over the whole session: a call that changes something and was made for a goal
-that was abandoned led nowhere then. What the work knows of past calls grows by the new ones only.
+Loops are detected within a turn, until the user says something: the same call again and again, and two alternating
+calls. The memory of failures spans the whole session: a call that changes something and belonged to an abandoned goal
+has failed before. Each check reads only calls that are new since the last one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
 
 REPEATS = 3
-"""Equal calls in a row, after which, and after each as many more, the person is asked."""
+"""Equal calls in a row after which, and again after each further so many, the user is asked."""
 ALTERNATIONS = 4
-"""The same for A-B-A-B."""
+"""Repetitions of an A-B-A-B pattern before it counts as a loop."""
 _CHANGING = frozenset({"edit", "write", "patch", "bash"})
 _TIMES = {3: noted("three"), 4: noted("four"), 6: noted("six"), 8: noted("eight"), 9: noted("nine")}
 
@@ -37,7 +37,7 @@ Key = bytes
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """What is known of a call that is about to run. ``title``: a question for the person, if there is one."""
+    """The findings about a call that is about to run. ``title``: a question for the user; empty: none."""
 
     title: str = ""
     note: str = ""
@@ -45,12 +45,12 @@ class Repeat:
     circle: bool = False
     """The question is about calls that come again and again."""
     not_run: str = ""
-    """Why the call is not run, although nobody is asked."""
+    """Why the call is not run, without a question."""
 
 
 @dataclass(slots=True)
 class _Row:
-    """The calls since the person said something, as far as they matter."""
+    """The relevant calls since the user's last message."""
 
     last: Key = b""
     before: Key = b""
@@ -59,7 +59,7 @@ class _Row:
     alternating: int = 0
     """How many of the last calls are two different ones in turn."""
     refused: bool = False
-    """The last one did not run because somebody said no."""
+    """The last one did not run because it was rejected."""
 
     def add(self, key: Key) -> None:
         if key == self.last:
@@ -87,17 +87,17 @@ class CallMemory:
     _waiting: dict[str, ToolCallPart] = field(default_factory=dict[str, ToolCallPart])
     """Calls without a result, by id."""
     _keys: dict[str, Key] = field(default_factory=dict[str, Key])
-    """Of calls under way."""
+    """Keys of calls under way."""
     _goals: dict[Key, tuple[str, ...]] = field(default_factory=dict[Key, tuple[str, ...]])
     """For which goals a changing call was made."""
     _agreed: dict[Key, str] = field(default_factory=dict[Key, str])
-    """The abandoned goal despite of which the person let the call go ahead."""
+    """The abandoned goal despite which the user allowed the call."""
     _row: _Row = field(default_factory=_Row)
     _other: str = ""
     """Tool of the call before the last one."""
 
     def starting(self, call: ToolCallPart, messages: Sequence[Message], plan: PlanTree) -> Repeat:
-        """``call`` (in the last message already, maybe with others) is about to run. Call it once for each."""
+        """Check a call that is about to run (it is in the last message, maybe with others). Call it once for each."""
         self._take(messages)
         key = key_of(call)
         self._keys[call.id] = key
@@ -146,7 +146,8 @@ class CallMemory:
         )
 
     def _given_up(self, key: Key, plan: PlanTree) -> Goal | None:
-        """The goal that was abandoned, of those that the call was made for or the nearest above one; the last."""
+        """Return the goal that was abandoned, of those that the call was made for or the nearest above one; the
+        last."""
         for goal_id in reversed(self._goals.get(key, ())):
             goal = plan.goals.get(goal_id)
             if goal is None:
@@ -216,7 +217,7 @@ def same_call(one: ToolCallPart, other: ToolCallPart) -> bool:
 
 
 def general_command(workspace: Path) -> Callable[[str], bool]:
-    """Whether a command line only looks, tests or builds: to repeat that is everyday work."""
+    """Return whether a command line only looks, tests or builds: to repeat that is everyday work."""
 
     def is_general(command: str) -> bool:
         from tools.shell.question import (

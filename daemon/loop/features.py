@@ -1,4 +1,4 @@
-"""What the session loop takes of features that it does not import; ``daemon.features`` connects them."""
+"""Interfaces of features that the session loop uses but does not import; ``daemon.features`` connects them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Said:
     context: str = ""
     """For the model, in tags; empty for nothing."""
     changes: tuple[dict[str, Any], ...] = ()
-    """Changes of the call's arguments: ``by`` which hook, and what it ``set`` and ``removed``."""
+    """Changes of the call's arguments: ``by`` which hook, and the values ``set`` and ``removed``."""
 
 
 class SessionHooks(Protocol):
@@ -38,11 +38,11 @@ class SessionHooks(Protocol):
     """Prompts that hooks are checking."""
 
     def wants(self, name: Literal["prompt.submit"]) -> bool:
-        """Whether there are hooks for this moment, as far as is known before they are loaded."""
+        """Return whether there are hooks for this moment, as far as is known before they are loaded."""
         ...
 
     def around(self, tool: str) -> bool:
-        """Whether there are hooks around calls of this tool."""
+        """Return whether there are hooks around calls of this tool."""
         ...
 
     async def begin(self) -> None:
@@ -89,7 +89,7 @@ class TurnRuns(Protocol):
     """The kind of ``ProviderError`` that ended the last step; empty: none."""
 
     def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
-        """Store the prompt. ``context``: what hooks have to say to the model with it. Raises StoreError."""
+        """Store the prompt. ``context``: text of hooks for the model. Raises StoreError."""
         ...
 
     async def run(self) -> tuple[StopReason, str]:
@@ -101,19 +101,19 @@ class TurnRuns(Protocol):
         ...
 
     async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
-        """The plain loop, until the model stops, or ``pause`` is true between two steps (then ``tool_use``)."""
+        """Run the plain loop, until the model stops, or ``pause`` is true between two steps (then ``tool_use``)."""
         ...
 
     async def between(self) -> str:
-        """What is done before each step; returns why the turn must end, or an empty text."""
+        """Do the work before each step. Returns why the turn must end, or an empty text."""
         ...
 
     async def ask(self) -> StepOutcome:
-        """One call of the model whose tool calls are refused."""
+        """Call the model once; tool calls in its answer are rejected."""
         ...
 
     async def start(self, calls: Sequence[ToolCallPart]) -> StepOutcome:
-        """Run calls that the model did not make, as one message of its own."""
+        """Run calls that the model did not make, as a separate message."""
         ...
 
     def tell(self, text: str) -> None:
@@ -137,7 +137,7 @@ class Driver(Protocol):
         ...
 
     def circling(self, tool: str, repeat: Repeat) -> bool:
-        """Whether this repeated call must not run because a new plan is made first."""
+        """Return whether this repeated call must not run because a new plan is made first."""
         ...
 
     def step_ended(self, goal_id: str, result: ToolResult) -> None:

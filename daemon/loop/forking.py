@@ -1,10 +1,10 @@
-"""Fork a session: a new one holds its conversation up to a message; the session itself stays as it is.
+"""Fork a session: a new one has its conversation up to a message; the session itself stays unchanged.
 
 The record of the fork is written from the events of the session: a replay of them is the state, so the fork opens like
-any stored session, and its requests begin with the same messages, which the provider may have in its cache.
+any stored session, and its requests begin with the same messages, which the provider may have cached.
 
-What stays with the session it came from: what was spent (else it would count twice), its queue, open questions, what
-was allowed for the session, background jobs, the changes of files with their undo, branches and sub-agents.
+The original session keeps its costs (else they would count twice), its queue, open questions, grants for the session,
+background jobs, the changes of files with their undo, branches and sub-agents.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _COPIED = (
     SessionUpdated, SystemPromptChanged, TurnEnded, TurnStarted,
 )  # fmt: skip
 _STAYS = frozenset({COST, CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED})
-"""Codes of notices about what the fork does not have: ids of its own jobs begin anew, and so does what it cost."""
+"""Codes of notices that do not apply to the fork: its job ids and its costs start from zero."""
 _NUMBERS = ("self_stats", "cumulative_stats")
 _OF_A_PROMPT = ("title", "titled_by", "mission", "summary", "summarized_by")
 """Fields that the first prompt of a session sets."""
 
 
 class ForkError(StoreError):
-    """The session cannot be forked there; the message says why."""
+    """Raised when the session cannot be forked there; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class _Copies:
         self._together = Together()
 
     def of(self, event: Event, *, begun: bool) -> Event | None:
-        """Return the copy of an event; None when it stays with the session. ``begun``: there are messages."""
+        """Return the copy of an event; None when it stays with the session. ``begun``: there are messages already."""
         if not isinstance(event, _COPIED):
             return None
         if isinstance(event, Notice) and (not begun or event.code in _STAYS):

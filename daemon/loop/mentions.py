@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
 
 EXECUTED = "The following tool was executed by the user."
-"""What the model is told in front of a call that it did not make."""
+"""The model's note before a call that the user made."""
 NOT_DONE = "The task for the sub-agent was refused."
 AGENT = "agent"
 """Code of the notices about agents that prompts name."""
@@ -36,7 +36,7 @@ _ALIKE = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Mentioned:
-    """An agent that a prompt begins with, and what the prompt says to it; ``text`` is empty for the name alone."""
+    """An agent at the start of a prompt, and the rest of the prompt; ``text`` is empty for the name alone."""
 
     agent: AgentProfile
     text: str
@@ -53,9 +53,10 @@ def mentioned(session: Session, text: str) -> Mentioned | None:
 
 
 def prompt_parts(session: Session, text: str) -> tuple[Part, ...]:
-    """Return the parts of a user message for a prompt, and switch the session's agent when the prompt says so.
+    """Return the parts of a user message for a prompt, and switch the session's agent if the prompt asks for it.
 
-    Tells the user of a switch, and of a name that is like an agent's. Reads the file of the agent. Raises StoreError.
+    Notifies the user of a switch, and of a name that is similar to an agent's. Reads the agent's file. Raises
+    StoreError.
     """
     to = mentioned(session, text)
     if to is None:
@@ -104,7 +105,7 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
 
 
 def switch(session: Session, agent: AgentProfile) -> None:
-    """Have another agent go on with a session because the user said so, and tell it. Raises StoreError."""
+    """Switch a session's agent at the user's request, and notify the session. Raises StoreError."""
     become(session, agent)
     session.notice("info", t("From now on the agent {name} works in this session.", name=agent.name), AGENT)
 
@@ -129,9 +130,9 @@ def _tell_of_the_like(session: Session, text: str) -> None:
 
 
 def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] | None = None) -> None:
-    """Have another agent go on with a session, with its own prompt, tools, rules and model. Raises StoreError.
+    """Switch a session's agent, with its own prompt, tools, rules and model. Raises StoreError.
 
-    ``updates``: what else changes in the trace. The system prompt is the old one until the next ``Assembly.prepare``.
+    ``updates``: further changes of the trace. The system prompt stays the old one until the next ``Assembly.prepare``.
     """
     now = session.services.now()
     changes: dict[str, object] = {"agent": agent.name, **(updates or {})}

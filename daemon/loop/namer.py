@@ -1,7 +1,7 @@
-"""Titles and summaries of sessions by a small model, beside the turn: see ``models.title`` among the settings.
+"""Titles and summaries of sessions by a small model, in parallel to the turn: see ``models.title`` among the settings.
 
-A session asks once for a title, when its first prompt begins, and once for a summary when a turn has finished the plan.
-Until the answer comes, and when none comes, the cut text (``names_after``, ``summary_of``) stands there.
+A session requests a title once, when its first prompt begins, and a summary once, when a turn has finished the plan.
+Until the answer arrives, or if none does, the shortened text (``names_after``, ``summary_of``) is shown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
 
 _LABEL = re.compile(r"^(?:title|summary|\u6807\u9898|\u6458\u8981)\s*[:：]", re.IGNORECASE)
-"""What a model may put before a title or a summary, in English or Chinese."""
+"""Labels that models put before a title or summary, in English or Chinese."""
 _MARKS = " \t#*_`\"'“”„‘’«»「」『』《》"
 """Quotes and marks of Markdown that a model may put around its answer."""
 
@@ -45,7 +45,7 @@ MISSION_LENGTH = 2_000
 
 
 def names_after(prompt: str, trace: Trace, plan: PlanTree) -> dict[str, str]:
-    """What the first prompt of a session settles: its title and its mission."""
+    """Return the title and mission that the first prompt of a session sets."""
     names: dict[str, str] = {}
     if not trace.title:
         names["title"] = one_line(prompt, TITLE_LENGTH) or t("Untitled")
@@ -63,7 +63,7 @@ def plain_line(answer: str, length: int) -> str:
 
 
 def summary_of(messages: Sequence[Message]) -> str:
-    """The last thing the agent said, in one line; empty when it said nothing yet."""
+    """Return the last thing the agent said, in one line; empty when it said nothing yet."""
     for message in reversed(messages):
         if message.role == "assistant" and message.compaction() is None and (text := message.text()):
             return one_line(text, SUMMARY_LENGTH)
@@ -91,7 +91,7 @@ _LENGTHS: dict[_Kind, int] = {"title": TITLE_LENGTH, "summary": SUMMARY_LENGTH}
 
 
 class Namer:
-    """Names one session. Whatever goes wrong is logged, and never reaches the turn."""
+    """Names one session. Failures are logged, and never reach the turn."""
 
     def __init__(self, record: Record, policy: Policy, budget: Budget, services: Services) -> None:
         self._record = record
@@ -123,14 +123,14 @@ class Namer:
         self._ask("summary", f"{mission}\n\n{plan}\n\n{within('agent_report', head(last, _SHOWN))}")
 
     def summary(self) -> str:
-        """Return the cut summary of the session as it is now; empty when a model's summary still holds."""
+        """Return the shortened summary of the session; empty when a model's summary is still valid."""
         state = self._state
         if state.trace.summarized_by == "model" and self._is_finished():
             return ""
         return summary_of(state.messages)
 
     async def close(self) -> None:
-        """Stop asking; what was not answered by now is not needed."""
+        """Stop asking; late answers are not needed."""
         await self._asking.close()
 
     def _is_finished(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which tools a session offers to its model, and in what words: by rules, by its agent, by its place among others."""
+"""Choose the tools that a session offers to its model, and describe them, by its rules, agent and place in the tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TASK = "task"
 GOAL, STEP = "goal", "step"
-"""The same plan; a session has one of the two (source: seeds 000 and 003; setting ``plan_front``)."""
+"""The two tools for the plan; a session has one of them, by the setting ``plan_front``."""
 EXPLORE = "explore"
 _NOT_FOR_SUBAGENTS = (EXPLORE, "hand_over", "question")
 _MOST_NAMED = 20
@@ -26,7 +26,7 @@ _DESCRIPTION = 200
 
 
 def depth(policy: Policy) -> int:
-    """How many sub-agents deep a session is below its main line or branch. Who was handed the work over begins anew."""
+    """Return how many sub-agents deep a session is below its main session or branch; a handover starts from zero."""
     name = (policy.record.branch_id or "").rpartition(".")[2]
     if policy.parent is None or policy.handed_over or not name.startswith("s"):
         return 0
@@ -34,16 +34,16 @@ def depth(policy: Policy) -> int:
 
 
 def belongs(policy: Policy, name: str) -> bool:
-    """Whether a tool is the session's agent's at all, and makes sense where the session stands."""
+    """Return whether the session's agent has a tool, and whether it makes sense in this session."""
     if name in (GOAL, STEP) and name != policy.client.config.settings.plan.plan_front:
         return False
-    # Whoever has a plan keeps it by either.
+    # An agent with a plan has either tool.
     if not policy.agent.has_tool(GOAL if name == STEP else name):
         return False
     if name == TASK:
         return depth(policy) < policy.client.config.settings.agents.max_depth
     if name == EXPLORE and _is_subagent(policy):
-        return False  # also who was handed the work over: only a main line has branches
+        return False  # also after a handover: only a main session has branches
     return name not in _NOT_FOR_SUBAGENTS or depth(policy) == 0
 
 
@@ -58,16 +58,16 @@ def offered(policy: Policy, tools: Mapping[str, Tool[Any]]) -> list[Tool[Any]]:
 
 
 def not_there(policy: Policy, name: str, offered: Sequence[str]) -> str:
-    """What the model is told when it calls a tool that it has not. ``offered``: those that it has."""
+    """Return the message to the model about a call of a tool that it does not have. ``offered``: those that it has."""
     front = policy.client.config.settings.plan.plan_front
     if name in (GOAL, STEP) and front in offered:
-        # It used the other one before the person changed the setting, or knows it from elsewhere.
+        # It used the other one before the user changed the setting, or knows it from elsewhere.
         return f"There is no tool named {name!r} here: the plan is kept by {front}."
     return unknown_tool(name, offered)
 
 
 def described(policy: Policy, tool: Tool[Any]) -> str:
-    """What the model is told of it; of ``task``, also which agents the person has added."""
+    """Return a tool's description for the model; that of ``task`` also lists agents that the user has added."""
     if tool.name != TASK:
         return tool.description
     own = [agent for agent in serving(policy) if agent.name not in SHIPPED_AGENTS or agent.file]
@@ -87,7 +87,7 @@ def _line(agent: AgentProfile) -> str:
 
 
 def tell_of_agents(policy: Policy) -> None:
-    """Tell the person, once, which agents are not used and why."""
+    """Notify the user, once, about agents that are ignored, and why."""
     found = policy.agents
     if policy.parent is not None or found is None:
         return

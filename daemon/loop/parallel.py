@@ -25,10 +25,10 @@ class Parallel:
 
     @asynccontextmanager
     async def place(self, limit: int) -> AsyncGenerator[None]:
-        """Wait for a place, and hold it for the block; with ``limit`` at work nobody else begins.
+        """Wait for a slot, and hold it for the block; while ``limit`` are at work, no other one starts.
 
-        Who works for another one (a sub-agent of a branch) gets a place at once: that one waits for him, and would
-        wait for ever otherwise. Such a caller does not call this.
+        Nested sub-agents (those of a branch) take no slot: their parent waits for them and already holds one, so
+        waiting would deadlock. They do not call this.
         """
         await self._enter(limit)
         try:
@@ -58,6 +58,6 @@ class Parallel:
         while self._waiting and self._working < self._waiting[0][1]:
             turn, _ = self._waiting.popleft()
             if turn.done():
-                continue  # canceled in this moment, and it has not heard of it yet
+                continue  # canceled at this moment, and not yet aware of it
             self._working += 1
             turn.set_result(None)

@@ -1,6 +1,6 @@
-"""What the person does to the plan (mission M8): the operations of the ``goal`` tool, by goal ids.
+"""The user's changes to the plan: the operations of the ``goal`` tool, by goal ids.
 
-They work while a turn is running, too: everything happens on the event loop, and the model is told between two
+They work while a turn is running, too: everything happens on the event loop, and the model is notified between two
 steps, or with the next prompt (``daemon.state.notes``).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PersonPlan:
-    """The plan of ``session`` in the hands of a person at the client ``by``. Stateless: made for each request.
+    """User actions on the plan of ``session`` from the client ``by``. Stateless: made for each request.
 
     Every operation raises PlanError, with the plan unchanged, when it is not possible, and StoreError.
     """
@@ -42,7 +42,7 @@ class PersonPlan:
         parent_id: str | None = None,
         before_id: str | None = None,
     ) -> str:
-        """A new goal under ``parent_id`` (None: at the top), before ``before_id`` (None: last). Returns its id."""
+        """Add a goal under ``parent_id`` (None: at the top), before ``before_id`` (None: last). Returns its id."""
         for goal_id in (parent_id, before_id):
             if goal_id is not None:
                 self._goal(goal_id)
@@ -77,11 +77,10 @@ class PersonPlan:
     async def abandon(
         self, goal_id: str, reason: str, *, revert_files: bool = False, dry_run: bool = False
     ) -> tuple[FileDiff, ...]:
-        """Give a goal up; ``revert_files`` takes back what was changed for it and the goals below it.
+        """Abandon a goal; ``revert_files`` undoes the changes that were made for it and the goals below it.
 
-        Returns the files that were taken back. With ``dry_run`` nothing is changed: they are those that would be.
-        Raises Busy when files are to be taken back while a turn is running, and Refused when they cannot be; the
-        plan is unchanged then.
+        Returns the undone files. With ``dry_run`` nothing is changed: they are those that would be. Raises Busy when
+        files would be undone while a turn is running, and Refused when they cannot be; the plan is unchanged then.
         """
         reason = whole_characters(reason)
         # First of all: files must not be touched for what turns out to be impossible.

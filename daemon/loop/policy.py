@@ -1,4 +1,5 @@
-"""What holds in a session: its agent, the settings and trust of the client that prompted last, and so its rules."""
+"""The policy of a session: its agent, the settings and trust of the client that prompted last, and the resulting
+rules."""
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """What the client brought that prompted last; a child has it from its parent."""
+    """Settings of the client that prompted last; a child has those of its parent."""
 
     config: Config
     """The settings in force: the files', and over them the client's."""
     trust: Trust
-    """Of the folder."""
+    """Trust in the folder."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     """Provider variables; in memory only."""
     default_model: str = ""
-    """The model for a session that has none of its own."""
+    """The model for a session without one of its own."""
     unattended: bool = False
     """Whether it is a program without a user."""
 
@@ -46,13 +47,13 @@ class Policy:
         """The agents there are, as the last turn began with them."""
         self.client = ClientSettings(services.config(), services.trust())
         self.handed_over = False
-        """Of a child: its parent handed its work over to it, and keeps none of its own duties in it."""
+        """For a child: its parent handed its work over to it, and keeps none of its own duties in it."""
         self.design = Design()
         self.parent = parent
         self.record = record
         self._services = services
         self._rules: tuple[tuple[object, ...], RuleSet] | None = None
-        """What holds, and what that was made of."""
+        """The rules in force, and the inputs that they were built from."""
 
     def use(
         self,
@@ -85,12 +86,13 @@ class Policy:
         self.agent = agent
 
     def read_agents(self) -> None:
-        """Files of agents may have come, changed or gone; the client that prompts says whether the folder's count.
+        """Read agents' files again: they may have changed, and the client that prompts decides whether the folder's
+        count.
 
         Blocking.
         """
         self.agents = self._services.agents.all(self.client.trust)
-        if self.parent is None:  # a child was begun as somebody, and stays it
+        if self.parent is None:  # a child keeps the agent that it was started with
             try:
                 agent = self._services.agents.find(self.record.state.trace.agent, self.client.trust)
             except UnknownAgentError:
@@ -98,7 +100,7 @@ class Policy:
             if agent != self.agent:
                 self.agent = agent
 
-    # -- what holds --
+    # -- the policy in force --
 
     @property
     def model(self) -> str:
@@ -109,13 +111,13 @@ class Policy:
 
     @property
     def mode(self) -> Mode:
-        """What may pass unasked."""
+        """The mode in force: which actions run without approval."""
         mode = self.record.main.state.trace.mode or self.client.config.settings.approval.mode
         return mode_in_force(mode, self.client.trust)
 
     @property
     def limits(self) -> tuple[Rule, ...]:
-        """The agent's rules, which nobody else's loosen."""
+        """The agent's rules, which no other rules can loosen."""
         own = self.agent.own_rules
         return own if self.agent.name in HANDS_OVER else (*own, NO_HAND_OVER)
 
@@ -141,9 +143,8 @@ class Policy:
         return any(policy.agent.only_looks for policy in self._bound_by())
 
     def _bound_by(self) -> list[Policy]:
-        """Those whose agents' limits hold here: its own, and those above. Who was handed the work of its parent over
-        has none of that one's limits, but all of those further up.
-        """
+        """Return the policies whose agents' limits apply here: its own, and those above. After a handover, the parent's
+        limits no longer apply, but those further up do."""
         above: list[Policy] = [] if self.parent is None else self.parent._bound_by()
         return [self, *(above[1:] if self.handed_over else above)]
 
@@ -152,7 +153,7 @@ class Policy:
         """The rules that hold now."""
         services = self._services
         granted, granted_here = services.grants()
-        # What is allowed for the session is allowed to the main line and all its branches alike.
+        # Grants for the session hold for the main session and all its branches alike.
         config, session, mode = self.client.config, tuple(self.record.main.state.granted), self.mode
         # Searches ask for each file they find, so the same set is kept while nothing of it changes.
         agents = (self.agent, self.bounds, self.insists, self.looks)
@@ -179,9 +180,8 @@ class Policy:
         return self._rules[1]
 
     def note_changes(self, changes: Iterable[tuple[str, str]]) -> None:
-        """Files were written, each by its name in rules and the id of the call: tell of those that are a design's, and
-        were not asked about. Raises StoreError.
-        """
+        """Report written files that belong to a design and were not asked about; each change has the file's name in
+        rules and the id of the call. Raises StoreError."""
         holder = next((policy for policy in self._bound_by() if policy.design.rules), None)
         if holder is None:
             return

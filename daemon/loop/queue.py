@@ -1,4 +1,4 @@
-"""The prompts of a session that wait for its turn, and whoever waits for them."""
+"""The prompts of a session that wait for its turn, and those who wait for their results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Waiting:
     prompt: QueuedPrompt
     result: asyncio.Future[TurnResult]
     restored: bool = False
-    """Left by a crash: nobody waits for the result."""
+    """Restored after a crash: nothing waits for the result."""
     follows: bool = False
     """Left by a crash, and not held by the user before it: it follows the user's next prompt."""
     edited: bool = False
@@ -60,21 +60,21 @@ class PromptQueue:
         self._steered: list[Waiting] = []
 
     def __bool__(self) -> bool:
-        """Whether there is one to take."""
+        """Return whether there is one to take."""
         return any(waiting.ready for waiting in self._waiting)
 
     def prompts(self) -> tuple[QueuedPrompt, ...]:
-        """What waits, in order."""
+        """Return the waiting prompts, in order."""
         return tuple(waiting.prompt for waiting in self._waiting)
 
     def add(self, prompt: QueuedPrompt, *, first: bool = False) -> Waiting:
-        """Put a prompt at the end, or before all others."""
+        """Add a prompt at the end, or before all others."""
         waiting = Waiting(prompt, asyncio.get_running_loop().create_future())
         self._waiting.insert(0 if first else len(self._waiting), waiting)
         return waiting
 
     def take(self) -> Waiting:
-        """The next one that is ready. Raises StopIteration when there is none."""
+        """Remove and return the next prompt that is ready. Raises StopIteration when there is none."""
         waiting = next(waiting for waiting in self._waiting if waiting.ready)
         self._waiting.remove(waiting)
         return waiting
@@ -108,21 +108,22 @@ class PromptQueue:
         return next((waiting for waiting in self._waiting if waiting.prompt.prompt_id == prompt_id), None)
 
     def hold(self, held: bool) -> bool:
-        """Hold all that waits until the user says so, or no longer. False when that changes nothing."""
+        """Hold all waiting prompts until the user releases them, or release them. False when that changes nothing."""
         others = [waiting for waiting in self._waiting if waiting.follows or waiting.prompt.held != held]
         for waiting in others:
             waiting.hold(held)
         return bool(others)
 
     def steer(self) -> list[Waiting]:
-        """Take what is to be delivered between two steps; it ends with the running turn, see ``settle_steered``."""
+        """Remove and return the prompts to send between two steps; ends with the running turn, see
+        ``settle_steered``."""
         steered = [waiting for waiting in self._waiting if waiting.prompt.steer and waiting.ready]
         self._waiting = [waiting for waiting in self._waiting if waiting not in steered]
         self._steered += steered
         return steered
 
     def refuse_steered(self, prompt_id: str, reason: str) -> None:
-        """One of what was taken to be delivered is not."""
+        """Report that one of the removed prompts will not be sent."""
         for waiting in self._steered:
             if waiting.prompt.prompt_id == prompt_id:
                 waiting.settle("permission_denied", reason)
@@ -147,7 +148,7 @@ class PromptQueue:
         ]
 
     def follow(self) -> None:
-        """Let what a crash left, and the user had not held before it, go on behind their prompt."""
+        """Send prompts that a crash left, except those that the user had held, after the user's new prompt."""
         for waiting in self._waiting:
             waiting.follows = False
 
@@ -161,15 +162,15 @@ class PromptQueue:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A person's wish for another plan while a turn runs, fulfilled between two steps.
+    """A user's request for another plan while a turn runs, handled between two steps.
 
-    ``result`` comes when the plan was made, or the turn ended without.
+    ``result`` is set when the plan was made, or the turn ended without one.
     """
 
     instructions: str
     result: asyncio.Future[TurnResult]
 
     def settle(self, prompt_id: str, stop: StopReason, detail: str = "") -> None:
-        """Tell whoever waits, once."""
+        """Give the result to those who wait, once."""
         if not self.result.done():
             self.result.set_result(TurnResult(prompt_id, stop, detail))

@@ -1,7 +1,7 @@
-"""The record of a session: its state, and the one way in which anything comes into it.
+"""The record of a session: its state, and the one way to change it.
 
-Everything that happens goes through ``emit``: appended to the log, applied to the state, told to the listeners, in
-this order and in one go on the event loop.
+Everything that happens goes through ``emit``: it is appended to the log, applied to the state, and sent to the
+listeners, in this order and without a break on the event loop.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _DESCRIPTION = 500
 
 
 class Left(BaseException):
-    """The daemon stops while the turn waits for an answer: nothing more of it happens, so that it can go on later."""
+    """Raised when the daemon stops while the turn waits for an answer: the turn stops, so that it can continue
+    later."""
 
 
 def new_message_id(sequence: int) -> str:
@@ -68,13 +69,13 @@ class Record:
     def __init__(
         self, state: SessionState, services: Services, *, foreign: bool = False, parent: Record | None = None
     ) -> None:
-        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: of a child."""
+        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: for a child."""
         self.state = state
         self.foreign = foreign
         self.main: Record = self if parent is None else parent.main
-        """Of the main line."""
+        """Record of the main session."""
         self.children: list[Record] = []
-        """Of the children at hand."""
+        """Records of the loaded children."""
         self._parent = parent
         if parent is not None:
             parent.children.append(self)
@@ -96,14 +97,14 @@ class Record:
 
     @property
     def branch_id(self) -> str | None:
-        """Of a child, see ``daemon.model.branches``; None of a main line."""
+        """Id of the branch for a child; None for a main session. See ``daemon.model.branches``."""
         return branch_of(self.session_id)
 
     def now(self) -> datetime:
-        """The time of what happens."""
+        """Return the time of what happens."""
         return self._services.now()
 
-    # -- what happens --
+    # -- events --
 
     def follow(self, follower: Callable[[Event], None]) -> None:
         """Have ``follower`` called with each event from now on, when it is stored and applied."""
@@ -123,7 +124,7 @@ class Record:
             self._snapshot_due = asyncio.get_running_loop().call_later(_SNAPSHOT_DELAY_S, self._snapshot_soon)
 
     def shown(self) -> ViewUpdate:
-        """Status and totals for a client that looks on from now on: ``view`` is told with each event."""
+        """Return status and totals for a client that starts watching: later events have their ``view``."""
         if self._projection is None:
             self._projection = Projection(self.state, self.state.plan)
         return self._projection.whole()
@@ -141,7 +142,7 @@ class Record:
         about: str = "",
         exit_code: int | None = None,
     ) -> None:
-        """Tell the person something."""
+        """Show the user a notice."""
         self.emit(
             Notice(
                 trace_id=self.session_id,
@@ -157,13 +158,14 @@ class Record:
     def tell_once(
         self, text: str, code: str = "", *, level: Literal["info", "warning", "error"] = "warning"
     ) -> None:
-        """Tell the person something that stays true."""
+        """Show the user a notice that stays true, once."""
         if text not in self._told:
             self._told.add(text)
             self.notice(level, text, code)
 
     def completed(self) -> None:
-        """A turn has ended: say so, with the totals, unless another prompt waits. Branches have words of their own."""
+        """Record the end of a turn, with the totals, unless another prompt waits. Branches have an event of their
+        own."""
         state = self.state
         if self.main is self and not state.queue:
             trace = state.trace
@@ -179,7 +181,7 @@ class Record:
             )
 
     def asked(self, request: PermissionRequest) -> None:
-        """A question. The main line's record has those of its children, too: that is where people look."""
+        """Record a question. The main session's record has its children's, too: that is what users look at."""
         for record in self._both():
             record.emit(PermissionAsked(trace_id=record.session_id, time=self.now(), request=request))
 
@@ -220,9 +222,9 @@ class Record:
         duration_ms: int | None = None,
         overlap_ms: int | None = None,
     ) -> Message:
-        """Store a complete message, with what it adds to its goal's numbers. Raises StoreError.
+        """Store a complete message, with its contribution to its goal's numbers. Raises StoreError.
 
-        ``tokens``: what it holds; ``cost`` in US dollars.
+        ``tokens``: of its content; ``cost`` in US dollars.
         """
         state = self.state
         sequence = sequence_of(message_id or "")
@@ -261,7 +263,7 @@ class Record:
         return message
 
     def subagent_ended(self, subagent: SubagentMeta) -> None:
-        """Record the end of a sub-agent, and what it took with its goal's numbers. Raises StoreError."""
+        """Record the end of a sub-agent, and its usage with its goal's numbers. Raises StoreError."""
         self.emit(SubagentCompleted(trace_id=self.session_id, time=self.now(), subagent=subagent))
         took = GoalStats(total_tokens=subagent.usage.total, total_cost=subagent.cost)
         goal_id = goal_of_subagent(subagent, self.state.messages)
@@ -269,20 +271,20 @@ class Record:
             self.goal(change)
 
     def goal(self, change: Change, by: str = "") -> None:
-        """Record a change of the plan. ``by``: the person who made it, if it was one. Raises StoreError."""
+        """Record a change of the plan. ``by``: the user who made it, if one did. Raises StoreError."""
         self.emit(goal_event(change, self.session_id, self.now(), by, plan=self.state.plan))
 
     # -- on the disk --
 
     def snapshot(self) -> None:
-        """Write metadata and goal tree as they are now. A failure is logged: the event log has everything."""
+        """Write the current metadata and goal tree. A failure is logged: the event log has everything."""
         if self._snapshot_due is not None:
             self._snapshot_due.cancel()
             self._snapshot_due = None
         self._save(self.state.carrying(), self.state.plan.snapshot())
 
     def _snapshot_soon(self) -> None:
-        """The same in a thread: a large plan, read from the disk a moment ago, takes 100 ms the first time."""
+        """Save a snapshot in a thread: a large plan that was just read from disk takes 100 ms the first time."""
         self._snapshot_due = None
         saving = asyncio.to_thread(self._save, self.state.carrying(), self.state.plan.snapshot())
         self._saving.start(saving)

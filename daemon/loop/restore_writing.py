@@ -1,4 +1,4 @@
-"""What a write needs that takes changes back: it is kept as a step of the history, not as a version of a tool call."""
+"""Writing an undo: it is recorded as a step of the history, not as a version of a tool call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What taking changes back writes, as data and in the words of those who are told of it. Pure."""
+"""The files that an undo or redo writes, as data and as text for the user and the model. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_TOLD = 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was written, or would be."""
+    """The files that were written, or would be."""
 
     target: str
     files: tuple[FileDiff, ...]
@@ -36,20 +36,20 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What taking changes back (or forward) would write."""
+    """The planned writes of an undo or redo."""
 
     action: Action
     changes: tuple[FileSetChange, ...]
     target: str
-    """What it is, in words, e.g. ``edit of src/a.py``."""
+    """Description for the user, e.g. ``edit of src/a.py``."""
     unknown: tuple[Path, ...]
-    """Files that stay as they are, because their old content is not known."""
+    """Files that stay unchanged, because their old content is unknown."""
     writes: list[FileChange]
     proposal: tuple[ProposedFile, ...]
 
     @property
     def outcome(self) -> Outcome:
-        """The same for a client."""
+        """Return the outcome for a client."""
         contents = tuple(file.change.after for file in self.proposal)
         return Outcome(self.target, tuple(_shown(file) for file in self.proposal), contents)
 
@@ -66,7 +66,7 @@ def _shown(file: ProposedFile) -> FileDiff:
 
 
 def restored_files(proposal: Sequence[ProposedFile]) -> list[RestoredFile]:
-    """What is on disk afterwards; of a move both files."""
+    """Return the files as they are on disk afterwards; a move has both of its files."""
     found: list[RestoredFile] = []
     for file in proposal:
         if file.source is not None:
@@ -94,7 +94,7 @@ def revert_question(planned: Planned, name: Callable[[Path], str]) -> Permission
 
 
 def revert_words(planned: Planned, names: Callable[[Sequence[Path]], str]) -> str:
-    """A revert for the model that asked for it. ``names``: several files in words."""
+    """Describe a revert for the model that requested it. ``names``: describes several files."""
     told = [_counted(file) for file in planned.proposal[:_MAX_TOLD]]
     more = len(planned.proposal) - len(told)
     words = "Its files read as they did before it already."

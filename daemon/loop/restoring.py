@@ -1,8 +1,8 @@
-"""Undo, redo and restore of a session's changes of files (mission M17): the person's while it is at rest, and the
-model's own of a goal it gives up.
+"""Undo, redo and restore of a session's changes of files: by the user while the session is idle, and by the model for a
+goal that it abandons.
 
-The plan is a three-way merge against the disk (``daemon.files.restore``), the write is that of every tool
-(``tools.change``): all files or none, on exactly the contents that were merged.
+The plan is a three-way merge against the disk (``daemon.files.restore``). The write goes through ``tools.change`` like
+that of any tool: all files or none, on exactly the merged contents.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TELL_S = 5.0
 _PRIVATE = (".git", ".trace")
 
 PERSON = "person"
-"""Who did it, when a client does not say its name: the model must be told that it was not itself."""
+"""Name of the actor when a client gives none: the model must see that it was not itself."""
 FOREIGN = noted(
     "This session was not begun by you on this machine, so its file history may be "
     "anybody's: nothing of it is written to your files."
@@ -49,7 +49,8 @@ BUSY = noted("The session is at work. Cancel the turn or wait for its end, then 
 
 
 class UnknownChangeError(Exception):
-    """There is no such change, message or goal, or nothing to be done; the message says what there is."""
+    """Raised when the change, message or goal does not exist, or has nothing to undo; the message lists the
+    alternatives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,13 @@ class Restorer:
         self._history = session.files.history
 
     async def overview(self) -> Overview:
-        """The session's changes. Raises RestoreRefusedError when the history cannot be read."""
+        """Return the session's changes. Raises RestoreRefusedError when the history cannot be read."""
         record = await self._record()
         changes = changes_of(record)
         return Overview(tuple(changes), next_undo(changes), next_redo(changes, record.steps()))
 
     def callers(self) -> dict[str, Caller]:
-        """The message and call of each change, by its id."""
+        """Return the message and call of each change, by its id."""
         messages = self._session.state.messages
         goals = {m.tool_call_id: m.goal_id for m in messages if m.role == "tool"}
         return {
@@ -97,7 +98,7 @@ class Restorer:
         }
 
     async def undo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
-        """Take back one change, the newest by default. Raises BusyError, Refused, UnknownChangeError."""
+        """Undo one change, the newest by default. Raises BusyError, Refused, UnknownChangeError."""
         async with self._at_rest():
             overview = await self.overview()
             change = _find(overview.changes, change_id) or overview.undo
@@ -112,7 +113,7 @@ class Restorer:
             return await self._step("undo", [change], self._name(change), dry_run, by)
 
     async def redo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
-        """Do a change again that was taken back. Raises BusyError, Refused, UnknownChangeError."""
+        """Redo an undone change. Raises BusyError, Refused, UnknownChangeError."""
         async with self._at_rest():
             overview = await self.overview()
             change = _find(overview.changes, change_id) or overview.redo
@@ -132,7 +133,7 @@ class Restorer:
         dry_run: bool = False,
         by: str = PERSON,
     ) -> Outcome:
-        """Take back all changes made since a message (it included), or for a goal and those below it.
+        """Undo all changes made since a message (including it), or for a goal and those below it.
 
         Raises BusyError, Refused, UnknownChangeError; ValueError unless exactly one of the two is given.
         """
@@ -145,11 +146,11 @@ class Restorer:
             return await self._step("restore", changes, target, dry_run, by)
 
     async def revert_goal(self, goal_id: str, permission: Permission) -> str:
-        """Take back what was changed for a goal and those below it, because the model gives the goal up.
+        """Undo the changes for a goal and those below it, because the model abandons the goal.
 
         For a tool call: the turn holds ``files_lock``. ``permission`` is asked with the diffs, as for every write.
-        Returns what was done, for the model. Raises ToolError when nothing was written and the goal had better stay
-        open, and PermissionDeniedError.
+        Returns the result for the model. Raises ToolError when nothing was written and the goal should stay open, and
+        PermissionDeniedError.
         """
         if self._session.foreign:
             raise ToolError(f"{t(FOREIGN)} {t(_STILL_OPEN)}")
@@ -182,7 +183,7 @@ class Restorer:
     def _wanted(
         self, overview: Overview, belongs: Callable[[Caller], bool], what: str
     ) -> tuple[list[FileSetChange], str]:
-        """The changes to restore, newest first, and what they are in words. Raises UnknownChangeError for none."""
+        """Return the changes to restore, newest first, and their description. Raises UnknownChangeError for none."""
         callers = self.callers()
         found = [
             change
@@ -213,7 +214,7 @@ class Restorer:
         async with session.files.lock:  # a turn that begins now waits for it
             if session.running:
                 raise BusyError(t(BUSY))
-            session.check_sealed()  # a branch may have ended meanwhile, and what came of it is fixed
+            session.check_sealed()  # a branch may have ended meanwhile, and its result is final
             yield
 
     async def _record(self) -> Record:
@@ -253,7 +254,7 @@ class Restorer:
             else:
                 keeper.written(await keeper.keep((), ""))
         finally:
-            # Also when the turn is canceled meanwhile: what is written is written, and everybody must hear of it.
+            # Also when the turn is canceled meanwhile: the write has happened, and all listeners must learn of it.
             if keeper.done:
                 self._done(planned, by)
         gone = {change.path for change in writes if change.after is None}
@@ -288,7 +289,8 @@ class Restorer:
         return plan, propose(plan, {change.path: self._display(change.path) for change in plan})
 
     def _checker(self) -> Callable[[Path], None]:
-        """What refuses files that are not this session's to write. The list of versions lies in the workspace."""
+        """Return a function that rejects files that this session must not write. The list of versions is in the
+        workspace."""
         workspace, unsaved = self._services.workspace, self._services.editors.unsaved
         logged: set[str] | None = None
 
@@ -372,7 +374,7 @@ class Restorer:
         )
 
     def _name(self, change: FileSetChange) -> str:
-        """A change in words, e.g. ``edit of src/a.py``."""
+        """Describe a change, e.g. ``edit of src/a.py``."""
         caller = self.callers().get(change.change_id)
         tool = caller.call.name if caller is not None else t("change")
         return t(

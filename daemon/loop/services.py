@@ -1,4 +1,4 @@
-"""What a session and its parts use of the daemon around them."""
+"""The daemon's services that a session and its parts use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Models(Protocol):
         ...
 
     def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
-        """The tokens that ``model`` takes. ``configured``: the user's setting. ``env`` says which server it is on."""
+        """Return the context window of ``model`` in tokens. ``configured``: the user's setting. ``env`` selects the
+        server."""
         ...
 
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
@@ -57,7 +58,7 @@ class FolderServices:
     journal: Path
     """See tools.tool.ToolContext."""
     rules: tuple[Rule, ...] = ()
-    """What holds in a branch whatever its agent: see ``daemon.explore.rules``."""
+    """Rules of a branch for any agent: see ``daemon.explore.rules``."""
     readable: tuple[Path, ...] = ()
     """Folders outside of the session's that commands in a sandbox must see, and cannot write."""
 
@@ -70,7 +71,8 @@ class LanguageViews:
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
     own_servers: Diagnostics | None = None
-    """What our own language servers say, whatever editors are attached; None: ``diagnostics`` are no others'."""
+    """Diagnostics of our own language servers, whatever editors are attached; None: ``diagnostics`` has no other
+    source."""
     open_eyes: OpenEyes = NoEyes
     """Diagnostics and navigation for another folder, see ``daemon.explore``."""
 
@@ -93,7 +95,8 @@ class ChildServices:
     """The means to start and limit branches and sub-agents."""
 
     copies: Callable[[Sequence[str]], Awaitable[WorkingCopies]] | None = None
-    """Working copies for branches, in which these ignored folders are links. What a crash left is gone by then."""
+    """Working copies for branches, in which these ignored folders are links. Copies that a crash left are removed by
+    then."""
     cancel_branch: dict[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
     """Ends one branch, by session id: from its announcement on, when it has no session yet, until it has ended."""
     parallel: Parallel = field(default_factory=Parallel)
@@ -122,13 +125,13 @@ class Services:
     trace_folder: Callable[[str], Path]
     """Where a session keeps file versions and full outputs, by session id."""
     editors: Editors
-    """What is open in editors."""
+    """The documents that are open in editors."""
     grants: Callable[[], tuple[tuple[Rule, ...], tuple[Rule, ...]]]
-    """What the person granted everywhere, and in this workspace."""
+    """Grants of the user for all workspaces, and for this one."""
     trust: Callable[[], Trust]
-    """Of the workspace, when no client says it."""
+    """Trust in the workspace, for when no client states it."""
     agents: Agents
-    """Who there is to begin with, and to give tasks to."""
+    """Agents for sessions and tasks."""
     folder: FolderServices
     languages: LanguageViews
     watching: WatchServices

@@ -1,8 +1,7 @@
 """A session: one conversation, its queue of prompts, and the one turn that may run at a time.
 
-What it knows and may do has parts of its own, each in a module: ``record``, ``policy``, ``budget``,
-``session_commands``, ``session_files``, ``assembly``, ``compacting``. What works with a session is above it, and is
-registered with it (``Features``).
+Its parts are modules of their own: ``record``, ``policy``, ``budget``, ``session_commands``, ``session_files``,
+``assembly``, ``compacting``. Features that work with a session are above it, and are registered with it (``Features``).
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class SealedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What works with the sessions of a daemon: factories and callbacks, one set for all of them."""
+    """Features that work with the daemon's sessions: factories and callbacks, one set for all of them."""
 
     sessions: dict[str, Session]
     """Those at hand, by id, children among them."""
@@ -90,7 +89,7 @@ class Features:
 
 @dataclass(slots=True)
 class TurnState:
-    """What the turns of a session share with each other, and show to others."""
+    """State that the turns of a session share with each other and show to others."""
 
     calls: CallMemory
     """The calls of the model, to see when they go in circles."""
@@ -103,7 +102,7 @@ class TurnState:
     wish: Wish | None = None
     """For another plan; the turn under way takes it between two steps."""
     last_result: TurnResult | None = None
-    """Of the newest turn that worked on a prompt; one that hooks refused was never worked on."""
+    """Result of the newest turn that worked on a prompt; one that hooks rejected does not count."""
 
     def leave(self) -> None:
         """The agent has handed its work over."""
@@ -139,7 +138,7 @@ class Session:
         foreign: bool = False,
         parent: Session | None = None,
     ) -> None:
-        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: of a child."""
+        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: for a child."""
         self.services = services
         self.features = features
         self.parent = parent
@@ -171,7 +170,7 @@ class Session:
         self._compaction: asyncio.Task[Compacted] | None = None
         self._closing = False
 
-    # -- what it is, in short --
+    # -- summary properties --
 
     @property
     def session_id(self) -> str:
@@ -180,12 +179,12 @@ class Session:
 
     @property
     def branch_id(self) -> str | None:
-        """Of a child, see ``daemon.model.branches``; None of a main line."""
+        """Id of the branch for a child; None for a main session. See ``daemon.model.branches``."""
         return self.record.branch_id
 
     @property
     def state(self) -> SessionState:
-        """What its events add up to."""
+        """The state that results from its events."""
         return self.record.state
 
     @property
@@ -195,7 +194,7 @@ class Session:
 
     @property
     def agent(self) -> AgentProfile:
-        """Who works in it."""
+        """The agent that works in it."""
         return self.policy.agent
 
     @property
@@ -205,7 +204,7 @@ class Session:
 
     @property
     def trust(self) -> Trust:
-        """Of the folder, as the client says that prompted last."""
+        """Trust in the folder, as stated by the client that prompted last."""
         return self.policy.client.trust
 
     @property
@@ -215,7 +214,7 @@ class Session:
 
     @property
     def mode(self) -> Mode:
-        """What may pass unasked."""
+        """The mode in force: which actions run without approval."""
         return self.policy.mode
 
     @property
@@ -230,7 +229,7 @@ class Session:
 
     @property
     def status(self) -> SessionStatus:
-        """What the session does right now."""
+        """The current activity of the session."""
         if self.state.pending or self.features.awaits_choice(self):
             return "waiting"
         return "running" if self.running else "idle"
@@ -242,11 +241,11 @@ class Session:
     def notice(
         self, level: Literal["info", "warning", "error"], text: str, code: str = "", *, about: str = ""
     ) -> None:
-        """Tell the person something. Raises StoreError."""
+        """Show the user a notice. Raises StoreError."""
         self.record.notice(level, text, code, about=about)
 
     def tell_of_trust(self) -> None:
-        """Once: what the folder tells the model is not obeyed, and how it would be."""
+        """Notify the user once that the folder's instructions are not obeyed, and how to change that."""
         self.record.tell_once(t(NOT_TRUSTED), "trust", level="info")
 
     def asked(self, request: PermissionRequest) -> None:
@@ -303,7 +302,7 @@ class Session:
             attachments=attachments,
         )
         if self.running:
-            # What is sent after a stop is not what the stop holds back: it goes on with this.
+            # A prompt after a stop is not held back by it: it is sent with this one.
             waiting = self._queue.add(prompt, first=self._running.canceling)
             try:
                 self._queue_changed()
@@ -318,7 +317,7 @@ class Session:
         return await asyncio.shield(waiting.result)
 
     async def compact(self, instructions: str = "") -> Compacted:
-        """Compact the context at the person's wish. Raises BusyError while a turn runs; ``cancel`` ends it."""
+        """Compact the context at the user's request. Raises BusyError while a turn runs; ``cancel`` ends it."""
         self.check_sealed()
         if self.running or waits_for_answer(self.state):
             raise BusyError(t("The session is at work. Cancel the turn or wait for its end, then compact."))
@@ -355,7 +354,8 @@ class Session:
         return True
 
     def send_queue(self) -> None:
-        """Work on what waits, now. What a stop holds waits for this, what a crash left for this or the next prompt."""
+        """Send waiting prompts now. Those held after a stop wait for this, those left by a crash for this or the next
+        prompt."""
         self.check_sealed()
         if self._queue.hold(False):
             self._queue_changed()
@@ -366,9 +366,9 @@ class Session:
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
 
     def cancel(self, *, hold_queue: bool = False) -> bool:
-        """Stop the running turn; what was received so far is kept. False when nothing runs.
+        """Stop the running turn; received parts are kept. False when nothing runs.
 
-        ``hold_queue``: what waits now is not worked on until ``send_queue``.
+        ``hold_queue``: waiting prompts stay until ``send_queue``.
         """
         if self._compaction is not None:
             return self._compaction.cancel()
@@ -406,7 +406,7 @@ class Session:
         self.sealed = why
 
     def check_sealed(self) -> None:
-        """Raises SealedError when nothing of the session may be changed any more."""
+        """Raise SealedError when the session must not change any more."""
         if self.sealed:
             raise SealedError(self.sealed)
 
@@ -414,7 +414,7 @@ class Session:
         """Work on all that waits, then take nothing more, in one go: no prompt is accepted whose work would be lost."""
         while not self.sealed:
             await self.rest()
-            async with self.files.lock:  # what takes changes back between two turns comes to its end first
+            async with self.files.lock:  # an undo between two turns finishes first
                 if not self.running:
                     self.sealed = self.sealed or why
 
@@ -455,7 +455,7 @@ class Session:
         await self.record.close()
 
     def queued(self) -> tuple[QueuedPrompt, ...]:
-        """What waits, in order."""
+        """Return the waiting prompts, in order."""
         return self._queue.prompts()
 
     def take_steered(self) -> list[tuple[QueuedPrompt, tuple[FilePart, ...]]]:
@@ -479,16 +479,16 @@ class Session:
             self._queue_changed()
 
     def _queue_changed(self) -> None:
-        # What hooks look at is not part of the conversation yet, so a crash must not lose it.
+        # Prompts that hooks check are not part of the conversation yet, so a crash must not lose them.
         checked = tuple(prompt for prompt in self.hooks.under_check if prompt in self.state.queue)
         queue = (*checked, *self.queued())
         self.emit(QueueChanged(trace_id=self.session_id, time=self.services.now(), queue=queue))
 
     def resume(self) -> bool:
-        """Go on with a turn that waited for an answer when the daemon stopped; False when there is none.
+        """Continue a turn that waited for an answer when the daemon stopped; False when there is none.
 
-        Whoever calls it is there to answer, and has set what its client brings (``policy.use``). What was asked is
-        withdrawn, and asked again as the rules and files are now. Raises StoreError.
+        The caller is there to answer, and has set its client's settings (``policy.use``). The old questions are
+        withdrawn, and asked again by the current rules and files. Raises StoreError.
         """
         if self.foreign or self.sealed or self.running or self._closing or not waits_for_answer(self.state):
             return False
@@ -534,7 +534,7 @@ class Session:
                 self.turn.wish = None
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
-        """The log is the truth: without it the turn cannot go on, but everybody must hear of it."""
+        """Report a failed log to all listeners: without the log, the source of truth, the turn cannot continue."""
         now = self.services.now()
         publish = self.services.bus.publish
         publish(Notice(trace_id=self.session_id, time=now, level="error", text=detail))

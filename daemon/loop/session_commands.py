@@ -1,4 +1,4 @@
-"""The commands of a session: those that its turn waits for, those in the background, and what they write."""
+"""The commands of a session: those that its turn waits for, background ones, and their output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SessionCommands:
         )
 
     async def stop_job(self, job_id: str, by: str) -> Job:
-        """Stop a command in the background for the user; the model is told. Raises ToolError for an unknown id."""
+        """Stop a background command for the user and notify the model. Raises ToolError for an unknown id."""
         self._stopped_by[job_id] = by
         try:
             return await self.jobs.kill(job_id)
@@ -67,7 +67,7 @@ class SessionCommands:
             self._record.notice("info", job_lost(job_id, command), JOB_ENDED, about=job_id)
 
     def leave(self) -> None:
-        """The session closes: jobs that end from now on are told of when it is opened again."""
+        """Close the session: jobs that end from now on are reported when it is opened again."""
         self._closing = True
 
     def _job_ended(self, job: Job, killed: bool) -> None:

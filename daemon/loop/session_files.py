@@ -38,7 +38,7 @@ class FileWork:
         self.keeper: LineHistory = self.history
         """Where the versions of what its tools write are kept; a sub-agent's are its parent's, too."""
         self.lock = asyncio.Lock()
-        """Held by a turn, and while changes of files are taken back."""
+        """Held by a turn, and while changes of files are undone."""
         self._record = record
         self._policy = policy
         self._services = services
@@ -63,7 +63,7 @@ class FileWork:
 
 
 def file_changed(record: Record, services: Services, version: Version) -> FileChanged:
-    """One event for one written file. ``version`` is empty when the old content is not known."""
+    """Return the event for one written file. ``version`` is empty when the old content is unknown."""
     return FileChanged(
         trace_id=record.session_id,
         time=record.now(),

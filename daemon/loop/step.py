@@ -1,4 +1,4 @@
-"""One step: a model call, then its tools in order (source: seed 002 §2.3 "StreamAndHandleEvents")."""
+"""One step: a model call, then its tools in order."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LONG_PART = 32_000
 
 
 class StepHost(Protocol):
-    """What a step needs of its session."""
+    """The interface of the session that a step needs."""
 
     @property
     def eyes(self) -> StepDiagnostics: ...
@@ -87,7 +87,7 @@ class StepHost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """Why the step ended; ``tool_use`` means that every call has its result and the loop goes on."""
+    """The reason for which the step ended; ``tool_use`` means that every call has its result and the loop continues."""
 
     stop: StopReason
     detail: str = ""
@@ -96,7 +96,7 @@ class StepOutcome:
 
 
 class Received(PartialAnswer):
-    """What has come of a message so far: for clients that join, and for the case that the rest never comes."""
+    """The part of a message that has arrived: for clients that join, and in case the rest never comes."""
 
     def __init__(self, message_id: str) -> None:
         super().__init__()
@@ -106,8 +106,8 @@ class Received(PartialAnswer):
     def whole(self, event: TextDelta | ReasoningDelta) -> str:
         """Return the text to show for a delta, without half characters.
 
-        The first half of a surrogate pair waits for the next delta. What is shown must be the beginning of the part
-        that is stored, because clients show a part that differs anew.
+        The first half of a surrogate pair waits for the next delta. The shown text must be the beginning of the stored
+        part, because clients redraw a part that differs.
         """
         text = self._halves.pop(event.index, "") + event.text
         if "\ud800" <= text[-1:] <= "\udbff":
@@ -122,7 +122,7 @@ class Received(PartialAnswer):
 
 
 async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> StepOutcome:
-    """Play one model call and run its tools. Cancellation keeps what was received and answers every call."""
+    """Run one model call and its tools. Cancellation keeps received parts and answers every call."""
     received = Received(host.new_message_id())
     message_id = received.message_id
     host.receiving(received)
@@ -141,7 +141,7 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
     calls = [part for part in complete.parts if isinstance(part, ToolCallPart)]
     stop: StopReason = complete.stop_reason
     if calls and stop == "end_turn":
-        stop = "tool_use"  # some servers say "stop" although there are calls to answer
+        stop = "tool_use"  # some servers send "stop" although there are calls to answer
     if not calls and stop == "tool_use":
         stop = "end_turn"
     if not complete.parts and not calls:
@@ -196,7 +196,7 @@ def _is_long(part: Part) -> bool:
 
 
 def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: str) -> None:
-    # Reasoning without its signature cannot be sent back, and alone it says nothing to the person.
+    # Reasoning without its signature cannot be sent back, and alone it is useless to the user.
     parts = received.parts()
     if not any(isinstance(part, TextPart | ToolCallPart) for part in parts):
         return
@@ -271,7 +271,7 @@ class _Edit:
     position: int
     order: InOrder
     noes: Mapping[str, PermissionDeniedError]
-    """What the user rejected among the calls before."""
+    """Rejections by the user among the earlier calls."""
 
     async def asking(self) -> None:
         await self.order.asking(self.position)
@@ -284,7 +284,7 @@ class _Edit:
     async def turn(self) -> None:
         """Wait for the calls before, and let the diagnostics know that this one is next."""
         await self.order.turn(self.position)
-        if self.position > 0:  # of the first one they know, and its baseline may be under way
+        if self.position > 0:  # the user knows the first one, and its baseline may be in progress
             self.host.eyes.before(self.calls, self.position)
 
 
@@ -351,14 +351,15 @@ async def _run_edits(
 
 
 async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:
-    """Run one call and judge what it wrote. Raises PermissionDeniedError as ``_permitted`` does."""
+    """Run one call and check the diagnostics of its writes. Raises PermissionDeniedError as ``_permitted`` does."""
     return await host.eyes.after(await _permitted(host, call, again=again))
 
 
 async def _permitted(
     host: StepHost, call: ToolCallPart, *, again: bool, place: CallPlace | None = None
 ) -> ToolResultPart:
-    """Run one call. Raises PermissionDeniedError when the user said no; a rule's no is a result like others."""
+    """Run one call. Raises PermissionDeniedError when the user rejects it; a rejection by a rule is a result like
+    others."""
     try:
         return await _run_one(host, call, again=again, place=place)
     except PermissionDeniedError as denied:
@@ -402,7 +403,8 @@ async def _run_one(
 
 
 def _repeated(call: ToolCallPart) -> str:
-    """What would be done again: the command, not the model's words beside it, or the arguments."""
+    """Return the part of a call that identifies a repetition: the command without the model's comment, or the
+    arguments."""
     try:
         command = call.arguments().get("command")
     except ValueError:
@@ -411,7 +413,7 @@ def _repeated(call: ToolCallPart) -> str:
 
 
 async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDeniedError) -> StepOutcome:
-    """The person said no: this and the later calls of the step are answered; feedback lets the loop go on."""
+    """Answer this and the later calls of the step after the user's rejection; feedback lets the loop continue."""
     first, *rest = calls
     answers = [_refused(first, _denial(denied), {"denied": True, **denied.metadata})]
     answers += [_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}) for call in rest]
@@ -434,7 +436,7 @@ def _denial(denied: PermissionDeniedError) -> str:
 
 
 def _stop(denied: PermissionDeniedError) -> StopReason | None:
-    """Return the reason that ends the turn; None where feedback lets it go on."""
+    """Return the reason that ends the turn; None where feedback lets it continue."""
     return None if denied.feedback else "permission_denied"
 
 
@@ -443,7 +445,8 @@ def _outcome(denied: PermissionDeniedError) -> StepOutcome:
 
 
 def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
-    """The call under way: what it has come to where it says so, else part of it may have happened."""
+    """Return the result of a canceled call: its partial result if it has one, else a note that it may have run in
+    part."""
     if (stopped := host.stopped(call.id)) is not None:
         return ToolResultPart(
             tool_call_id=call.id,
@@ -467,7 +470,7 @@ def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
 def _refused(
     call: ToolCallPart, content: str, metadata: Mapping[str, object] | None = None
 ) -> ToolResultPart:
-    """A call that was not run: rejected, with ``metadata`` about that, or not even asked about."""
+    """Return the result of a call that was not run: rejected, with ``metadata`` about that, or not even asked about."""
     return ToolResultPart(
         tool_call_id=call.id,
         name=call.name,

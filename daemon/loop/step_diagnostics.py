@@ -1,9 +1,9 @@
-"""The language servers' eyes as a session uses them: one report for all edits of a step, and what comes late.
+"""Diagnostics in a session: one report for all edits of a step, and late answers.
 
-A refactoring over several files is broken between its first edit and its last. So while more writing calls of the
-same message are still to come, an edit is told "later", and the last one carries the report on all of them, against
-what stood there before the first. Whatever becomes of the last one (it fails, it is refused), the report is not
-lost: it stands in the result of the call with which the batch ended, or, after a cancellation, is told late.
+A refactoring over several files is broken between its first edit and its last. So while more writing calls of the same
+message are still to come, an edit gets "later", and the last one carries the report on all of them, compared with the
+state before the first. Even if the last one fails or is rejected, the report is not lost: it is in the result of the
+call with which the batch ended, or, after a cancellation, comes late.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tools.access import Action
 
 CallKind = Literal["writes", "looks", "other"]
-"""What a tool means for a batch: ``looks`` wants to see the workspace as it is, so nothing may be put off over it."""
+"""The role of a tool in a batch: ``looks`` reads the current workspace, so nothing may be deferred past it."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _LOOKS = ("bash", "diagnostics", "symbols", "job", "task", "explore")
 
 
 def kind_of(name: str, permission: str) -> CallKind:
-    """The kind of a tool, by its name and the permission it asks for."""
+    """Return the kind of a tool, by its name and the permission it asks for."""
     if name in _LOOKS:
         return "looks"
     return "writes" if permission == "edit" else "other"
@@ -51,10 +51,10 @@ class StepDiagnostics:
         least: Callable[[], Severity],
         reading: Callable[[Path], Action] | None = None,
     ) -> None:
-        """``kind`` of a tool's name; ``least``: the mildest problems that the model is told after a change.
+        """``kind`` of a tool's name; ``least``: the mildest problems that the model sees after a change.
 
-        ``reading``: what the rules say to reading a file, may block; without it nothing in the workspace is secret.
-        Messages quote the code, so problems in what may not be read are only counted.
+        ``reading``: the rules' decision on reading a file, may block; without it nothing in the workspace is secret.
+        Messages quote the code, so problems in unreadable files are only counted.
         """
         self._port = port
         self._workspace = workspace
@@ -72,10 +72,10 @@ class StepDiagnostics:
         """Files of the changes before, oldest first: there may be late news of them."""
         self._leaving: set[asyncio.Task[DiagnosticsReport]] = set()
         self._late: list[tuple[DiagnosticsReport, set[Path]]] = []
-        """Reports that nobody waited for, with the files of their changes."""
+        """Reports that nothing waited for, with the files of their changes."""
 
     def aside(self) -> StepDiagnostics:
-        """The same view for a change beside the turn: what is found belongs to it, and not to a step's calls."""
+        """Return the same view for a change outside the turn, so that its findings do not belong to a step's calls."""
         return StepDiagnostics(self._port, self._workspace, self._kind, self._least, self._reading)
 
     # ---- the ports
@@ -84,7 +84,7 @@ class StepDiagnostics:
         self._port.warm(path)
 
     async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
-        """A change of a batch that has begun becomes part of it."""
+        """Start watching a change, as a part of a batch that has begun."""
         if self._run is None:
             self._run = await self._port.begin(paths)
         else:
@@ -96,7 +96,7 @@ class StepDiagnostics:
         await self.begin(paths)
 
     async def report(self) -> DiagnosticsReport:
-        """What the write that has just been done is told."""
+        """Return the report for the write that has just been done."""
         self._written = True
         return DiagnosticsReport("later") if self._more else await self._judged()
 
@@ -121,7 +121,7 @@ class StepDiagnostics:
     def before(self, calls: Sequence[ToolCallPart], position: int) -> None:
         """The call at ``position`` of a message is about to run."""
         if position == 0:
-            self.leave()  # of a step that ended in a way that nobody foresaw
+            self.leave()  # of a step with an unexpected end
         self._more = False
         for call in calls[position + 1 :]:
             kind = self._kind(call.name)
@@ -130,9 +130,9 @@ class StepDiagnostics:
                 return
 
     async def after(self, result: ToolResultPart, *, last: bool = False) -> ToolResultPart:
-        """The result of a call, with the report that it carries for the calls before it.
+        """Return the result of a call, with the report that it carries for the calls before it.
 
-        ``last``: no call of the step follows, whatever the message says. A cancellation leaves the report for later.
+        ``last``: no call of the step follows, even if the message has more. A cancellation leaves the report for later.
         """
         if self._more and not last:
             return result
@@ -152,7 +152,7 @@ class StepDiagnostics:
         )
 
     def leave(self) -> None:
-        """The step is over, or canceled: what was written is judged in the background, and told late."""
+        """End the step: its writes are checked in the background, and reported late."""
         written = self._written
         run, paths = self._end()
         if run is not None and written:
@@ -164,21 +164,21 @@ class StepDiagnostics:
 
     @property
     def owed(self) -> bool:
-        """Whether there may be something to tell about earlier steps."""
+        """Whether there may be reports about earlier steps."""
         return bool(self._late or self._touched)
 
     async def late(self) -> DiagnosticsReport | None:
-        """What has come by now about earlier steps, to be told once; None: nothing. Waits for no server."""
+        """Return late findings about earlier steps, once; None: nothing new. Waits for no server."""
         report = None
         if self._late:
             report = await self._told(*self._late.pop(0))
         elif self._touched:
             report = await self.overdue(list(self._touched))
-        # Somebody who is silent still is told about when he has spoken.
+        # Servers that are still silent are reported when they have answered.
         return report if report is not None and report.verdict in ("problems", "clean") else None
 
     async def close(self) -> None:
-        """The session is over: nobody is told anything any more."""
+        """Close it: nothing is reported any more."""
         self.leave()
         for task in list(self._leaving):
             task.cancel()
@@ -188,7 +188,7 @@ class StepDiagnostics:
     # ----
 
     async def _judged(self) -> DiagnosticsReport:
-        """The report on everything written in this batch."""
+        """Return the report on everything written in this batch."""
         run, paths = self._end()
         if run is None:
             return DiagnosticsReport("no_server")
@@ -218,9 +218,9 @@ class StepDiagnostics:
         asked.add_done_callback(take)
 
     async def _told(self, report: DiagnosticsReport, own: Collection[Path]) -> DiagnosticsReport:
-        """``report`` as far as the model is to know it, with problems only counted in files that it may not read.
+        """Return the part of ``report`` for the model, with problems in files that it may not read only counted.
 
-        Of ``own`` files, which it wrote itself, it may be told even where the rules would ask the person again.
+        ``own`` files, which it wrote itself, are shown even where the rules would ask the user again.
         """
         report = self._filtered(report)
         if not report.problems:
@@ -240,7 +240,7 @@ class StepDiagnostics:
         return dataclasses.replace(report, problems=shown, hidden=hidden)
 
     def _filtered(self, report: DiagnosticsReport) -> DiagnosticsReport:
-        """Without what is milder than the person wants the model to be told."""
+        """Return the report without problems that are milder than the user wants the model to see."""
         if self._least() != "error" or report.verdict != "problems":
             return report
         errors = tuple(problem for problem in report.problems if problem.severity == "error")

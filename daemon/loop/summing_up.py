@@ -1,7 +1,6 @@
-"""Asks the model to sum up a session, in the same words as its next request, so that the provider's cache is read.
+"""Ask the model to summarize a session, with the same text as its next request, so that the provider's cache is used.
 
-Nothing is stored here. Source: seed 001, "调用LLM生成Summary": 4 000 tokens, temperature 0; an answer that cannot be
-used is asked for once more, then the step history of seed 003 stands in for it.
+Nothing is stored here. An answer that cannot be used is requested once more; then the step history replaces it.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ _SHOWN_AGAIN = 8_000
 _SUMMARY_SHARE = 8
 """One part in this many of a small window is for the summary."""
 _OVERFLOWED_SHARE = 0.6
-"""Of messages that were too long for the model: the question comes on top of them."""
+"""Share of messages that were too long for the model: the question comes on top of them."""
 _FILLED = 0.95
-"""Of the window: so far a request for a summary may fill it."""
+"""Share of the window that a request for a summary may fill."""
 _LEAST_MESSAGES = 400
 """Tokens of messages that are sent in any case."""
 _CUTS = 2
@@ -61,7 +60,7 @@ _NO_ACCESS = ("no_key", "auth")
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is to stand for the past. ``fallback``: why no model wrote it, in words for the person; else empty.
+    """The replacement for the past. ``fallback``: why no model wrote it, as text for the user; else empty.
 
     With a fallback ``text`` is empty: see ``SummingUp.history``.
     """
@@ -69,7 +68,7 @@ class Summary:
     text: str
     fallback: str = ""
     usage: Usage | None = None
-    """Of all calls that were made for it."""
+    """Usage of all calls that it took."""
     cost: float | None = None
     """US dollars."""
     model: str | None = None
@@ -94,14 +93,14 @@ class SummingUp:
         self._spent = _Spent()
         self._model = policy.model
         self._share = 1.0
-        """Of the messages: so much of them may be sent."""
+        """Share of the messages that may be sent."""
         self._system: tuple[SystemBlock, ...] = ()
         """Another one than the session's, for another model."""
 
     async def ask(self, prompt: str, profile: ContextProfile, *, overflowed: bool = False) -> Summary:
-        """The answer to ``prompt`` behind the next request. ``overflowed``: that request was too long for the model.
+        """Ask the model ``prompt`` after the next request. ``overflowed``: that request was too long for the model.
 
-        Raises ProviderError when the key is missing or refused: then no call can be made at all.
+        Raises ProviderError when the key is missing or rejected: then no call can be made at all.
         """
         started = time.monotonic()
         self._share = _OVERFLOWED_SHARE if overflowed else 1.0
@@ -119,9 +118,9 @@ class SummingUp:
         )
 
     async def _asked_other(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
-        """The summary of the agent ``compaction``, when it has a model of its own; else, or when that fails, nothing.
+        """Return the summary of the agent ``compaction``, if it has a model of its own and succeeds; else nothing.
 
-        Nothing of the conversation is in that model's cache, so it is told what it is there for, and no more.
+        Nothing of the conversation is in that model's cache, so it gets only its own instructions.
         """
         policy = self._policy
         found = () if policy.agents is None else policy.agents.agents
@@ -149,7 +148,7 @@ class SummingUp:
         return text, ""
 
     async def _asked(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
-        """The summary, or why there is none."""
+        """Return the summary, or why there is none."""
         window = self._assembly.window()
         takes = self._takes(profile)
         request = replace(
@@ -177,7 +176,7 @@ class SummingUp:
                 if error.kind != "overflow" or cuts == _CUTS:
                     return "", _sentence(str(error))
                 cuts += 1
-                # The server may have told its window just now.
+                # The server may have reported its window just now.
                 takes = min(takes, self._takes(self._assembly.profile))
                 request = replace(request, max_tokens=min(request.max_tokens, takes // _SUMMARY_SHARE))
                 fitting = self._fitting(takes, request.max_tokens, prompt)
@@ -205,7 +204,7 @@ class SummingUp:
         return max(all_of_it - self._assembly.frame() - estimate_tokens(prompt), _LEAST_MESSAGES)
 
     async def _call(self, request: ModelRequest) -> str:
-        """One call, to its end; its text, or what it thought when it said nothing else."""
+        """Make one call, to its end; returns its text, or its reasoning without text."""
         record = self._record
 
         def retrying(retry: Retry) -> None:
@@ -235,9 +234,9 @@ class SummingUp:
         spent.model = complete.model or self._model
 
     def history(self, keep_from: int, limit: int, *, earlier: bool = True) -> str:
-        """The step history, of about ``limit`` tokens, of what comes before ``keep_from``.
+        """Return the step history, of about ``limit`` tokens, up to ``keep_from``.
 
-        ``earlier``: what a model wrote at an earlier compaction stands before it; it still says more than that.
+        ``earlier``: a model's summary from an earlier compaction comes before it; it still has more details.
         """
         state = self._record.state
         before = next(
@@ -253,7 +252,7 @@ class SummingUp:
         start, summary = before if before and earlier else (0, "")
         told = [message for message in state.messages if message.sequence < start and person_said(message)]
         since = [message for message in state.messages if start <= message.sequence < keep_from]
-        # The turn under way began before that, and its work is listed under what the person asked for.
+        # The turn under way began before that, and its work is listed under the user's request.
         work = [*told[-1:], *since]
         history = to_history_string(state.plan, work, limit, workspace=state.trace.workspace)
         return "\n\n".join(filter(None, (summary, history))) or "Nothing was done yet."

@@ -1,9 +1,9 @@
-"""Calls of one message that run at the same time, as many as stand next to each other.
+"""Calls of one message that run at the same time, if they are adjacent.
 
-Tasks for sub-agents work beside each other. Edits of different files are asked about together, so that the user can
-review them as one change, and are written one after the other. All other calls run in order. The results are stored
-in the order of the calls whatever ends first, each call has exactly one, also when the turn is canceled, and what one
-call is refused does not stop the others.
+Tasks of sub-agents run in parallel. Edits of different files are asked about together, so that the user can review them
+as one change, and are written one after the other. All other calls run in order. The results are stored in the order of
+the calls whichever ends first, each call has exactly one, also when the turn is canceled, and a rejection of one call
+does not stop the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOGETHER = "task"
 EDITS = ("edit", "write")
 HOW_FAR = "It is not known how far the tool came; look before you repeat it."
 NOT_BEGUN = "It had not begun: nothing of it was done."
-"""What the model is told of a call that was broken off."""
+"""The model's message about a call that was canceled before it began."""
 
 
 def together(calls: Sequence[ToolCallPart], position: int) -> Sequence[ToolCallPart]:
@@ -44,7 +44,7 @@ def together(calls: Sequence[ToolCallPart], position: int) -> Sequence[ToolCallP
 
 
 def edits(calls: Sequence[ToolCallPart]) -> bool:
-    """Whether a group of calls edits files, so that the calls write one after the other."""
+    """Return whether a group of calls edits files, so that the calls write one after the other."""
     return calls[0].name in EDITS
 
 
@@ -61,7 +61,7 @@ def _edited(call: ToolCallPart) -> str:
 
 @dataclass(slots=True)
 class InOrder:
-    """Lets calls that are asked about together ask, and go on, in the order of the message."""
+    """Lets calls with a common question ask, and continue, in the order of the message."""
 
     count: int
     _asked: list[asyncio.Event] = field(init=False)
@@ -96,9 +96,9 @@ async def run_together(
     refused: Callable[[ToolCallPart, PermissionDeniedError], ToolResultPart],
     canceled: Callable[[ToolCallPart], ToolResultPart],
 ) -> PermissionDeniedError | None:
-    """Run all of them and store the results; returns the first refusal by the person, if there was one.
+    """Run all of them and store the results; returns the first rejection by the user, if there was one.
 
-    ``run`` gets a call's index and whether an equal one runs beside it: that is no running in circles. On
+    ``run`` gets a call's index and whether an equal one runs in parallel: that does not count as a loop. On
     cancellation all are canceled, and it is raised again when each has its result; other failures are raised when all
     have ended.
     """

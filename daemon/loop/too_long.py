@@ -1,4 +1,4 @@
-"""What to say when a request does not fit into the model's window: what fills it, and what to remove."""
+"""Advice when a request does not fit into the model's window: what fills it, and what to remove."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _INSTRUCTIONS = ("instructions ", "untrusted instructions ")
 _MUCH = 0.15
-"""Of the request: what takes more than this share is worth removing."""
+"""Share of the request from which a part is worth removing."""
 _MOSTLY = 0.8
-"""Of the request: when the system prompt and the tools take more, nothing else that is removed would help."""
+"""Share of the request: when the system prompt and the tools take more, removing something else would not help."""
 _FOR_WORK = 4_000
 """Tokens beside the fixed part that a session needs to get anywhere."""
 _STEP = 4_096
@@ -25,7 +25,7 @@ _NAMED = 3
 
 
 def what_fills(state: SessionState, assembly: Assembly) -> str:
-    """The parts of the next request with their sizes, and what would make it fit. Sizes are estimates."""
+    """Return the parts of the next request with their sizes, and advice to make it fit. Sizes are estimates."""
     ratio = state.calibration
 
     def size(tokens: int) -> int:
@@ -94,8 +94,8 @@ def _both(names: list[str]) -> str:
 
 
 def _of_messages(messages: list[Message]) -> tuple[dict[str, int], int, bool]:
-    """Attachments of the last message with words of the user's, the tokens of these words, and whether there is more
-    than that message."""
+    """Return the attachments of the last message with text of the user, the tokens of this text, and whether there are
+    other messages."""
     last = next(
         (m for m in reversed(messages) if m.role == "user" and m.compaction() is None and m.text()), None
     )

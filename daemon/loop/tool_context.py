@@ -47,7 +47,7 @@ class SessionFiles:
 
 
 def call_permission(session: Session, call: ToolCallPart) -> CallPermission:
-    """The permission service for one call."""
+    """Return the permission service for one call."""
     info = CallInfo(
         call.id,
         call.name,
@@ -84,7 +84,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
 
 
 def sandbox_policy(session: Session) -> SandboxPolicy:
-    """Where commands of the session run."""
+    """Return where commands of the session run."""
     settings = session.config.settings
     policy = settings.commands.sandbox_policy()
     if policy.kind == "off":

@@ -1,4 +1,4 @@
-"""A turn: from a prompt, step by step, until the model stops (source: seed 002 §2.2 "ProcessGeneration")."""
+"""A turn: from a prompt, step by step, until the model stops."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Sent:
     layers: Sequence[Layer] | None = None
     """The layers of the system prompt that this turn has recorded."""
     plan: PlanTree | None = None
-    """The plan as it was then: the numbers that the model gives are those of this plan."""
+    """The plan at that time: the model's numbers refer to it."""
 
 
 class Turn:
@@ -107,7 +107,7 @@ class Turn:
         self._started = 0.0
         self._times = CallTimes()
         self._stopped: dict[str, ToolResult] = {}
-        """What canceled calls had come to."""
+        """Partial results of canceled calls."""
         self._sent = _Sent()
         self._driver = session.features.driver(self, session, planner)
         self._unfinished = UnfinishedText(self._store_text)
@@ -122,9 +122,9 @@ class Turn:
         """The kind of ``ProviderError`` that ended the last step; empty: none."""
 
     def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
-        """Store the prompt: from now on it is part of the conversation, whatever comes.
+        """Store the prompt: from now on it is part of the conversation.
 
-        ``context``: what hooks have to say to the model with it.
+        ``context``: text of hooks for the model.
         """
         self._answers.prompt = text
         agent = self._session.agent
@@ -132,7 +132,7 @@ class Turn:
         if self._session.agent is not agent:
             self._driver = self._driver.anew()
         if self._session.parent is None:
-            # A child has one prompt: what stands before it is not past, but given to it.
+            # A child has one prompt: messages before it are not history, but its input.
             mark_history(self._record, self._assembly, message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
@@ -238,7 +238,7 @@ class Turn:
         self._add_user("", (), text)
 
     async def _tell_late(self) -> None:
-        """What language servers have said meanwhile about edits that got no answer in time."""
+        """Report late answers of language servers about edits that got no answer in time."""
         while (report := await self._session.eyes.late()) is not None:
             text = describe_late(report, self._services.workspace)
             self._record.notice("info", text, LATE_DIAGNOSTICS)
@@ -512,7 +512,7 @@ class Turn:
 
     @property
     def _model(self) -> str:
-        """The model of the next request; a hand-over between two steps may bring another agent, with its own."""
+        """Return the model of the next request; a handover between two steps may change the agent and its model."""
         return self._session.model
 
     def _elapsed(self) -> int | None:

@@ -1,7 +1,7 @@
 """Store the text of an answer while it arrives, so that a kill loses at most a second of it.
 
-Whole parts are stored when they end. This stores what has come of a part before that, in batches. A secret may be cut
-anywhere between two batches, so the text goes through the same filter as live deltas.
+Whole parts are stored when they end. This stores the unfinished part before that, in batches. A secret may be split
+between two batches, so the text goes through the same filter as live deltas.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ends a tool call that would never end by itself, and a turn whose workspace is gone."""
+"""End a tool call that would never end, and a turn whose workspace is gone."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tools.process.background import Background
 
 LIMIT_S = 180.0
-"""How long a call may make no progress. Everything that tools wait for has a shorter limit of its own."""
+"""Seconds that a call may make no progress. Everything that tools wait for has a shorter limit of its own."""
 _LOOK_S = 0.5
-"""Between two looks whether the workspace is still there, while somebody works."""
+"""Seconds between two checks that the workspace still exists, while a session works."""
 _GRACE_S = 10.0
 """How long a call that was stopped may take to clean up."""
 UNBOUNDED = frozenset(["bash", "job", "task", "explore", "hand_over"])
-"""Tools that work as long as they want to: each has limits of its own, and can be seen at work."""
+"""Tools without this limit: each has limits of its own, and shows its work."""
 
 
 async def watched(
@@ -35,8 +35,8 @@ async def watched(
 ) -> ToolResult:
     """Run a tool call. If it makes no progress for ``limit_s`` seconds it is canceled, and the result is an error.
 
-    ``busy``: it waits for the user, which is no standstill. What cannot be canceled (a thread that a dead network disk
-    keeps) is left behind, so that the session goes on.
+    ``busy``: it waits for the user, which is not a hang. Work that cannot be canceled (a thread that a dead network
+    disk blocks) is left behind, so that the session can continue.
     """
     limit = LIMIT_S if limit_s is None else limit_s
     running = asyncio.ensure_future(call)
@@ -52,7 +52,7 @@ async def watched(
         running.cancel()
         await asyncio.wait({running}, timeout=_GRACE_S)
     except asyncio.CancelledError:
-        # Whatever the call came to meanwhile: a cancellation that is not passed on would be lost.
+        # Whatever the call's result: a cancellation that is not passed on would be lost.
         running.cancel()
         await finish(running)
         _forget(running)
@@ -70,7 +70,7 @@ async def watched(
 
 def _forget(call: asyncio.Future[ToolResult]) -> None:
     if not call.cancelled():
-        call.exception()  # else asyncio reports that nobody asked for it
+        call.exception()  # else asyncio reports that it was never retrieved
 
 
 class WorkspaceGuard:
@@ -84,10 +84,10 @@ class WorkspaceGuard:
         self._watching: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Hold on to the folder as it is now, if that was not done already."""
+        """Open the current folder, if that was not done already."""
         if self._held is None:
             with contextlib.suppress(OSError):
-                # Not by its number alone: some file systems give a folder another one once nobody holds it.
+                # Its number alone is not enough: some file systems change a folder's number once nothing has it open.
                 self._held = os.open(self._workspace, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
 
     def end(self) -> None:
@@ -97,7 +97,7 @@ class WorkspaceGuard:
             self._held = None
 
     def problem(self) -> str:
-        """Why no more work can be done there, or nothing."""
+        """Return why no more work can be done there, or nothing."""
         try:
             there = self._workspace.stat()
         except OSError:
@@ -107,7 +107,7 @@ class WorkspaceGuard:
         return ""
 
     def watch(self, working: Callable[[], bool], failed: Callable[[str], None]) -> None:
-        """Look after the folder from now on while somebody is ``working``; ``failed`` gets each problem."""
+        """Watch the folder from now on while ``working`` is true; ``failed`` gets each problem."""
         if self._watching is None or self._watching.done():
             self._watching = self._background.start(self._watch(working, failed))
 

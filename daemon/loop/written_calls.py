@@ -2,7 +2,7 @@
 
 Small models do it often: as JSON in a fence, in tags that their template should have turned into calls, or as a call in
 Python. Such an answer ends the turn although nothing was done. An answer may also show a call as an example, so only
-what can hardly be anything else counts: a known tool, arguments that it takes, and nothing beside it that explains it.
+unambiguous calls count: a known tool, arguments that it takes, and no text beside it that explains it.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ _ABOUT_DATA = re.compile(r"\b(?:json|list|array|object|null)|[\[\]{}]", re.IGNOR
 """In a prompt that an empty list may well answer."""
 _PLACEHOLDER = re.compile(r"path/to|\A\s*(?:\.\.\.|…|<[^<>\n]{1,40}>|your[ _-][\w -]+)\s*\Z", re.IGNORECASE)
 _MOST_PROSE = 600
-"""Characters beside the call. An answer that says more explains something."""
+"""Characters beside the call. An answer with more text explains something."""
 _NEAR = 300
-"""Characters before a tag in which words may say that it is an example."""
+"""Characters before a tag in which text may mark it as an example."""
 _LOOKED_AT = 60_000
 """Characters of an answer that are looked at."""
 _MOST_STARTS = 200
@@ -85,14 +85,15 @@ _MOST_FENCES = 100
 
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """A call that stands in an answer as text. ``known``: there is a tool of that name."""
+    """A call written in an answer as text. ``known``: there is a tool of that name."""
 
     name: str
     known: bool = True
 
 
 def written_call(text: str, tools: Sequence[ToolSpec]) -> WrittenCall | None:
-    """The first call of one of ``tools`` that ``text``, an answer without real calls, makes; None when it has none."""
+    """Return the first call of one of ``tools`` that ``text``, an answer without real calls, makes; None when it has
+    none."""
     text = text.strip()
     if not text or len(text) > _LOOKED_AT or text.count("```") > _MOST_FENCES:
         return None
@@ -107,13 +108,13 @@ def written_call(text: str, tools: Sequence[ToolSpec]) -> WrittenCall | None:
 
 
 def is_empty(text: str, prompt: str) -> bool:
-    """Whether an answer without calls says nothing: blanks, or the empty list that a template makes of no calls."""
+    """Return whether an answer without calls is empty: blanks, or the empty list that a template makes of no calls."""
     text = re.sub(r"\A```\w*\s*|\s*```\Z", "", text.strip()).strip()
     return not text or (text in ("[]", "{}", "null") and _ABOUT_DATA.search(prompt) is None)
 
 
 def asks_for_one(prompt: str) -> bool:
-    """Whether a prompt is about calls of tools, so that an answer may well show one."""
+    """Return whether a prompt is about calls of tools, so that an answer may well show one."""
     return _ABOUT_CALLS.search(prompt) is not None
 
 
@@ -121,7 +122,7 @@ def asks_for_one(prompt: str) -> bool:
 
 
 def _tagged(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """A call in the tags of a model's template: outside of fences and quotes they mean nothing else."""
+    """Return a call in the tags of a model's template: outside of fences and quotes they mean nothing else."""
     open_text = _FENCE.sub("", text)
     starts = [
         found
@@ -149,7 +150,7 @@ def _tagged(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
 
 
 def _elements(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """A call as an element that is named like the tool, with a few words around it."""
+    """Return a call as an element that is named like the tool, with a few words around it."""
     prose = _FENCE.sub("", text)
     calls: list[WrittenCall] = []
     found = [one for one in _ELEMENT.finditer(prose) if one[1] in known][:_MOST_LOOSE]
@@ -170,7 +171,7 @@ def _elements(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
 
 
 def _children(text: str, at: int) -> tuple[dict[str, Any], int]:
-    """The elements that stand one after the other from a place on, and where they end."""
+    """Return the consecutive elements from a position on, and where they end."""
     given: dict[str, Any] = {}
     while child := _CHILD.match(text, at):
         end = text.find(f"</{child[1]}>", child.end())
@@ -182,7 +183,7 @@ def _children(text: str, at: int) -> tuple[dict[str, Any], int]:
 
 
 def _named_by_tag(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """``<function=edit>``, ``<invoke name="edit">``, ``Action: edit``: the name stands outside of the arguments."""
+    """Find ``<function=edit>``, ``<invoke name="edit">``, ``Action: edit``: the name is outside the arguments."""
     for pattern in (_FUNCTION, _REACT):
         if found := pattern.search(text):
             name = _plain_name(next(filter(None, found.groups())))
@@ -198,7 +199,7 @@ def _named_by_tag(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | Non
 
 
 def _unknown(text: str) -> WrittenCall | None:
-    """A well-formed call of a tool that does not exist."""
+    """Return a well-formed call of a tool that does not exist."""
     for _, _, value in _objects(text):
         name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), "")
         if re.fullmatch(r"[\w.-]{1,64}", name) and any(
@@ -209,7 +210,7 @@ def _unknown(text: str) -> WrittenCall | None:
 
 
 def _fenced(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """A call as the only thing in fences, with a few words around them."""
+    """Return a call as the only thing in fences, with a few words around them."""
     fences = list(_FENCE.finditer(text))
     if not fences or _explains(_FENCE.sub("", text)):
         return None
@@ -221,7 +222,7 @@ def _fenced(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
 
 
 def _bare(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """A JSON object without a fence, with a few words around it."""
+    """Return a JSON object without a fence, with a few words around it."""
     if "```" in text or "~~~" in text:
         return None
     prose = text
@@ -237,7 +238,7 @@ def _bare(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
 
 
 def _python(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """``edit(file_path="a.py", …)`` as the whole text, or several such lines."""
+    """Return ``edit(file_path="a.py", …)`` as the whole text, or several such lines."""
     code = text.strip()
     if not re.match(r"(?:await\s+)?(?:[\w]+\.)?\w{1,64}\(", code):
         return None
@@ -265,11 +266,11 @@ def _python_call(node: ast.expr, known: Mapping[str, ToolSpec]) -> WrittenCall |
     return WrittenCall(name) if name in known and _plausible(known[name], arguments) else None
 
 
-# -- what is in them -------------------------------------------------------------------------------------------
+# -- their contents --------------------------------------------------------------------------------------------
 
 
 def _objects(text: str, *, loose: bool = True) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """The JSON objects of a text that are in no other one, and those in lists; where they begin and end.
+    """Yield the JSON objects of a text that are in no other one, and those in lists; where they begin and end.
 
     ``loose``: also what begins like a call and is Python's, or lacks its last brackets.
     """
@@ -292,7 +293,7 @@ def _objects(text: str, *, loose: bool = True) -> Iterator[tuple[int, int, dict[
 
 
 def _loose_object(text: str, start: int) -> tuple[object, int] | None:
-    """An object that is not quite JSON, and where it ends."""
+    """Return an object that is not quite JSON, and where it ends."""
     closing: list[str] = []
     quote = ""
     for sign in _LOOSE_SIGNS.finditer(text, start):
@@ -314,7 +315,7 @@ def _loose_object(text: str, start: int) -> tuple[object, int] | None:
 
 
 def _value(text: str) -> object:
-    """A value that is written as JSON or Python writes it; None for anything else."""
+    """Return a value that is written as JSON or Python writes it; None for anything else."""
     for read in (functools.partial(json.loads, strict=False), ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             return cast("object", read(text))
@@ -322,7 +323,7 @@ def _value(text: str) -> object:
 
 
 def _only_call(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """A text that is calls and nothing else."""
+    """Return a text that is calls and nothing else."""
     rest = text
     calls: list[WrittenCall | None] = []
     for start, end, value in reversed(list(_objects(text))):
@@ -342,7 +343,7 @@ def _first_call(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
 def _call_in(
     value: Mapping[str, Any], known: Mapping[str, ToolSpec], *, shown: bool = True
 ) -> WrittenCall | None:
-    """The call that an object is. ``shown``: it may be an example, so placeholders speak against it."""
+    """Return the call that an object is. ``shown``: it may be an example, so placeholders speak against it."""
     for key in _LISTS:
         listed = value.get(key)
         if isinstance(listed, list) and listed and len(value) == 1:
@@ -370,7 +371,7 @@ def _call_in(
 
 
 def _broken(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
-    """A call whose JSON is cut off or wrong: nothing else begins like this."""
+    """Return a call whose JSON is cut off or wrong: nothing else begins like this."""
     found = _BROKEN.match(text)
     if found is None or _ELLIPSIS.search(text):
         return None
@@ -389,7 +390,7 @@ def _decoded(arguments: object) -> dict[str, Any]:
 
 
 def _plausible(tool: ToolSpec, arguments: Mapping[str, Any], *, shown: bool = True) -> bool:
-    """Whether a tool would take these arguments: all it must have, and none (or few) that it does not know."""
+    """Return whether a tool would take these arguments: all it must have, and none (or few) that it does not know."""
     properties = set(cast("Mapping[str, Any]", tool.schema.get("properties") or {}))
     required = set(cast("Sequence[str]", tool.schema.get("required") or ()))
     given = set(arguments)
@@ -407,25 +408,25 @@ def _plain_name(name: str) -> str:
 
 
 def _explains(prose: str) -> bool:
-    """Whether the words beside a call say that it is shown, not made."""
+    """Return whether the text beside a call shows that it is an example."""
     prose = _MARKUP.sub("", prose).strip()
     return len(prose) > _MOST_PROSE or _EXAMPLE.search(prose) is not None
 
 
 def _quoted(text: str, at: int) -> bool:
-    """Whether a place is within backticks on its line."""
+    """Return whether a place is within backticks on its line."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line.count("`") % 2 == 1
 
 
-# -- what is said ----------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------------------
 
 CODE = "written_call"
-"""Of the notices about it."""
+"""Code of the notices about it."""
 
 
 def nudge(call: WrittenCall, tools: Sequence[ToolSpec]) -> str:
-    """What the model is told: that nothing was run, and how tools are called."""
+    """Return the message to the model: nothing was run, and how to call tools."""
     if call.known:
         spec = next(tool for tool in tools if tool.name == call.name)
         names = ", ".join(cast("Mapping[str, Any]", spec.schema.get("properties") or {}))
@@ -441,7 +442,7 @@ def nudge(call: WrittenCall, tools: Sequence[ToolSpec]) -> str:
 
 
 def nudge_empty() -> str:
-    """Return what the model is told after an answer that says nothing."""
+    """Return the message for the model after an empty answer."""
     return (
         "Your last answer was empty: nothing was run, and the user sees nothing. Call a tool through the tool "
         "interface (function calling), or answer in plain words."
@@ -449,7 +450,7 @@ def nudge_empty() -> str:
 
 
 def gave_up_empty(model: str) -> str:
-    """Why the turn ends, for the user."""
+    """Return why the turn ends, for the user."""
     return t(
         "Nothing was done: the model {model} gave an empty answer, also after it was told so. Send the prompt again, "
         "or choose another model. A local server may use a chat template that does not fit the model.",
@@ -458,7 +459,7 @@ def gave_up_empty(model: str) -> str:
 
 
 def gave_up(call: WrittenCall, model: str, *, worked: bool = False) -> str:
-    """Why the turn ends, for the user. ``worked``: other calls of the turn were run."""
+    """Return why the turn ends, for the user. ``worked``: other calls of the turn were run."""
     done = t("The work is not finished") if worked else t("Nothing was done")
     return t(
         "{done}: the model {model} wrote its call of the tool {name} as text, also after it was "
@@ -473,7 +474,7 @@ def gave_up(call: WrittenCall, model: str, *, worked: bool = False) -> str:
 
 
 def noticed(call: WrittenCall) -> str:
-    """What the user is told when the model is told."""
+    """Return the message to the user when the model gets its own."""
     return t(
         "The model wrote a call of {name} as text, so nothing was run. It is told how to call tools.",
         name=call.name,

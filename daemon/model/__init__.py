@@ -1,1 +1,1 @@
-"""The words of the product as data: frozen pydantic models without any I/O."""
+"""The product's data: frozen pydantic models without any I/O."""

@@ -1,7 +1,7 @@
-"""Branches of an exploration and sub-agents, as data (source: seed 000 "BranchContext", issue 7).
+"""Branches of an exploration and sub-agents, as data.
 
-Both are sessions of their own, children of the one that started them. The id of a child is
-``{trace_id}:{branch_id}``: ``…:A`` is a branch, ``…:s1`` a sub-agent, ``…:A.s1`` a sub-agent of that branch.
+Both are sessions of their own, children of the one that started them. The id of a child is ``{trace_id}:{branch_id}``:
+``…:A`` is a branch, ``…:s1`` a sub-agent, ``…:A.s1`` a sub-agent of that branch.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ BRANCH_ID = re.compile(r"(?:[A-Z]{1,3}|s[0-9]{1,6})(?:\.(?:[A-Z]{1,3}|s[0-9]{1,6
 
 
 def child_id(session_id: str, name: str) -> str:
-    """Id of the child ``name`` (``A``, ``s1``) of a session, which may be a child itself."""
+    """Return the id of the child ``name`` (``A``, ``s1``) of a session, which may be a child itself."""
     return f"{session_id}.{name}" if _SEPARATOR in session_id else f"{session_id}{_SEPARATOR}{name}"
 
 
 def root_of(session_id: str) -> str:
-    """The ``trace_id`` of the main line that a session belongs to; its own when it is no child."""
+    """Return the ``trace_id`` of the main session that a session belongs to; its own when it is no child."""
     return session_id.partition(_SEPARATOR)[0]
 
 
 def branch_of(session_id: str) -> str | None:
-    """The ``branch_id`` of a child, e.g. ``A.s1``; None of a main line."""
+    """Return the ``branch_id`` of a child, e.g. ``A.s1``; None for a main session."""
     return session_id.partition(_SEPARATOR)[2] or None
 
 
 def session_of(trace_id: str, branch_id: str | None) -> str:
-    """Id of the session that a message or a request with these two belongs to."""
+    """Return the id of the session that a message or a request with these two belongs to."""
     return f"{trace_id}{_SEPARATOR}{branch_id}" if branch_id else trace_id
 
 
 def is_within(session_id: str, above: str) -> bool:
-    """Whether a session is ``above`` itself or a child of it, at any depth."""
+    """Return whether a session is ``above`` itself or a child of it, at any depth."""
     return session_id == above or session_id.startswith(
         (f"{above}.",) if _SEPARATOR in above else (f"{above}{_SEPARATOR}",)
     )
 
 
 def branch_name(number: int) -> str:
-    """``A`` for 0, ``B`` for 1, … ``Z``, ``AA``, ``AB`` (source: seed 000, ids of branches)."""
+    """Return the id of a branch: ``A`` for 0, ``B`` for 1, … ``Z``, ``AA``, ``AB``."""
     letters = ""
     number += 1
     while number > 0:
@@ -65,10 +65,10 @@ class CheckRun(Model):
     """None: it did not end in time, or was not run."""
     passed: Count | None = None
     failed: Count | None = None
-    """Numbers of tests, when its output says them."""
+    """Numbers of tests, if its output has them."""
     duration_ms: Count = 0
     detail: str = ""
-    """Why it was not run, or the last lines of what it printed."""
+    """Why it was not run, or the last lines of its output."""
 
     @property
     def ok(self) -> bool | None:
@@ -77,7 +77,7 @@ class CheckRun(Model):
 
 
 class Score(Model):
-    """What is known of a branch's result, to compare it with the others. None: not known."""
+    """The known facts about a branch's result, to compare it with the others. None: not known."""
 
     new_problems: Count | None = None
     fixed_problems: Count | None = None
@@ -95,7 +95,7 @@ class Score(Model):
 
 
 class BranchMeta(Model):
-    """A branch as the main line knows it, and as seed 000's API lists it."""
+    """A branch as the main session knows it, and as the trace API lists it."""
 
     id: str
     explore_start_id: str
@@ -108,23 +108,23 @@ class BranchMeta(Model):
     score: Score | None = None
     """Known when the branch has ended."""
     removed: bool = False
-    """The person has removed it: what it had done is gone."""
+    """The user has removed it: its work is gone."""
 
 
 class Choice(Model):
-    """What was chosen of an exploration at once."""
+    """A choice of branches of one exploration."""
 
     branch_ids: tuple[str, ...]
-    """None at all: the person wants none of the branches."""
+    """Empty: the user wants none of the branches."""
     tool_call_id: str
-    """Of the change of files that it made."""
+    """Id of the tool call whose file change it made."""
     summary: str
     used: bool = True
     """False: the branches had changed no files, so nothing of them is in the workspace."""
     by: str = ""
-    """Who chose, when it was a person."""
+    """Name of the user who chose; empty: the model."""
     undone: bool = False
-    """The change was taken back."""
+    """The change was undone."""
 
 
 class SubagentMeta(Model):
@@ -139,14 +139,14 @@ class SubagentMeta(Model):
     """Internal id of the goal that had the focus when the call ran; empty for none, None in older records."""
     status: Literal["running", "completed", "failed"] = "running"
     summary: str = ""
-    """What it answered."""
+    """Its answer."""
     stop_reason: StopReason | None = None
     usage: Usage = Usage()
     cost: Cost = 0.0
     """All it took, with its own children."""
     message_count: Count = 0
     iteration: Count | None = None
-    """Of a hand-over from init to execute: the how-manieth of the session, from 1 (source: seed 001)."""
+    """For a handover from init to execute: its number in the session, from 1."""
     success_rate: float | None = None
-    """What it reported, 0 to 1."""
+    """The success rate that it reported, 0 to 1."""
     started_at: datetime

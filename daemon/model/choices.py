@@ -1,12 +1,12 @@
-"""What a user chooses between, as names. Apart from the models because the command line must start without pydantic."""
+"""Names of the options that a user chooses between. Separate, because the command line must start without pydantic."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
-"""``ask``: as the rules say. ``accept-edits``: edits of the workspace pass. ``plan``: nothing is changed. ``auto``:
-what only general rules ask about passes, in a trusted folder."""
+"""``ask``: by the rules. ``accept-edits``: edits of the workspace run without approval. ``plan``: nothing is changed.
+``auto``: in a trusted folder, calls that only general rules ask about run without approval."""
 Planner = Literal["in_loop", "layered", "signposts", "on_demand"]
 """How work is planned, see the setting ``planner``."""
 TakingOver = Literal["init", "execute"]

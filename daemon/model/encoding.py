@@ -13,22 +13,23 @@ if TYPE_CHECKING:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """``value`` as JSON that UTF-8 can hold; on one line without an ``indent``."""
+    """Return ``value`` as JSON that UTF-8 can hold; on one line without an ``indent``."""
     separators = (",", ":") if indent is None else None
     return whole_characters(json.dumps(value, ensure_ascii=False, separators=separators, indent=indent))
 
 
 def json_bytes(value: object, indent: int | None = None) -> bytes:
-    """The same in UTF-8, without secrets. All that is stored of a session goes through here, so nothing escapes."""
+    """Encode a value as JSON in UTF-8, without secrets. Everything that is stored of a session goes through here."""
     return SECRETS.json(json_text(value, indent).encode())
 
 
 _ITEMS = 20
-"""Of a list that are encoded at once. What belongs together (a message, a goal) stays so: secrets are known by it."""
+"""List items that are encoded together. A message or goal is never split, because its secrets may span several
+fields."""
 
 
 def answer_bytes(value: object) -> bytes:
-    """``value`` as JSON in UTF-8, as ``daemon.model.encoding.json_bytes`` has it. Call it in a thread."""
+    """Return ``value`` as JSON in UTF-8, as ``daemon.model.encoding.json_bytes`` has it. Call it in a thread."""
     if isinstance(value, dict):
         return b"{" + b",".join(_fields(cast("dict[str, object]", value))) + b"}"
     if isinstance(value, list):
@@ -39,7 +40,7 @@ def answer_bytes(value: object) -> bytes:
 
 
 def _fields(fields: dict[str, object]) -> Iterator[bytes]:
-    # Plain values with their names: those may be what says that they are secrets.
+    # Keep values with their names: a name may show that the value is a secret.
     plain: dict[str, object] = {}
     for name, value in fields.items():
         within = isinstance(value, dict | list)

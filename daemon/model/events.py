@@ -1,7 +1,7 @@
-"""Events: what happened, in the order it happened (source: seed 000, "事件类型").
+"""Events, in the order in which they happened.
 
-Stored events have a rising ``event_id`` and are never lost. Deltas have none: they are for the display,
-may be dropped for a slow client, and are followed by the stored part or message they belong to.
+Stored events have a rising ``event_id`` and are never lost. Deltas have none: they are for display, may be dropped for
+a slow client, and are followed by the stored part or message that they belong to.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SessionUpdated(_Event):
     event: Literal["session_updated"] = "session_updated"
     updates: dict[str, Any]
     usage: Usage | None = None
-    """Of the request to a model that wrote the title or the summary; None when no model was asked."""
+    """Usage of the model request that wrote the title or the summary; None when no model was called."""
     cost: Cost | None = None
     """US dollars."""
     model: str | None = None
@@ -62,9 +62,9 @@ class SystemPromptChanged(_Event):
 
     event: Literal["system_prompt_changed"] = "system_prompt_changed"
     sha256: str
-    """Of the names and hashes of its layers."""
+    """Hash of the names and hashes of its layers."""
     layers: tuple[PromptLayer, ...]
-    """In the order in which the model reads them. A plan that stands in the system prompt is not among them."""
+    """In the order in which the model reads them. A plan in the system prompt is not among them."""
 
 
 class MessageAdded(_Event):
@@ -114,7 +114,7 @@ class GoalAdded(_Event):
     index: int | None = None
     """Position in the flat list, when it is not the end."""
     by: str = ""
-    """Who did it, when it was a person: then the model is told."""
+    """Name of the user who did it; empty: the model. The model sees the user's changes."""
 
 
 class GoalUpdated(_Event):
@@ -127,11 +127,11 @@ class GoalUpdated(_Event):
     current_id: str | None = None
     """The focus after this event."""
     by: str = ""
-    """Who did it, when it was a person."""
+    """Name of the user who did it; empty: the model."""
 
 
 class GoalMoved(_Event):
-    """A person put a goal elsewhere: under ``parent_id``, before the sibling ``before_id`` (None: last)."""
+    """A user moved a goal: under ``parent_id``, before the sibling ``before_id`` (None: last)."""
 
     event: Literal["goal_moved"] = "goal_moved"
     goal_id: str
@@ -149,18 +149,18 @@ class GoalRemoved(_Event):
     goal_id: str
     current_id: str | None = None
     description: str = ""
-    """What the goal was called: it is gone, so this is the only place for it."""
+    """Description of the goal, which is stored nowhere else any more."""
     reason: str = ""
-    """Why, when a person says so."""
+    """The user's reason, if there is one."""
     by: str = ""
-    """Who did it, when it was a person."""
+    """Name of the user who did it; empty: the model."""
 
 
 class ContextMarked(_Event):
-    """From here on less of the past is sent to the model; what is stored stays whole.
+    """From here on the model receives less of the past; the stored messages stay complete.
 
     ``pruned``: sequences of tool messages whose result is cleared. ``history_before``: turns that began below this
-    sequence are history: their last user and assistant message stay (source: seed 001, "History").
+    sequence are history: only their last user message and assistant message stay.
     """
 
     event: Literal["context_marked"] = "context_marked"
@@ -178,7 +178,7 @@ class TurnStarted(_Event):
 
 
 class TurnEnded(_Event):
-    """The turn is over. ``detail`` explains ``error`` and other stops in words for the person."""
+    """The turn is over. ``detail`` explains ``error`` and other stops as text for the user."""
 
     event: Literal["turn_ended"] = "turn_ended"
     prompt_id: str
@@ -190,9 +190,9 @@ class TurnEnded(_Event):
 
 
 class TraceCompleted(_Event):
-    """The turn is over and no prompt waits: nothing more happens until the person says something.
+    """The turn is over and no prompt waits: nothing more happens until the user sends something.
 
-    With the totals so far (source: seeds 000 and 003, ``trace_completed``).
+    It has the totals so far.
     """
 
     event: Literal["trace_completed"] = "trace_completed"
@@ -218,7 +218,7 @@ class ToolStarted(_Event):
 
 
 class PermissionAsked(_Event):
-    """The person is needed."""
+    """A request waits for the user."""
 
     event: Literal["permission_asked"] = "permission_asked"
     request: PermissionRequest
@@ -233,14 +233,14 @@ class PermissionReplied(_Event):
     feedback: str | None = None
     by: str = ""
     remembered: tuple[Grant, ...] | None = None
-    """What "always" remembers; None: the request's suggestions."""
+    """Rules that "always" remembers; None: the request's suggestions."""
     scope: Scope = "session"
     answers: tuple[QuestionAnswer, ...] = ()
     """To the request's questions."""
 
 
 class PermissionForgotten(_Event):
-    """The person took back what was allowed for the session; grants of a wider scope are no part of it."""
+    """The user revoked a grant for the session; grants of a wider scope are no part of it."""
 
     event: Literal["permission_forgotten"] = "permission_forgotten"
     grants: tuple[Grant, ...]
@@ -260,7 +260,7 @@ class FileChanged(_Event):
 
 
 class RestoredFile(Model):
-    """One file that the person took back to an earlier content, or forward again."""
+    """One file that the user restored by an undo or redo."""
 
     path: str
     kind: Literal["create", "update", "delete"]
@@ -269,13 +269,13 @@ class RestoredFile(Model):
 
 
 class FilesRestored(_Event):
-    """The person undid, redid or restored changes of files; the model is told with the next prompt."""
+    """The user undid, redid or restored changes of files; the model is notified with the next prompt."""
 
     event: Literal["files_restored"] = "files_restored"
     action: Literal["undo", "redo", "restore"]
     files: tuple[RestoredFile, ...]
     target: str = ""
-    """What was undone or restored, in words, e.g. "edit of src/a.py"."""
+    """Description of what was undone or restored, for the user, e.g. "edit of src/a.py"."""
     changes: tuple[str, ...] = ()
     """The tool calls whose changes these were."""
     by: str = ""
@@ -293,14 +293,14 @@ class ModelRetry(_Event):
 
 
 class Notice(_Event):
-    """Something the person should know, with what to do about it."""
+    """A message for the user, with advice."""
 
     event: Literal["notice"] = "notice"
     level: Literal["info", "warning", "error"]
     text: str
     code: str = ""
     about: str = ""
-    """What it is about, where that has an id: a background job."""
+    """Id of its subject, if it has one: a background job."""
     exit_code: int | None = None
     """How a background job ended, negative for a signal; None when that is not known."""
 
@@ -369,9 +369,9 @@ class ExploreCompleted(_Event):
 
 
 class BranchSelected(_Event):
-    """Branches of one exploration were chosen, by the model or a person, also while others are still at work.
+    """Branches of one exploration were chosen, by the model or a user, maybe while others are still at work.
 
-    It holds as long as the change ``tool_call_id`` is not undone, see FilesRestored.
+    It is valid as long as the change ``tool_call_id`` is not undone, see FilesRestored.
     """
 
     event: Literal["branch_selected"] = "branch_selected"
@@ -380,7 +380,7 @@ class BranchSelected(_Event):
 
 
 class BranchRemoved(_Event):
-    """The person removed what a branch had done; its description and summary stay."""
+    """The user removed a branch's work; its description and summary stay."""
 
     event: Literal["branch_removed"] = "branch_removed"
     branch_id: str
@@ -395,7 +395,7 @@ class SubagentStarted(_Event):
 
 
 class SubagentCompleted(_Event):
-    """A sub-agent has ended; ``subagent`` as it is now."""
+    """A sub-agent has ended; ``subagent`` has its final state."""
 
     event: Literal["subagent_completed"] = "subagent_completed"
     subagent: SubagentMeta
@@ -441,7 +441,7 @@ Event = Annotated[
 
 
 def kinds() -> frozenset[str]:
-    """What the field ``event`` says, of each kind there is."""
+    """Return the values of the field ``event`` of all kinds of events."""
     models: tuple[type[_Event], ...] = get_args(get_args(Event)[0])
     return frozenset(str(model.model_fields["event"].default) for model in models)
 

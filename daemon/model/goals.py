@@ -1,6 +1,5 @@
-"""Goals with the fields of the trace format, and what a plan says of its steps. Operations on the tree live in
-``daemon/plan``.
-"""
+"""Goals with the fields of the trace format, and the data of a plan's steps. Operations on the tree live in
+``daemon/plan``."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from daemon.model.stored_model import Cost, Count, Model
 GoalStatus = Literal["pending", "in_progress", "completed", "abandoned"]
 GoalType = Literal["normal", "explore_start", "explore_merge"]
 PlanFront = Literal["goal", "step"]
-"""The tool by which a model keeps its plan: that of seed 000, or that of seed 003."""
+"""The tool by which a model keeps its plan."""
 
 
 class GoalStats(Model):
-    """What working on a goal took."""
+    """Statistics of the work on a goal."""
 
     message_count: Count = 0
     total_tokens: Count = 0
@@ -47,9 +46,9 @@ class Goal(Model):
     self_stats: GoalStats = GoalStats()
     cumulative_stats: GoalStats = GoalStats()
     needs: list[str] | None = None
-    """Ids of the goals that must be done before this one begins; None: only its place in the plan says when."""
+    """Ids of the goals that must be done before this one starts; None: only the order of the plan counts."""
     parallel: bool = False
-    """A sub-agent may work on it at the same time as others work on other goals."""
+    """A sub-agent may work on it in parallel with work on other goals."""
 
 
 class GoalTree(Model):

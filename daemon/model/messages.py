@@ -1,7 +1,7 @@
-"""Messages and their parts (source: seeds 000 "Message", 002 §2.4, 004 §3.4).
+"""Messages and their parts.
 
-A message belongs to a trace, maybe to a branch, and to the goal that was current when it was made.
-The system prompt is built for each call and never stored.
+A message belongs to a trace, maybe to a branch, and to the goal that was current when it was made. The system prompt is
+built for each call and never stored.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ StopReason = Literal["end_turn", "max_tokens", "tool_use", "canceled", "error", 
 
 
 def whole_characters(text: str) -> str:
-    """``text`` as UTF-8 can hold it: halves of a surrogate pair are joined, a lone half becomes U+FFFD.
+    """Return ``text`` as valid UTF-8: halves of a surrogate pair are joined, a lone half becomes U+FFFD.
 
-    Servers cut their streams anywhere, also inside of an emoji, and JSON brings the halves in unharmed. No file,
-    socket or SDK takes them afterwards.
+    Servers split their streams anywhere, also inside an emoji, and JSON preserves the halves. No file, socket or SDK
+    accepts them afterwards.
     """
     try:
         text.encode()
@@ -48,7 +48,7 @@ class TextPart(Model):
 
 
 class ReasoningPart(Model):
-    """What the model thought. ``signature`` and ``redacted`` go back to the provider unchanged."""
+    """The model's reasoning. ``signature`` and ``redacted`` go back to the provider unchanged."""
 
     type: Literal["reasoning"] = "reasoning"
     text: _Text
@@ -60,7 +60,7 @@ OPEN_FILE = "text/x-open-file"
 
 
 class FilePart(Model):
-    """An attached file or image: ``data`` is base64, or None when only the path is meant.
+    """An attached file or image: ``data`` is base64, or None for a mere path.
 
     The media type ``OPEN_FILE`` without ``data`` marks the file and lines that the user's editor shows.
     """
@@ -81,7 +81,7 @@ class ToolCallPart(Model):
     finished: bool = True
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments as a dict. Raises ValueError when the text is not a JSON object.
+        """Return the arguments as a dict. Raises ValueError when the text is not a JSON object.
 
         Halves of surrogate pairs, which JSON can spell as escapes, are replaced as in every other text.
         """
@@ -97,7 +97,7 @@ class ToolCallPart(Model):
 
 
 class ToolResultPart(Model):
-    """What a tool answered; exactly one for each tool call."""
+    """The result of a tool; exactly one for each tool call."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_call_id: _Text
@@ -110,7 +110,7 @@ class ToolResultPart(Model):
 
 
 class SubtaskPart(Model):
-    """A sub-agent's task: the first message of the sub-agent, or the prompt of a user who started one."""
+    """A sub-agent's task: its first message, or the prompt of a user who started one."""
 
     type: Literal["subtask"] = "subtask"
     agent: str
@@ -125,29 +125,29 @@ class AgentPart(Model):
 
 
 class NotePart(Model):
-    """What Goalwright tells the model within a user message, e.g. what the person did to the plan."""
+    """A note by Goalwright for the model within a user message, e.g. about the user's changes to the plan."""
 
     type: Literal["note"] = "note"
     text: _Text
 
 
 class CompactionPart(Model):
-    """Marks the messages of a full compaction (source: seed 001, "Compact执行流程").
+    """Marks the messages of a full compaction.
 
-    Three messages in a row: the ``request`` (user), the ``summary`` (assistant), and what was ``carried`` over word for
-    word (user). They stand for all messages with a sequence below ``keep_from``; without the third one they are not
-    complete and count as nothing.
+    Three messages in a row: the ``request`` (user), the ``summary`` (assistant), and the text that is ``carried`` over
+    word for word (user). They replace all messages with a sequence below ``keep_from``; without the third one they are
+    incomplete and are ignored.
     """
 
     type: Literal["compaction"] = "compaction"
     kind: Literal["request", "summary", "carried"] = "request"
     reason: str = ""
-    """Why it was done, for the person: ``threshold``, ``overflow``, ``manual``."""
+    """Reason for the user: ``threshold``, ``overflow``, ``manual``."""
     keep_from: int = 0
     """Sequence of the first message that stays whole; on all three messages."""
     before: int = 0
     after: int = 0
-    """Estimated tokens of the next request before the compaction and after it, for the person."""
+    """Estimated tokens of the next request before and after the compaction, for the user."""
     cut_results: bool = False
     """Long tool results of the messages that stay are cut: they were too long for the window even so."""
 
@@ -191,7 +191,7 @@ class Usage(Model):
 
 
 def added(one: Usage, other: Usage) -> Usage:
-    """What both took together."""
+    """Return the sum of both."""
     return Usage(
         input=one.input + other.input,
         output=one.output + other.output,
@@ -211,7 +211,7 @@ def subtracted(one: Usage, other: Usage) -> Usage:
 
 
 class Message(Model):
-    """One message of a trace, with the fields of seed 000."""
+    """One message of a trace."""
 
     message_id: str
     trace_id: str
@@ -232,31 +232,28 @@ class Message(Model):
     """The part of ``duration_ms`` that another call of the same answer, run at the same time, accounts for."""
 
     def text(self) -> str:
-        """All text parts joined."""
+        """Return all text parts joined."""
         return "".join(part.text for part in self.content if isinstance(part, TextPart))
 
     def tool_calls(self) -> list[ToolCallPart]:
-        """The tool calls, in order."""
+        """Return the tool calls, in order."""
         return [part for part in self.content if isinstance(part, ToolCallPart)]
 
     def tool_result(self) -> ToolResultPart | None:
-        """The result a tool message carries."""
+        """Return the result a tool message carries."""
         return next((part for part in self.content if isinstance(part, ToolResultPart)), None)
 
     def compaction(self) -> CompactionPart | None:
-        """The mark of a full compaction, on its three messages."""
+        """Return the mark of a full compaction, on its three messages."""
         return next((part for part in self.content if isinstance(part, CompactionPart)), None)
 
     def stop_reason(self) -> StopReason | None:
-        """Why the message ended, when it says so."""
+        """Return why the message ended, if it has a reason."""
         return next((part.reason for part in self.content if isinstance(part, FinishPart)), None)
 
 
 def describe(role: Role, content: Iterable[Part]) -> str:
-    """The system's description of a message: first text, else ``tool call: X, Y``, or the tool's name.
-
-    Source: seed 000, "description 字段（系统自动生成）".
-    """
+    """Return a generated description of a message: its first text, else ``tool call: X, Y``, or the tool's name."""
     parts = list(content)
     if role == "tool":
         return next((part.name for part in parts if isinstance(part, ToolResultPart)), "tool")

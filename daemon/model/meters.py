@@ -1,4 +1,4 @@
-"""What a session holds and costs, for the display (never stored: it follows from the messages)."""
+"""The size and cost of a session, for display; never stored, because they follow from the messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from daemon.model.traces import Budget
 
 
 class GoalMeter(Model):
-    """What the model calls of a goal and of all goals below it took."""
+    """The model usage of a goal and of all goals below it."""
 
     goal_id: str
     usage: Usage
@@ -35,7 +35,7 @@ class Meter(Model):
     budget: Budget = Budget()
     """The limits in force."""
     warning_usd: float = 0.0
-    """Each so many US dollars the session says what it has cost; 0: it does not."""
+    """US dollars after which the session reports its cost each time; 0: never."""
     without_goal: Usage = Usage()
     """Model calls made while no goal had the focus, titles included: what goals at the top leave of ``usage``."""
     without_goal_cost: float = 0.0

@@ -1,4 +1,4 @@
-"""Permission rules, requests and answers as data (source: conventions.md, "Permission rules")."""
+"""Permission rules, requests and answers as data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Reply = Literal["once", "always", "reject"]
 RuleSource = Literal[
     "shipped", "user", "editor", "workspace", "granted", "session", "mode", "agent", "branch", "protected"
 ]
-"""Where a rule stands: ``granted`` are those that the person let us remember for the workspace or for all of them,
-``mode`` and ``protected`` are no rules of a file but what the mode and the protection of secrets decide; ``branch``
-keeps a branch of an exploration to its own copy of the workspace."""
+"""Origin of a rule: ``granted`` are the user's stored grants for the workspace or for all of them; ``mode`` and
+``protected`` are no rules of a file but decisions of the mode and the protection of secrets; ``branch`` confines a
+branch of an exploration to its own copy of the workspace."""
 Scope = Literal["session", "workspace", "user"]
-"""For how long and where the answer "always" holds: this session, this workspace, everything the person works on."""
+"""Scope of the answer "always": this session, this workspace, or all the user's workspaces."""
 Trust = Literal["trusted", "unknown", "restricted"]
-"""Of the workspace's folder. ``restricted``: an editor says that the person does not trust it, so nothing is changed
-or run there; ``unknown``: nobody said anything, so what it brings along is neither obeyed nor executed."""
+"""Trust in the workspace's folder. ``restricted``: an editor reports that the user does not trust it, so nothing is
+changed or run there. ``unknown``: nobody has decided, so its own files are neither obeyed nor executed."""
 
 
 class Rule(Model):
@@ -33,9 +33,9 @@ class Rule(Model):
     action: Action
     source: RuleSource = "shipped"
     file: str = ""
-    """The file it stands in, for the person; empty when it stands in none."""
+    """Path of its file, for the user; empty without a file."""
     words: str = ""
-    """What it says, for the model and the person, where that is more than its pattern."""
+    """Explanation for the model and the user, where it says more than the pattern."""
 
 
 class Grant(Model):
@@ -46,13 +46,13 @@ class Grant(Model):
 
 
 class StoredGrant(Grant):
-    """A grant as it is kept."""
+    """A stored grant."""
 
     grant_id: str
     scope: Scope
     granted_at: datetime | None = None
     by: str = ""
-    """Who answered, e.g. ``VS Code``."""
+    """Name of the client that answered, e.g. ``VS Code``."""
     title: str = ""
     """The question that was answered so."""
 
@@ -70,7 +70,7 @@ class Reason(Model):
 
 
 class FileDiff(Model):
-    """One file of a proposed change, as shown to the person. ``diff`` is a unified diff."""
+    """One file of a proposed change, for the user. ``diff`` is a unified diff."""
 
     path: str
     """Relative to the workspace, or absolute when outside of it."""
@@ -79,13 +79,13 @@ class FileDiff(Model):
     added: int
     removed: int
     moved_from: str | None = None
-    """Where the file was before, when it is moved; the old file's deletion is not listed by itself."""
+    """The file's old path, when it is moved; the old file's deletion is not listed separately."""
     hunks: int = 0
     """Number of hunks that can be accepted one by one; zero when only the whole file can."""
 
 
 class FileAnswer(Model):
-    """What the person accepts of one proposed file. Files without an answer are accepted as they are.
+    """The parts of one proposed file that the user accepts. Files without an answer are accepted unchanged.
 
     Exactly one of ``hunks`` and ``text`` is given.
     """
@@ -93,9 +93,9 @@ class FileAnswer(Model):
     path: str
     """As in ``FileDiff.path``."""
     hunks: tuple[int, ...] | None = None
-    """Numbers, from 0 in the order of the diff, of the hunks to write; empty: leave this file as it is."""
+    """Numbers of the hunks to write, from 0 in the order of the diff; empty: leave this file unchanged."""
     text: str | None = None
-    """The whole content as the person edited it. Line ends and encoding of the file are kept."""
+    """The whole content as the user edited it. Line ends and encoding of the file are kept."""
 
 
 class QuestionOption(Model):
@@ -103,7 +103,7 @@ class QuestionOption(Model):
 
     label: str
     description: str = ""
-    """What choosing it means."""
+    """Explanation of this option."""
 
 
 class Question(Model):
@@ -124,7 +124,7 @@ class QuestionAnswer(Model):
 
 
 class PermissionRequest(Model):
-    """A question that waits for the person."""
+    """A question that waits for the user."""
 
     request_id: str
     trace_id: str
@@ -135,26 +135,26 @@ class PermissionRequest(Model):
     permission: str
     targets: tuple[str, ...]
     title: str
-    """One line that says what would be done, a command itself included; of a long one how much is left out."""
+    """One line about the action, including the command itself; for a long one, with the length of the rest."""
     detail: str = ""
-    """All of what would be done: a command, a prompt."""
+    """The whole action: a command, a prompt."""
     model_says: str = ""
     """The model's own words about it, which may be wrong: show them last, and as the model's."""
     notes: tuple[str, ...] = ()
-    """What else there is to know, e.g. that a command runs outside of the sandbox."""
+    """Further information, e.g. that a command runs outside the sandbox."""
     files: tuple[FileDiff, ...] = ()
     suggestions: tuple[Grant, ...] = ()
-    """What the answer "always" remembers, when the person does not change it. None: "always" is not offered, because
-    a target itself must not become a pattern (it may hold wildcards)."""
+    """Grants that the answer "always" stores unless the user changes them. None: "always" is not offered, because a
+    target itself must not become a pattern (it may contain wildcards)."""
     rule: Rule
     """The rule that made it a question."""
     reasons: tuple[Reason, ...] = ()
     """Everything in it that is asked about, with its rule."""
     warnings: tuple[str, ...] = ()
-    """What could not be taken back, in words."""
+    """Effects that cannot be undone, as text for the user."""
     questions: tuple[Question, ...] = ()
-    """What the model asks the user (tool ``question``). Such a request is answered by ``once`` with an answer for each
-    question, or by ``reject``, which skips them all and lets the turn go on."""
+    """The model's questions to the user (tool ``question``). Such a request is answered by ``once`` with an answer for
+    each question, or by ``reject``, which skips them all and lets the turn go on."""
     created_at: datetime
 
     @model_validator(mode="before")

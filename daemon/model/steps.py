@@ -1,4 +1,4 @@
-"""Steps: what happened, as a tree to look at (source: seed 003, "Step 模型").
+"""Steps: the events of a trace as a tree to look at.
 
 A step is derived from the events of a trace and stored nowhere, see ``daemon.steps``.
 """
@@ -29,7 +29,7 @@ class Step(Model):
     description: str
     data: dict[str, Any] = Field(default_factory=dict[str, Any])
     summary: str | None = None
-    """Of an ``evaluation`` only."""
+    """Only for an ``evaluation``."""
     duration_ms: Count | None = None
     cost: Cost | None = None
     """US dollars."""

@@ -21,7 +21,7 @@ def _counted(value: object) -> object:
         try:
             value = float(value)
         except ValueError:
-            return value  # pydantic says that it is no number
+            return value  # pydantic reports that it is no number
     if isinstance(value, float) and not math.isfinite(value):
         return 0
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -34,8 +34,8 @@ def _spent(value: float) -> float:
 
 
 Count = Annotated[int, BeforeValidator(_counted)]
-"""A number of tokens, messages or milliseconds. What is none (negative, NaN) is read as 0, not refused: a damaged
-trace still opens, and one that somebody forged does not take off what was used."""
+"""A number of tokens, messages or milliseconds. Invalid values (negative, NaN) are read as 0, not rejected: a damaged
+trace still opens, and a forged one cannot reduce the usage."""
 Cost = Annotated[float, AfterValidator(_spent)]
 """US dollars, read in the same way."""
 

@@ -1,7 +1,7 @@
-"""The tags that Goalwright's own words to the model stand in, and how other text cannot forge them. Pure.
+"""The tags around Goalwright's own text for the model, and protection against forged ones. Pure.
 
-The model is told whose words it reads by these tags. What it wrote itself, what stands in files and what a goal is
-called could open or close one, and so put words into the person's mouth.
+The tags show the model who wrote what. Its own text, contents of files and names of goals could open or close a tag,
+and so imitate the user.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ OURS = (
 )
 """Names of the tags."""
 HANDOVER_TAGS = ("<init_to_execute_context>", "<execute_to_init_context>")
-"""How a hand-over begins (source: seed 001)."""
+"""The tags that begin a handover."""
 
 _GAP = "[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-"""What a reader does not see between the signs of a tag."""
+"""Invisible characters that may hide between the signs of a tag."""
 _ANY = re.compile(rf"<(?={_GAP}/?{_GAP}(?:{'|'.join(OURS)})\b)", re.IGNORECASE)
 _END_OF_SAID = re.compile(rf"<(?={_GAP}/{_GAP}said\b)", re.IGNORECASE)
 _SAID = re.compile(r"^<said>\n(.*?)\n</said>$", re.DOTALL | re.MULTILINE)
 
 
 def plain(text: str) -> str:
-    """``text`` that cannot open or close a tag of ours; all else as it was. Of what is plain nothing changes."""
+    """Return ``text`` so that it cannot open or close a tag of ours. Idempotent."""
     return _ANY.sub("‹", text) if "<" in text else text
 
 
 def plain_json(text: str) -> str:
-    """The same for JSON text, whose strings stay what they are for who reads it as JSON."""
+    """Make JSON text safe in the same way; its strings keep their value for a JSON parser."""
     return _ANY.sub(lambda _: r"\u003c", text) if "<" in text else text
 
 
 def attribute(text: str, *, keep_spaces: bool = False) -> str:
-    """``text`` as the value of a tag's attribute: one line, without the quotes that would end it.
+    """Return ``text`` as the value of a tag's attribute: one line, without the quotes that would end it.
 
     ``keep_spaces``: two in a row mean something, as in the name of a file.
     """
@@ -63,35 +63,35 @@ def attribute(text: str, *, keep_spaces: bool = False) -> str:
 
 
 def within(tag: str, text: str) -> str:
-    """Words that are not the person's, in a tag of ours."""
+    """Return text that is not the user's, in a tag of ours."""
     return f"<{tag}>\n{plain(text)}\n</{tag}>"
 
 
 def said_block(text: str) -> str:
-    """The person's own words: whatever they paste stays as it is, only the end cannot be in the middle of it."""
+    """Return the user's own words in a tag: pasted text stays unchanged, only the end tag cannot occur in it."""
     return f"<said>\n{_END_OF_SAID.sub('‹', text) if '<' in text else text}\n</said>"
 
 
 def said_in(text: str) -> list[str]:
-    """The person's words out of a text that holds them as ``said_block`` makes them, in order."""
+    """Return the user's words from a text with blocks of ``said_block``, in order."""
     return _SAID.findall(text)
 
 
 def without_said(text: str) -> str:
-    """The same text without them."""
+    """Return the text without the quotes of users' words."""
     return _SAID.sub("", text)
 
 
 def without(tag: str, text: str) -> str:
-    """``text`` without what stands in this tag of ours."""
+    """Return ``text`` without this tag of ours and its content."""
     return re.sub(rf"^<{tag}>\n.*?\n</{tag}>$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def is_handover(text: str) -> bool:
-    """Whether a message is what another agent handed over: its first words are the tag, and the tag ends."""
+    """Return whether a message is what another agent handed over: its first words are the tag, and the tag ends."""
     return any(text.startswith(f"{tag}\n") and f"\n</{tag[1:]}\n" in text for tag in HANDOVER_TAGS)
 
 
 def one_each(lines: Iterable[str]) -> str:
-    """``lines`` of other people's words below each other, each really one line."""
+    """Return ``lines`` of other people's text one below the other, each on exactly one line."""
     return "\n".join(plain(" ".join(line.split())) for line in lines)

@@ -15,7 +15,7 @@ from daemon.model.permissions import Mode, Rule
 from daemon.model.stored_model import Cost, Count, Model
 
 SessionStatus = Literal["idle", "running", "waiting"]
-"""``waiting``: a turn is under way and needs an answer of the person."""
+"""``waiting``: a turn is under way and needs an answer of the user."""
 
 TraceStatus = Literal["idle", "running", "waiting", "completed", "failed", "canceled"]
 """How the last turn ended, or that one is under way; ``idle``: there was none yet."""
@@ -34,16 +34,16 @@ class PromptLayer(Model):
     name: str
     """``agent``, ``provider``, ``environment``, ``project``, ``instructions <path>``, ``hooks``, …"""
     sha256: str
-    """Of its text without secrets."""
+    """Hash of its text without secrets."""
     text: str | None = None
     """None: an earlier event of the same record has it."""
 
 
 class RecordedPrompt(Model):
-    """The part of a record that tells whether the system prompt has changed."""
+    """The part of a record that shows whether the system prompt has changed."""
 
     sha256: str = ""
-    """Of the prompt that was recorded last; empty when none was, as in traces of older versions."""
+    """Hash of the prompt that was recorded last; empty when there is none, as in traces of older versions."""
     layers: tuple[str, ...] = ()
     """Hashes of the layers whose texts the record has."""
 
@@ -55,11 +55,11 @@ class QueuedPrompt(Model):
     text: str
     steer: bool = False
     planner: PromptPlanner | None = None
-    """None: as the settings say. A prompt that is steered is planned like the turn it comes to."""
+    """None: by the settings. A prompt that steers is planned like the turn that it joins."""
     attachments: tuple[FilePart, ...] = ()
     """Kept with the prompt, so that a crash while it waits loses none."""
     held: bool = False
-    """The user stopped the turn that it waited for: it is sent when they say so, and not with other prompts."""
+    """The user stopped the turn that it waited for: it is sent when they release it, and not with other prompts."""
 
 
 class Budget(Model):
@@ -72,10 +72,10 @@ class Budget(Model):
 
 
 class Carried(Model):
-    """What a snapshot needs besides messages and goals to stand for the whole log."""
+    """State that a snapshot needs besides messages and goals to replace the whole log."""
 
     granted: tuple[Rule, ...] = ()
-    """What the person allowed for the rest of the session by "always"."""
+    """Rules that the user allowed for the rest of the session by "always"."""
     queue: tuple[QueuedPrompt, ...] = ()
     last_goal_id: Count = 0
     """Ids of goals that left the plan are not given again."""
@@ -92,41 +92,41 @@ class Carried(Model):
     budget: Budget | None = None
     """The limits of this session, when they are not those of the settings."""
     raised_limits: dict[str, float] = Field(default_factory=dict[str, float])
-    """Limits that the person put up when they were reached, see daemon.state.spending."""
+    """Limits that the user raised when they were reached, see daemon.state.spending."""
     jobs: dict[str, str] = Field(default_factory=dict[str, str])
     """Commands in the background whose end is not known, by their ids: they end with the daemon."""
     notes: tuple[str, ...] = ()
-    """What the model is told with the next prompt: the person undid changes of files, or redid them."""
+    """Notes for the model with the next prompt: the user undid changes of files, or redid them."""
     branches: tuple[BranchMeta, ...] = ()
     """In the order in which they were started."""
     branch_usage: dict[str, Usage] = Field(default_factory=dict[str, Usage])
     branch_cost: dict[str, Cost] = Field(default_factory=dict[str, Cost])
-    """What of the session's totals its branches took, by branch id."""
+    """Costs of branches within the session's total, by branch id."""
     subagents: tuple[SubagentMeta, ...] = ()
     explored: tuple[str, ...] = ()
     """Goals of the explorations whose end is in the log."""
     persons_choice: tuple[str, ...] = ()
-    """Those among whose branches the person is to choose, and has not left it to the model."""
+    """Explorations whose choice is the user's, and not left to the model."""
     choices: dict[str, tuple[Choice, ...]] = Field(default_factory=dict[str, tuple[Choice, ...]])
-    """What was chosen, by the goal that started the exploration."""
+    """Choices, by the goal that started the exploration."""
 
 
 class Trace(Model):
-    """Metadata of one session; ``trace_id`` is the session's id too (source: seed 000, ``meta.json``)."""
+    """Metadata of one session (``meta.json``); ``trace_id`` is the session's id, too."""
 
     trace_id: str
     format: int = FORMAT
     title: str = ""
     titled_by: str = ""
-    """``prompt``: cut from the first prompt, or given by a hand-over; ``model``, ``user``; empty: not known."""
+    """``prompt``: cut from the first prompt, or given by a handover; ``model``, ``user``; empty: unknown."""
     summary: str = ""
     summarized_by: str = ""
-    """``model``, or empty: the last words of the agent."""
+    """``model``, or empty: the agent's last text."""
     workspace: str
     agent: str = "build"
     model: str | None = None
     mode: Mode | None = None
-    """What may pass unasked; None: as the settings say."""
+    """The permission mode; None: that of the settings."""
     created_at: datetime
     updated_at: datetime
     message_count: Count = 0
@@ -148,7 +148,7 @@ def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
         return "idle"
     if stop in ("end_turn", "tool_use"):  # an answer that was cut off is none
         return "completed"
-    # What the user rejects is as much stopped by the user as what the user cancels.
+    # A rejection by the user counts like a cancellation by the user.
     return "canceled" if stop in ("canceled", "permission_denied") else "failed"
 
 
@@ -198,9 +198,9 @@ class TraceMeta(Model):
 
 
 class BranchTrace(Trace):
-    """Metadata of a branch's own session: ``branches/{id}/meta.json`` has the fields of seed 000's BranchContext.
+    """Metadata of a branch's own session, in ``branches/{id}/meta.json``.
 
-    Its ``goal_tree`` is ``goal.json`` beside it, its ``summary`` is what the branch reported.
+    Its goal tree is in ``goal.json`` beside it; its ``summary`` is the branch's report.
     """
 
     id: str
@@ -210,4 +210,4 @@ class BranchTrace(Trace):
     cumulative_stats: GoalStats = GoalStats()
     last_message: Message | None = None
     inherited: Count = 0
-    """Sequence of the last message that came from the main line; the branch's own work begins behind it."""
+    """Sequence of the last message that came from the main session; the branch's own work begins after it."""

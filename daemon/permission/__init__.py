@@ -1,1 +1,1 @@
-"""Who may do what: pure rules, and the service that asks the person."""
+"""Permissions: pure rules, and the service that asks the user."""

@@ -1,4 +1,4 @@
-"""Words and checks around a question: what a prohibition says, and what an "always" may remember. Pure."""
+"""Messages and checks around a question: the text of a prohibition, and the grants that "always" may store. Pure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from daemon.permission.rules import Verdict
 
 MOST_GRANTS = 20
-"""Of one answer."""
+"""Most grants of one answer."""
 LONGEST_PATTERN = 500
 """Characters."""
 LONGEST_ANSWER = 20_000
 """Characters in the user's own words."""
 SESSION_ONLY = frozenset({"budget", "doom_loop"})
-"""What is asked about the run itself; the answer is of no use to another one."""
+"""Permissions about the run itself; an answer to them is of no use to another session."""
 
 _DOES = {
     "read": "read",
@@ -43,7 +43,7 @@ _SHOWN = 3
 
 
 def denial(ask: PermissionAsk, verdict: Verdict) -> str:
-    """Why a call is refused by rules, for the model and the person: which rule of which file forbids what."""
+    """Return why rules reject a call, for the model and the user: the rules, their files, and what they forbid."""
     denied = [reason for reason in verdict.reasons if reason.action == "deny"]
     words = " ".join(_denied(ask, reason) for reason in denied[:_SHOWN])
     return f"{words} (And {len(denied) - _SHOWN} more.)" if len(denied) > _SHOWN else words
@@ -67,7 +67,7 @@ def _would(ask: PermissionAsk, reason: Reason) -> str:
 
 
 def _rule(rule: Rule) -> str:
-    """Which rule of which file, for the model: ``rule_words`` says "your" and means the person."""
+    """Return a rule and its file for the model. ``rule_words`` is for the user: its "your" means the user."""
     if rule.source == "mode":
         return rule.pattern
     where = f" of {rule.file}" if rule.file else ""
@@ -75,7 +75,7 @@ def _rule(rule: Rule) -> str:
 
 
 def subjects(ask: PermissionAsk) -> frozenset[str]:
-    """The permissions that a question is about."""
+    """Return the permissions that a question is about."""
     offered = {suggestion.permission for suggestion in ask.suggestions}
     return frozenset({ask.permission, *(access.permission for access in ask.all_accesses), *offered})
 
@@ -86,10 +86,9 @@ def remembered(
     grants: Sequence[Grant] | None,
     scope: Scope,
 ) -> tuple[Grant, ...]:
-    """What "always" remembers: the suggestions, or ``grants`` as the person edited them.
+    """Return the grants that "always" stores: the suggestions, or ``grants`` as the user edited them.
 
-    ``about``: the permissions that the question is about. Raises ToolError, with what to do, when the answer cannot
-    be taken so.
+    ``about``: the permissions that the question is about. Raises ToolError, with advice, when the answer is not usable.
     """
     if grants is None:
         found = request.suggestions
@@ -111,7 +110,7 @@ def remembered(
                 )
             )
         for grant in found:
-            # What was suggested may be an exact command line; nobody typed it, so nothing is typed wrongly.
+            # A suggestion may be an exact command line; nobody typed it, so it has no typing errors.
             if grant not in request.suggestions:
                 _check(grant, about)
     own = sorted({grant.permission for grant in found} & SESSION_ONLY)

@@ -62,7 +62,7 @@ def _named(pattern: str, workspace: Path) -> Iterator[Path]:
 
 
 def _around(folder: Path, workspace: Path) -> Iterator[Path]:
-    """A folder, or all in it that does not lead to the workspace."""
+    """Yield a folder, or all in it that does not lead to the workspace."""
     if not workspace.is_relative_to(folder):
         yield folder
         return

@@ -1,4 +1,4 @@
-"""What a call would be asked about, without making it: for the person who wants to know why."""
+"""Explain what a call would ask for, without making it: for users who want to know why."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ LONGEST = 20_000
 """Characters of a command line or path."""
 _PATHS = frozenset({"read", "edit", "ls"})
 _ALIASES = {"write": "edit", "patch": "edit", "multiedit": "edit"}
-"""Tools that need ``edit`` (source: conventions.md)."""
+"""Tools that need ``edit``."""
 
 
 def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPolicy) -> PermissionAsk:
-    """The question that a call would put. Blocking: resolved paths decide, so it looks at the disk; changes nothing.
+    """Return the question that a call would ask. Blocking: resolved paths decide, so it reads the disk; changes
+    nothing.
 
     ``target``: a path (relative to the workspace, absolute, with ``~``, or a wildcard), a command line for ``bash``,
-    else what rules of this permission match. Raises ToolError.
+    else the text that rules of this permission match. Raises ToolError.
     """
     permission = _ALIASES.get(permission, permission)
     if not permission.strip() or not target.strip():
@@ -50,7 +51,7 @@ def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPo
 
 
 def sandbox_words(policy: SandboxPolicy, workspace: Path) -> tuple[str, str]:
-    """Where commands run that nobody is asked about, empty when it is no sandbox; and why there is none.
+    """Return the sandbox of commands that run without approval, empty without one; and why there is none.
 
     Blocking the first time.
     """
@@ -64,7 +65,7 @@ def sandbox_words(policy: SandboxPolicy, workspace: Path) -> tuple[str, str]:
 
 
 def _named(raw: str, workspace: Path) -> tuple[str, bool]:
-    """A path as rules name it; whether it is a wildcard."""
+    """Return a path as rules name it; whether it is a wildcard."""
     try:
         path = Path(raw).expanduser()
         path = path if path.is_absolute() else workspace / path

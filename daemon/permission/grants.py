@@ -1,7 +1,7 @@
-"""What the person allowed for good: for one workspace, or for all of them (source: issue 5, "Replies and always").
+"""The user's lasting grants: for one workspace, or for all of them.
 
-Two JSON files in the state folder, never in a repository, which could bring its own. Several daemons share the one
-for all workspaces: it is read again whenever it has changed, and written under a lock.
+Two JSON files in the state folder, never in a repository, which could bring its own. Several daemons share the one for
+all workspaces: it is read again whenever it has changed, and written under a lock.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNREAD: Stamp = (-1, -1, -1)
 
 
 class GrantsNotStoredError(StoreError):
-    """The grants could not be changed and are as they were; the message says why and what to do."""
+    """Raised when the grants could not be changed and are unchanged; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class _Content:
     grants: tuple[StoredGrant, ...] = ()
     rules: tuple[Rule, ...] = ()
     problem: str = ""
-    """What of the file does not count, in words."""
+    """Parts of the file that are ignored and why, as text for the user."""
     newer: bool = False
     """A newer version wrote it: it is left alone."""
 
@@ -60,7 +60,7 @@ class _GrantFile:
     path: Path
     scope: Lasting
     _stamp: Stamp | None = _UNREAD
-    """Of what was read; None: there is no file."""
+    """Stamp of the file when it was read; None: there is no file."""
     _content: _Content = field(default_factory=_Content)
     _name: str = field(init=False)
 
@@ -68,10 +68,10 @@ class _GrantFile:
         self._name = os.fspath(self.path)
 
     def read(self) -> _Content:
-        """What it holds; looks at the disk, and reads it only when it has changed."""
+        """Return the content; checks the file on disk, and reads it only when it has changed."""
         stamp = self._stat()
         if stamp != self._stamp:
-            # The stamp is taken first: what is written in between is seen with the next look.
+            # The stamp is taken first: a write in between is found at the next check.
             self._content = _Content() if stamp is None else self._load()
             self._stamp = stamp
         return self._content
@@ -85,7 +85,7 @@ class _GrantFile:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = filelock.FileLock(self.path.with_name(f"{self.path.name}.lock"), mode=0o600)
             with lock.acquire(timeout=LOCK_WAIT_S, poll_interval=0.01):
-                self._stamp = _UNREAD  # what another daemon wrote just now must not be lost
+                self._stamp = _UNREAD  # a grant that another daemon has just written must not be lost
                 content = self.read()
                 if content.newer:
                     raise GrantsNotStoredError(content.problem)
@@ -112,10 +112,10 @@ class _GrantFile:
 
     def _write(self, grants: Sequence[StoredGrant], *, keep_old: bool) -> None:
         if keep_old:
-            # It may hold what somebody wrote by hand, or what only a newer version can read.
+            # It may contain manual edits, or entries that only a newer version can read.
             shutil.copy2(self.path, self.path.with_name(f"{self.path.name}.damaged-{uuid.uuid4().hex[:8]}"))
         entries = [{k: v for k, v in grant.stored().items() if k != "scope"} for grant in grants]
-        # A key in a command line is redacted here too: such a grant matches nothing any more, so it is asked again.
+        # Keys in command lines are redacted here too: such a grant matches nothing any more, so it asks again.
         data = json_bytes({"format": FORMAT, "grants": entries}, indent=1) + b"\n"
         write_private(self.path, data, durable=True)
         self._stamp = _UNREAD
@@ -202,23 +202,23 @@ class GrantStore:
         self._now = now
 
     def rules(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-        """What is allowed everywhere, and here. Reads the files only when they have changed."""
+        """Return the grants for all workspaces, and for this one. Reads the files only when they have changed."""
         return self._files["user"].read().rules, self._files["workspace"].read().rules
 
     def all(self) -> list[StoredGrant]:
-        """Those for everywhere first, each the oldest first."""
+        """Return those for everywhere first, each the oldest first."""
         return [grant for file in self._files.values() for grant in file.read().grants]
 
     def problems(self) -> tuple[str, ...]:
-        """What of the files does not count, in words for the person."""
+        """Return the parts of the files that are ignored and why, as text for the user."""
         return tuple(file.read().problem for file in self._files.values() if file.read().problem)
 
     def add(
         self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
     ) -> tuple[StoredGrant, ...]:
-        """Remember grants for good; returns those that are new, in their order.
+        """Store lasting grants; returns those that are new, in their order.
 
-        ``scope``: workspace or user. Raises GrantsNotStoredError: then none of them is kept.
+        ``scope``: workspace or user. Raises GrantsNotStoredError: then none of them is stored.
         """
         if scope == "session":
             raise ValueError(t("what holds for a session is kept in its log"))

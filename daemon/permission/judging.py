@@ -1,7 +1,7 @@
-"""Decides about one thing that a call would do: rules, then mode and sandbox, then protection. Pure.
+"""Decide about one access of a call: rules, then mode and sandbox, then protection. Pure.
 
-The order matters. What is denied stays denied. A general question may be lifted, and what a command's arguments only
-imply is asked about only where a rule names it. Whatever then would pass must not be protected, opaque or outside.
+The order matters. A denial stays. A general question may be lifted, and accesses that a command's arguments only imply
+ask only where a rule names them. An access that would then be allowed must not be protected, opaque or outside.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def insistence(permission: str) -> Rule:
 
 
 def reviewed(permission: str) -> Rule:
-    """Stands for a rule where the person is shown what they chose themselves, see ``CallInfo.review``."""
+    """Return a pseudo-rule for a review of the user's own choice, see ``CallInfo.review``."""
     return Rule(permission=permission, pattern="*", action="ask", source="branch", words=t(REVIEWED))
 
 
@@ -94,7 +94,7 @@ class Judge:
         self._insists = insists
 
     def decide(self, access: Access, now: Circumstances) -> list[Decision]:
-        """The decision about an access and, for a path outside of the workspace, about being there.
+        """Return the decision about an access and, for a path outside of the workspace, about being there.
 
         In a branch the workspace itself is outside; there rules that name its files as they do at home count, too.
         """
@@ -110,7 +110,7 @@ class Judge:
         return decisions
 
     def _insisted(self, decision: Decision, now: Circumstances) -> Iterator[Decision]:
-        """What an agent insists on being asked about is asked, whatever else allows it, and implied or not."""
+        """Yield the decision, as a question if the agent insists on asking, whatever else allows it, implied or not."""
         permission = ALIASES.get(decision.permission, decision.permission)
         changes = not (permission == "bash" and now.read_only) and not (
             permission in PATHS and is_device(decision.target)
@@ -119,7 +119,7 @@ class Judge:
             yield decision
             return
         if decision.action == "ask" and not matching.is_general(decision.rule.pattern):
-            yield decision  # it says more, and is as strict
+            yield decision  # it is more specific, and as strict
         yield replace(decision, action="ask", rule=insistence(permission), silent=False, broad=False)
 
     def _decide(self, access: Access, now: Circumstances) -> list[Decision]:
@@ -163,12 +163,12 @@ class Judge:
         if not access.several:
             return self._layers.find(name.permission, name.exact, name.folded, name.around), None
         found = self._layers.find_several(name.permission, name.exact, name.folded, name.around)
-        # Which files it means shows only at run time; that they are not the workspace's, the mounts see to.
+        # Its files show only at run time; the mounts ensure that they are not the workspace's.
         return found.rule, found.besides if now.fenced else found.part
 
     def _meant(self, access: Access, name: _Name, rule: Rule) -> Rule:
-        """The rule for a command: variables that change nothing of it may be left out, and a general grant means only
-        words that do no more than it says."""
+        """Return the rule for a command: variables without effect may be left out, and a general grant covers only
+        words that do no more than it names."""
         if access.plain and rule.action == "ask" and matching.is_general(rule.pattern):
             plain = self._layers.find(name.permission, access.plain, access.plain, name.around)
             rule = plain if plain.action == "allow" else rule
@@ -183,7 +183,8 @@ class Judge:
         return rule
 
     def _passing(self, access: Access, name: _Name, rule: Rule, now: Circumstances, silent: bool) -> Decision:
-        """What would be allowed by ``rule`` must not be opaque or protected, or be named by a rule."""
+        """Return the decision about an access that ``rule`` allows: opaque and protected ones ask unless a rule names
+        them."""
         asked: Rule | None = None
         unbounded = now.unbounded(name.permission, access.target)
         if (access.opaque or unbounded) and rule != SANDBOX:
@@ -210,7 +211,7 @@ class Judge:
         return _decision(access, "allow", rule, silent=silent)
 
     def _naming(self, name: _Name, rule: Rule, names: Callable[[Rule], bool]) -> Rule | None:
-        """A rule that allows it and names it: the one that decides, else one before it with no other between."""
+        """Return a rule that allows it and names it: the one that decides, else one before it with no other between."""
         if rule.action == "allow" and rule.source != "mode" and names(rule):
             return rule
         allowing = self._layers.allowing(name.permission, name.exact, name.folded, name.around)
@@ -219,14 +220,14 @@ class Judge:
     def _kinds(self, access: Access, name: _Name) -> tuple[Kind, ...]:
         if access.several and _WILD.search(name.folded):
             return may_protect(name.permission, name.exact, name.folded)
-        # Copies lie in our own state folder; what is in one is protected by its names like the workspace's.
+        # Copies are in our own state folder; files in one are protected by their names like the workspace's.
         root = "" if self._stands_for else self._root
         return protected(name.permission, name.exact, name.folded, root)
 
     def _being_outside(
         self, access: Access, name: _Name, rule: Rule, decision: Decision, now: Circumstances
     ) -> Iterator[Decision]:
-        """For a path outside of the workspace: may its folder be used?"""
+        """Return the decision on using the folder of a path outside the workspace."""
         if not name.outside or name.permission == "external_directory" or is_device(name.exact):
             return
         folder = _folder(access, name)
@@ -253,7 +254,7 @@ class Judge:
             )
 
     def _folder_rule(self, folder: str, name: _Name, access: Access) -> tuple[bool, Rule]:
-        """Whether a rule allows to be there, and the one that decides. The target may be a folder itself."""
+        """Return whether a rule allows to be there, and the one that decides. The target may be a folder itself."""
         own = folder if access.several else f"{name.exact.rstrip('/')}/*"
         found: list[tuple[bool, Rule]] = []
         for target in dict.fromkeys((folder, own)):
@@ -265,7 +266,7 @@ class Judge:
         return (denied or [one for one in found if one[0]] or found)[0]
 
     def _left_to_sandbox(self, access: Access, rule: Rule, now: Circumstances) -> bool:
-        """A command in the sandbox sees the disk read-only; what it writes by a redirection is asked about."""
+        """Return whether the sandbox decides: a command in it has a read-only disk; writes by redirections ask."""
         general = rule.action == "ask" and matching.is_general(rule.pattern)
         return now.boxed and now.lifted and general and (access.implied or access.permission != "edit")
 
@@ -284,18 +285,18 @@ def _is_exactly(rule: Rule, access: Access) -> bool:
 
 
 def _is_word_for_it(rule: Rule, access: Access) -> bool:
-    """Whether a rule means all words of a command: the person wrote it, or it names nothing, or just this."""
+    """Return whether a rule covers all words of a command: the user wrote it, or it is general, or exact."""
     wrote = rule.source not in _GRANTED
     return wrote or rule.pattern in (access.target, access.plain) or matching.is_general(rule.pattern)
 
 
 def _says_outside(rule: Rule) -> bool:
-    """``"*": "allow"`` was not said of other folders; a rule says so by the permission or by the place."""
+    """Return whether a rule covers other folders, by permission or path; ``"*": "allow"`` does not."""
     return not _WILD.search(rule.permission) or matching.names_place(rule.pattern)
 
 
 def _folder(access: Access, name: _Name) -> str:
-    """``external_directory`` as it is asked for a path: everything in its folder."""
+    """Return the target of ``external_directory`` for a path: everything in its folder."""
     path = name.exact
     if access.several:
         path = _WILD.split(path, maxsplit=1)[0].rpartition("/")[0]
@@ -305,5 +306,5 @@ def _folder(access: Access, name: _Name) -> str:
 
 
 def strictest(decisions: list[Decision]) -> Decision:
-    """The first of the strictest."""
+    """Return the first of the strictest."""
     return max(decisions, key=lambda decision: STRICTNESS[decision.action])

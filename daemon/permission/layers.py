@@ -1,8 +1,8 @@
-"""Rules by layer, compiled: which rule of which layer decides, before modes and protection have their say. Pure.
+"""Compiled rules by layer: find the rule that decides, before modes and protection apply. Pure.
 
-The patterns of a layer are indexed, so that 500 rules cost little more than one. Where files are concerned, rules that
-ask or deny also match the folded form of a name (see ``matching.fold``), since to many file systems it is the same
-file; rules that allow match exactly.
+The patterns of a layer are indexed, so that 500 rules cost little more than one. For files, rules that ask or deny also
+match the folded form of a name (see ``matching.fold``), since to many file systems it is the same file; rules that
+allow match exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PATHS = frozenset({"read", "edit", "ls", "external_directory"})
 """Permissions whose targets are paths."""
 ALIASES = {"write": "edit", "patch": "edit", "multiedit": "edit"}
-"""Tools that need ``edit`` (source: conventions.md)."""
+"""Tools that need ``edit``."""
 STRICTNESS: dict[Action, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 UNMATCHED = Rule(permission="*", pattern="*", action="ask")
@@ -30,7 +30,7 @@ UNMATCHED = Rule(permission="*", pattern="*", action="ask")
 
 @dataclass(frozen=True, slots=True)
 class PatternRoots:
-    """What patterns are relative to: the person's home folder, and the workspace if it is known."""
+    """The base of patterns: the user's home folder, and the workspace if it is known."""
 
     home: str
     root: str = ""
@@ -38,15 +38,15 @@ class PatternRoots:
     """The workspace itself, when ``root`` is a branch's copy of it."""
 
     def patterns(self, rule: Rule) -> tuple[str, ...]:
-        """What the pattern of a rule for files stands for."""
+        """Return the paths that the pattern of a rule for files can mean."""
         if rule.source == "branch":
-            # It tells the workspace from its copy, so to it they are not the same.
+            # Branch rules distinguish the workspace from its copy, so the two are not equivalent.
             return matching.normal_pattern(rule.pattern, self.home)
         return matching.normal_pattern(rule.pattern, self.home, self.root, self.stands_for)
 
 
 def names_permission(rule: Rule, permission: str) -> bool:
-    """Whether a rule is about a permission. One that forbids ``write`` forbids ``edit``, which covers it."""
+    """Return whether a rule is about a permission. One that forbids ``write`` forbids ``edit``, which covers it."""
     if rule.permission == permission or matching.matches(rule.permission, permission):
         return True
     return rule.action != "allow" and ALIASES.get(rule.permission) == permission
@@ -73,23 +73,24 @@ class _Table:
         self._folded_index = _Index(self._strict)
 
     def last(self, name: str, folded: str) -> Rule | None:
-        """The last rule that matches."""
+        """Return the last rule that matches."""
         found = self._lax_index.last(name)
         if self._strict:
             found = max(found, self._folded_index.last(folded))
-            # What covers a plain name covers its folded form, too.
+            # A pattern for a plain name matches its folded form, too.
             if not name.isascii() or len(name) != len(folded):
                 found = max(found, self._exact_index.last(name))
         return None if found < 0 else self.rules[found]
 
     def matching(self, name: str, folded: str) -> Iterator[Rule]:
-        """All that match, the last first. Slow."""
+        """Yield all that match, the last first. Slow."""
         for index, pairs in self._backwards(name, folded):
             if any(matching.matches(pattern, text) for text, pattern in pairs):
                 yield self.rules[index]
 
     def several(self, name: str, folded: str) -> tuple[Rule | None, list[Rule]]:
-        """For a wildcard: the last rule that covers all of it, and the later ones that ask about or deny a part."""
+        """Return for a wildcard the last rule that covers all of it, and the later ones that ask about or deny a
+        part."""
         parts: list[Rule] = []
         for index, pairs in self._backwards(name, folded):
             rule = self.rules[index]
@@ -165,8 +166,8 @@ class _Expression:
     """Patterns that begin alike as one regular expression, the strongest first."""
 
     def __init__(self, patterns: Sequence[tuple[int, str]]) -> None:
-        # An empty group at the end of each alternative tells which it was. At the beginning it would keep the
-        # engine from skipping alternatives by their first character.
+        # An empty group at the end of each alternative identifies it. At the beginning it would keep the engine from
+        # skipping alternatives by their first character.
         self._numbers = [index for index, _ in patterns]
         self._regex = re.compile("|".join(f"{matching.regex(text)}()" for _, text in patterns), re.DOTALL)
 
@@ -218,7 +219,7 @@ class _Same:
 
 @functools.lru_cache(maxsize=256)
 def _table(rules: _Same, permission: str, around: PatternRoots) -> _Table:
-    # The key holds the rules, so none of their ids can go to others while it is there.
+    # The key references the rules, so their ids cannot be reused while it exists.
     return _Table(rules.rules, permission, around)
 
 
@@ -262,7 +263,7 @@ class Layers:
         return [_table(layer, permission, around) if layer.rules else None for layer in self._layers]
 
     def find(self, permission: str, name: str, folded: str, around: PatternRoots) -> Rule:
-        """The rule that decides; UNMATCHED when none matches."""
+        """Return the rule that decides; UNMATCHED when none matches."""
         base, everywhere, local, here, session, agent, *bounds, branch = (
             None if table is None else table.last(name, folded) for table in self._tables(permission, around)
         )
@@ -275,7 +276,7 @@ class Layers:
         return _in_branch(found, branch)
 
     def find_several(self, permission: str, name: str, folded: str, around: PatternRoots) -> RuleMatch:
-        """The same for a wildcard."""
+        """Return the match for a wildcard."""
         found, parts = UNMATCHED, list[Rule]()
         for index, table in enumerate(self._tables(permission, around)):
             if table is None:
@@ -315,12 +316,13 @@ def _strictest(parts: Sequence[Rule]) -> Rule | None:
 
 
 def _granted(found: Rule, grant: Rule | None) -> Rule:
-    """A grant answers a question; it does not lift a prohibition."""
+    """Return the rule with a grant applied: it answers a question but does not lift a prohibition."""
     return found if grant is None or found.action == "deny" else grant
 
 
 def _in_branch(found: Rule, rule: Rule | None) -> Rule:
-    """A branch tightens what everybody else says. What it allows is what the workspace would not ask about at all."""
+    """Return the rule with a branch's restrictions. A branch's allowance covers only what the workspace would not ask
+    about."""
     if rule is None or (rule.action != "allow" and not _stricter(rule, found)):
         return found
     return rule

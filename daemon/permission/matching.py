@@ -1,7 +1,7 @@
-"""Wildcards of permission rules and names of files, pure (source: conventions.md "Permission rules").
+"""Wildcards of permission rules and names of files, pure.
 
 ``*`` is any text, also ``/``; ``?`` one character; ``\\`` is read as ``/``; a trailing `` *`` is optional. Patterns may
-come from a workspace that nobody trusts, so none may take more than length of pattern × length of target.
+come from an untrusted workspace, so none may take more than length of pattern × length of target.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import unicodedata
 
 _ABSENT = "\U000f0000\U000f0001\U000f0002"
-"""Private characters: stands for "any text" where a wildcard is compared with a pattern."""
+"""Private characters that represent "any text" where a wildcard is compared with a pattern."""
 _UNTIDY = re.compile(r"\\|//|(?:^|/)\.\.?(?:/|$)|./$")
 _SPARE_END = re.compile(r"(?<=[^/. ])[. ]+(?=/|$)")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:(?:/|$)|\.\.(?:/|$)")
@@ -21,23 +21,23 @@ _NAMED_PLACE = re.compile(r"(?:/|[A-Za-z]:/|(?:\.\./)+)[^/*?]+(?:/|$)")
 
 
 def home() -> str:
-    """The person's home folder, with ``/``; by the environment as it is now."""
+    """Return the user's home folder, with ``/``; by the current environment."""
     # Not Path.home(): that takes twenty times as long, and listings ask for each file.
     folder = os.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     return folder.replace("\\", "/").rstrip("/")
 
 
 def expanded(pattern: str, home_folder: str) -> str:
-    """A pattern with ``/`` and with the home folder for a leading ``~``."""
+    """Return a pattern with ``/`` and with the home folder for a leading ``~``."""
     text = pattern.replace("\\", "/")
     return home_folder + text[1:] if text == "~" or text.startswith("~/") else text
 
 
 def regex(text: str) -> str:
-    """An expression for an expanded pattern, anchored at its end.
+    """Return an expression for an expanded pattern, anchored at its end.
 
-    What stands between two stars is taken where it comes first and never tried again (atomic groups): if the rest
-    fits at all, it fits behind the first place.
+    Text between two stars is matched at its first occurrence and never tried again (atomic groups): if the rest matches
+    at all, it matches after the first occurrence.
     """
     first, *others = (re.escape(part).replace(r"\?", ".") for part in re.split(r"\*+", text))
     if not others:
@@ -49,7 +49,7 @@ def regex(text: str) -> str:
 
 
 def forms(text: str) -> tuple[str, ...]:
-    """The pattern itself and, where its trailing `` *`` may be left out, the pattern without it."""
+    """Return the pattern itself and, where its trailing `` *`` may be left out, the pattern without it."""
     return (text[:-2], text) if text.endswith(" *") else (text,)
 
 
@@ -60,7 +60,7 @@ def _compiled(pattern: str, home_folder: str) -> re.Pattern[str]:
 
 
 def matches(pattern: str, target: str) -> bool:
-    """Whether a wildcard pattern covers a target: ``*`` any text (also ``/``), ``?`` one character."""
+    """Return whether a wildcard pattern covers a target: ``*`` any text (also ``/``), ``?`` one character."""
     if pattern == "*":
         return True
     home_folder = home() if pattern.startswith("~") else ""
@@ -68,21 +68,23 @@ def matches(pattern: str, target: str) -> bool:
 
 
 def covers(pattern: str, wildcard: str) -> bool:
-    """Whether ``pattern`` covers everything that ``wildcard`` could mean. No for some strange pairs, never yes wrongly
-    but for patterns with private characters."""
+    """Return whether ``pattern`` covers everything that ``wildcard`` could mean. No for some strange pairs, never yes
+    wrongly but for patterns with private characters."""
     one = wildcard.replace("?", _ABSENT[0])
     return matches(pattern, one.replace("*", _ABSENT)) and matches(pattern, one.replace("*", ""))
 
 
 def intersects(one: str, other: str) -> bool:
-    """Whether some text is covered by both wildcards (`` *`` at the end of ``one`` is optional, ``~`` expanded)."""
+    """Return whether some text is covered by both wildcards (`` *`` at the end of ``one`` is optional, ``~``
+    expanded)."""
     home_folder = home() if one.startswith("~") else ""
     wildcard = re.sub(r"\*+", "*", other.replace("\\", "/"))
     return any(_meet(re.sub(r"\*+", "*", form), wildcard) for form in forms(expanded(one, home_folder)))
 
 
 def _meet(one: str, other: str) -> bool:
-    """Two automata side by side: bit ``j`` of ``row`` says that ``other[:j]`` goes with what was read of ``one``."""
+    """Run two automata in parallel: bit ``j`` of ``row`` says that ``other[:j]`` is compatible with the read part of
+    ``one``."""
     if not _ends_agree(one, other):
         return False
     whole = (1 << (len(other) + 1)) - 1
@@ -111,7 +113,7 @@ def _meet(one: str, other: str) -> bool:
 
 
 def _ends_agree(one: str, other: str) -> bool:
-    """A quick look at the literal beginnings and ends, which settles nearly every pair."""
+    """Return a quick look at the literal beginnings and ends, which settles nearly every pair."""
     for a, b in ((one, other), (one[::-1], other[::-1])):
         for left, right in zip(a, b, strict=False):
             if left == "*" or right == "*":
@@ -122,18 +124,18 @@ def _ends_agree(one: str, other: str) -> bool:
 
 
 def is_plain(pattern: str) -> bool:
-    """Whether it means exactly one text."""
+    """Return whether it means exactly one text."""
     return "*" not in pattern and "?" not in pattern and not pattern.startswith("~")
 
 
 def is_general(pattern: str) -> bool:
-    """Whether it names nothing: ``*`` and what is the same."""
+    """Return whether it names nothing: ``*`` and equivalents."""
     return pattern == "*" or (set(pattern) <= {"*", "/", " "} and pattern.startswith("*"))
 
 
 def normal(target: str, root: str = "") -> str:
-    """A path as rules name it: with ``/``, without ``.`` and ``..``; relative inside of ``root`` (absolute, or empty
-    when not known), else absolute or beginning with ``..``."""
+    """Return a path as rules name it: with ``/``, without ``.`` and ``..``; relative inside of ``root`` (absolute, or
+    empty when not known), else absolute or beginning with ``..``."""
     text = tidy(target)
     if root and root != "/":
         if text == ".." or text.startswith("../"):
@@ -154,9 +156,9 @@ def tidy(path: str) -> str:
 
 
 def normal_pattern(pattern: str, home_folder: str, root: str = "", stands_for: str = "") -> tuple[str, ...]:
-    """What a pattern for files stands for: itself, and relative to the workspace when it leads into it.
+    """Return the forms of a pattern for files: itself, and relative to the workspace when it leads into it.
 
-    ``stands_for``: the workspace of which ``root`` is a copy; what leads into that means the copy, too.
+    ``stands_for``: the workspace of which ``root`` is a copy; a path into it means the copy, too.
     """
     text = re.sub(r"/{2,}", "/", expanded(pattern, home_folder))
     while text.startswith("./"):
@@ -172,7 +174,7 @@ def normal_pattern(pattern: str, home_folder: str, root: str = "", stands_for: s
 
 
 def fold(path: str) -> str:
-    """A path as the least particular file system would compare it: case, compatible characters (NFKC), invisible
+    """Return a path as the least particular file system would compare it: case, compatible characters (NFKC), invisible
     characters, dots and blanks at the end of a name make no difference."""
     if path.isascii():
         text = path.lower()
@@ -185,11 +187,12 @@ def fold(path: str) -> str:
 
 
 def is_outside(name: str) -> bool:
-    """Whether a normal path lies outside of the workspace."""
+    """Return whether a normalized path is outside the workspace."""
     return _ABSOLUTE.match(name) is not None
 
 
 def names_place(pattern: str) -> bool:
-    """Whether a pattern names a place outside of the workspace: ``/etc/*``, ``~/notes/x``; not ``*`` or ``/*``."""
+    """Return whether a pattern names a place outside of the workspace: ``/etc/*``, ``~/notes/x``; not ``*`` or
+    ``/*``."""
     text = expanded(pattern, home())
     return text != pattern.replace("\\", "/") or _NAMED_PLACE.match(text) is not None

@@ -1,7 +1,7 @@
-"""What the mode, the trust in the folder and the sandbox make of what rules say in general, pure.
+"""The effect of mode, trust in the folder and sandbox on general rules, pure.
 
-Only *general* questions are lifted: those of a rule that names nothing (``*``), or where there is no rule at all.
-Whoever names something wants to be asked about it, and what the workspace or the agent asks for is not ours to drop.
+Only *general* questions are dropped: those of a rule that names nothing (``*``), or where there is no rule at all. A
+rule that names something keeps asking, and so do rules of the workspace and the agent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOKS = {
         ),
     }.items()
 }
-"""What an agent that only looks may not do, in whatever mode: as in mode plan."""
+"""Rules that forbid a read-only agent to change anything, in every mode: as in mode plan."""
 ACCEPT_EDITS = _rule("edit", noted("mode accept-edits"), "allow")
 AUTO = _rule("*", noted("mode auto"), "allow")
 SANDBOX = _rule("*", noted("the sandbox"), "allow")
@@ -44,8 +44,9 @@ DEVICE = _rule("*", noted("a device that keeps nothing"), "allow")
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """Of one call. ``contained``, ``lifted``, ``read_only``, ``warned``, ``fenced`` and ``unread``: see
-    ``tools.tool.PermissionAsk``; ``looks``: the agent only looks; ``copied``: the work is done in a branch's copy."""
+    """The circumstances of one call. ``contained``, ``lifted``, ``read_only``, ``warned``, ``fenced`` and ``unread``:
+    see ``tools.tool.PermissionAsk``; ``looks``: the agent is read-only; ``copied``: the work is done in a branch's
+    copy."""
 
     mode: Mode = "ask"
     trust: Trust = "unknown"
@@ -59,11 +60,11 @@ class Circumstances:
     unread: frozenset[str] = frozenset()
 
     def unbounded(self, permission: str, target: str) -> bool:
-        """Whether nothing bounds what a command does: neither its words nor a sandbox."""
+        """Return whether nothing bounds what a command does: neither its words nor a sandbox."""
         return permission == "bash" and not self.contained and target in self.unread
 
     def forbids(self, permission: str) -> Rule | None:
-        """What the mode or the agent denies whatever rules say."""
+        """Return the rule by which the mode or the agent denies a call, whatever other rules say."""
         if self.trust == "restricted":
             return RESTRICTED.get(permission)
         if permission == "bash" and self.read_only and self.contained:
@@ -73,18 +74,18 @@ class Circumstances:
         return LOOKS.get(permission) if self.looks else None
 
     def offers(self, permission: str) -> bool:
-        """Whether some use of it is possible. In mode plan, commands that only read are."""
+        """Return whether some use of it is possible. In mode plan, commands that only read are."""
         if self.trust == "restricted":
             return permission not in RESTRICTED
         return not (self.mode == "plan" or self.looks) or permission != "edit"
 
     @property
     def boxed(self) -> bool:
-        """Whether the sandbox bounds what the call does. What it may write it may also destroy."""
+        """Whether the sandbox bounds the call's effects. Files that it may write it may also destroy."""
         return self.contained and not self.warned
 
     def lifts(self, rule: Rule, permission: str, *, outside: bool, opaque: bool) -> Rule | None:
-        """What lets a call pass about which ``rule`` asks; None: it is a question. ``outside``: of the workspace."""
+        """Return the rule that lets a call run although ``rule`` asks; None: it asks. ``outside``: of the workspace."""
         if not is_general(rule.pattern) or rule.source not in LIFTABLE or self.warned:
             return None
         if self.lifted and (permission == "bash" or (permission == "edit" and not outside)):
@@ -98,5 +99,5 @@ class Circumstances:
 
 
 def is_device(name: str) -> bool:
-    """Whether a path is no file: what is written there is gone, and what is read there is nobody's."""
+    """Return whether a path is a device: data written to it disappears, and data read from it is not private."""
     return _DEVICE.fullmatch(name) is not None

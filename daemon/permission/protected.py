@@ -1,7 +1,7 @@
-"""What stays protected although a rule allows everything around it, pure: secrets, and files that make other programs
-run something (git's own, editors' settings, start-up files of shells).
+"""Files that stay protected although a rule allows everything around them, pure: secrets, and files that make other
+programs run something (git's own, editors' settings, start-up files of shells).
 
-Only a rule that names such a thing allows it. Names are compared as the least particular file system would do it.
+Only a rule that names such a file allows it. Names are compared as on the least strict file system.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Kind:
     """One kind of protected thing. ``folder``: everything below; then a rule must name the folder itself."""
 
     what: str
-    """For the person."""
+    """Description for the user."""
     literal: str
-    """What a rule's pattern must hold to mean it, folded."""
+    """Text that a rule's pattern must contain to name it, folded."""
     folder: bool = False
 
 
@@ -86,12 +86,13 @@ _HINT = re.compile(
 
 
 def may_be_protected(folded: str) -> bool:
-    """A quick look: no means that nothing but the place of Goalwright's state folder could protect the name."""
+    """Return a quick look: no means that nothing but the place of Goalwright's state folder could protect the name."""
     return _HINT.search(folded) is not None
 
 
 def protected(permission: str, name: str, folded: str, root: str = "") -> tuple[Kind, ...]:
-    """The kinds of protected things that a normal path is, for reading or changing it. ``root``: of the workspace."""
+    """Return the kinds of protected things that a normal path is, for reading or changing it. ``root``: of the
+    workspace."""
     if permission not in PROTECTED_PERMISSIONS:
         return ()
     found = list(_kinds(permission, folded)) if _HINT.search(folded) else []
@@ -101,7 +102,7 @@ def protected(permission: str, name: str, folded: str, root: str = "") -> tuple[
 
 
 def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]:
-    """The same for a wildcard that could mean something protected. A bare ``*`` is not thought to."""
+    """Return the kinds that a wildcard may match. A bare ``*`` does not count."""
     if permission not in PROTECTED_PERMISSIONS:
         return ()
     if permission == "edit" and folded == "*":
@@ -127,7 +128,8 @@ def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]
 
 
 def _could_be(pattern: str, wildcard: str) -> bool:
-    """``config.*`` could be ``config.key``; that ``*.py`` could be ``id_rsa.py`` is not worth a question."""
+    """Return whether a wildcard could match: ``config.*`` may be ``config.key``, but ``*.py`` does not count as
+    ``id_rsa.py``."""
     open_end = "*" in wildcard.rpartition(".")[2] and "." in wildcard
     return matches(wildcard, pattern.strip("*")) or (
         open_end and pattern.startswith("*") and intersects(pattern, wildcard)
@@ -135,7 +137,8 @@ def _could_be(pattern: str, wildcard: str) -> bool:
 
 
 def _kinds(permission: str, folded: str) -> list[Kind]:
-    """What the parts of a name say. Streams (``.env::$DATA``) and short names (``git~1``) are Windows' other ways."""
+    """Return the kinds by the parts of a name, including Windows' streams (``.env::$DATA``) and short names
+    (``git~1``)."""
     name = _GIT_SHORT.sub(".git", _STREAM.sub("", folded))
     last = name.rpartition("/")[2]
     found: list[Kind] = []
@@ -168,7 +171,7 @@ def _is_env(name: str) -> bool:
 
 
 def _in_state_folder(name: str, folded: str, root: str) -> Kind | None:
-    """Goalwright's own folder holds the token with which one could approve oneself, and what was granted."""
+    """Return whether a name is in Goalwright's own folder, which has the token for approvals, and the grants."""
     if is_outside(name) and "/.goalwright/" in f"{folded}/":
         return Kind(OWN_STATE, ".goalwright", folder=True)
     if not is_outside(name) and folded.startswith(".goalwright/run"):
@@ -184,7 +187,7 @@ def _in_state_folder(name: str, folded: str, root: str) -> Kind | None:
 
 
 def is_specific(pattern: str, kinds: tuple[Kind, ...]) -> bool:
-    """Whether a rule's pattern names what is protected, and so may allow it."""
+    """Return whether a rule's pattern names a protected kind, and so may allow it."""
     text = fold(expanded(pattern, home()))
     folders = [kind for kind in kinds if kind.folder]
     if folders:

@@ -1,7 +1,7 @@
-"""Permission rules, pure (source: conventions.md "Permission rules", OpenCode's matcher).
+"""Permission rules, pure.
 
-A flat list, the last rule that matches wins, and when none matches the answer is ``ask``. ``layers`` finds that rule,
-``judging`` decides about one thing with it; here are the shipped rules, and the decision about a whole call.
+In a flat list the last rule that matches wins, and when none matches the answer is ``ask``. ``layers`` finds that rule,
+``judging`` decides about one access with it; this module has the shipped rules and decides about a whole call.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="hand_over", pattern="execute", action="allow"),
     Rule(permission="hand_over", pattern="init", action="allow"),
 )
-"""What holds before anybody configured anything."""
+"""The rules without any configuration."""
 
 
 def last_match(rules: Sequence[Rule], permission: str, target: str) -> Rule | None:
-    """The rule that decides within one layer, by patterns alone."""
+    """Return the rule that decides within one layer, by patterns alone."""
     for rule in reversed(rules):
         if matches(rule.permission, permission) and matches(rule.pattern, target):
             return rule
@@ -113,18 +113,18 @@ class RuleSet:
         insists: Iterable[str] = (),
         looks: bool = False,
     ) -> None:
-        """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the person everywhere,
+        """From weak to strong: ``base`` (shipped, the user's, the editor's), ``granted`` by the user everywhere,
         ``workspace`` (its own file: it can only tighten unless it is ``trusted``), ``granted_here`` and in this
-        ``session``, the ``agent``'s, ``bounds`` (layers that only tighten: of the agents that sent this one, and of one
-        that came with the workspace), and those of a ``branch`` (``daemon.explore.rules``), which tighten only, too.
-        Grants answer questions and lift no prohibition.
+        ``session``, the ``agent``'s, ``bounds`` (layers that only tighten: of the agents that started this one, and of
+        one that came with the workspace), and those of a ``branch`` (``daemon.explore.rules``), which only tighten,
+        too. Grants answer questions and lift no prohibition.
 
-        ``root``: the workspace's folder, absolute with ``/``, so that rules may name files in it by their whole path.
-        ``stands_for``: in a branch ``root`` is a copy of this folder, the workspace itself. What rules say of a file
-        by its path there holds for the copy's, and the other way round; a prohibition by either name counts.
-        ``insists``: permissions (``edit``, ``bash``) that are asked about each time, whatever mode, sandbox, rules or
-        grants allow; of commands only those that may change something. What is denied stays so.
-        ``looks``: the agent, or one that sent it, only looks: what mode plan denies is denied in every mode.
+        ``root``: the workspace's folder, absolute with ``/``, so that rules may name files in it by their full path.
+        ``stands_for``: in a branch ``root`` is a copy of this folder, the workspace itself. Rules for a file by its
+        path there apply to the copy's, and the other way round; a prohibition by either name counts. ``insists``:
+        permissions (``edit``, ``bash``) that always ask, whatever mode, sandbox, rules or grants allow; for commands,
+        only those that may change something. A denial stays. ``looks``: the agent, or one that started it, is
+        read-only: what mode plan denies is denied in every mode.
         """
         self._base = tuple(base)
         self._workspace = tuple(workspace)
@@ -156,7 +156,7 @@ class RuleSet:
         self._offers: dict[str, bool] = {}
 
     def with_session(self, rules: Iterable[Rule]) -> RuleSet:
-        """The same layers with other grants of the session."""
+        """Return the same layers with other grants of the session."""
         return RuleSet(
             self._base,
             self._workspace,
@@ -176,7 +176,8 @@ class RuleSet:
         )
 
     def decide(self, permission: str, target: str) -> Rule:
-        """The rule that decides about ``permission`` on ``target``; also what mode and protection say, as a rule."""
+        """Return the rule that decides about ``permission`` on ``target``; decisions of mode and protection count as
+        rules, too."""
         if permission not in PERMISSIONS:
             return self._decide(permission, target)
         plain = self._plain.get(permission)
@@ -198,8 +199,8 @@ class RuleSet:
         return strictest(self._judge.decide(self._at_home(Access(permission, target)), self._now)).rule
 
     def judge(self, ask: PermissionAsk) -> Verdict:
-        """The decision about everything that a call would do: the strictest of all."""
-        # What leaves the sandbox is asked about below; that it has none is no reason besides.
+        """Return the decision about everything that a call would do: the strictest of all."""
+        # Accesses outside the sandbox are asked about below; a missing sandbox is no additional reason.
         now = replace(
             self._now,
             contained=ask.contained or bool(ask.leaves),
@@ -228,9 +229,9 @@ class RuleSet:
         return Verdict(tuple(dict.fromkeys(_reason(one, words) for one in decisions)))
 
     def lasting(self, wanted: Iterable[Suggestion], verdict: Verdict | None = None) -> tuple[Suggestion, ...]:
-        """What "always" would remember, in words that hold outside of a branch, too: no pattern names its copy.
+        """Return what "always" would store, in patterns that hold outside a branch, too: no pattern names its copy.
 
-        Nothing, when a rule of the branch asks, or the agent insists: no grant answers that.
+        Empty when a rule of the branch asks, or the agent insists: no grant answers that.
         """
         if verdict is not None and any(map(self._each_time, verdict.reasons)):
             return ()
@@ -247,7 +248,7 @@ class RuleSet:
         return reason.action == "ask" and (insisted or reason.rule.source == "branch")
 
     def _at_home(self, access: Access) -> Access:
-        """A command that names files of a branch's copy, as it would be written in the workspace."""
+        """Return a command that names files of a branch's copy, as it would be written in the workspace."""
         if self._copy is None or access.permission != "bash" or self._root not in access.target:
             return access
         target, plain = (self._copy.sub(self._named, text) for text in (access.target, access.plain))
@@ -257,8 +258,8 @@ class RuleSet:
         return self._stands_for
 
     def places_outside(self) -> list[tuple[str, bool]]:
-        """Patterns by which rules name places outside of the workspace, absolute, the strongest last; the flag: reading
-        there does not pass without a question."""
+        """Return patterns by which rules name paths outside the workspace, absolute, the strongest last; the flag:
+        reading there asks."""
         around = PatternRoots(matching.home(), self._root, self._stands_for)
         layers = (
             self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
@@ -274,12 +275,13 @@ class RuleSet:
         return found
 
     def explain(self, permission: str, target: str) -> tuple[Reason, ...]:
-        """What would be decided and why, the strictest first. ``target``: as rules match it; ``~`` is the home."""
+        """Return the decisions and their reasons, the strictest first. ``target``: as rules match it; ``~`` is the home
+        folder."""
         text = matching.expanded(target, matching.home()) if target.startswith("~") else target
         return self.judge(PermissionAsk(permission, (text,), "")).reasons
 
     def offered(self, permission: str) -> bool:
-        """Whether a tool that needs ``permission`` makes sense at all: not when everything is denied."""
+        """Return whether a tool that needs ``permission`` makes sense at all: not when everything is denied."""
         known = self._offers.get(permission)
         if known is None:
             known = self._offers[permission] = self._offered(permission)
@@ -310,7 +312,8 @@ def _asked_in_general(decision: Decision) -> bool:
 
 
 def _without_repeats(decisions: Sequence[Decision]) -> list[Decision]:
-    """Where a folder is both listed and read, it is asked about itself and not about what it lies in."""
+    """Return the decisions without repeats: a folder that is listed and read asks about itself, not about its
+    parent."""
     asked = [one for one in decisions if one.permission == "external_directory" and one.action == "ask"]
     longest: dict[str, int] = {}
     for one in asked:
@@ -331,8 +334,8 @@ def _reason(decision: Decision, words: Mapping[str, str]) -> Reason:
 
 
 def _allowed_word_by_word(accesses: Iterable[Access], decisions: Iterable[Decision]) -> bool:
-    """Whether rules name each command of a line exactly: then they mean what its arguments imply, too. What a rule
-    denies or asks for by name stays so."""
+    """Return whether rules name each command of a line exactly: then they cover accesses that its arguments imply, too.
+    Accesses that a rule denies or asks about by name stay so."""
     commands = [access.target for access in accesses if access.permission == "bash" and not access.implied]
     exact = {
         one.target
@@ -346,7 +349,7 @@ def _allowed_word_by_word(accesses: Iterable[Access], decisions: Iterable[Decisi
 
 
 def _outcome(layer: Sequence[Rule], permission: str) -> Literal["denied", "some", "open"]:
-    """What a layer alone leaves of a permission: nothing, something for sure, or what the others say."""
+    """Return what a layer alone leaves of a permission: nothing, at least something, or whatever the others say."""
     for rule in reversed(layer):
         if names_permission(rule, permission):
             if rule.action != "deny":
@@ -362,13 +365,13 @@ _SIMPLE = re.compile(r"(?:[\w@+=,-][\w@+=, .-]*/)*[\w@+=,-](?:[\w@+=, .-]*[\w@+=
 
 
 class Plain:
-    """Of one permission and set of rules, for the home folder at the time."""
+    """The plain rules of one permission and set of rules, with the home folder of the moment."""
 
     def __init__(self, rules: Iterable[Rule], permission: str, root: str, stands_for: str = "") -> None:
         self.home = matching.home()
         around = PatternRoots(self.home, root, stands_for)
         self.rule: Rule | None = None
-        """What decides about all of them, once somebody asked about one."""
+        """The rule that decides about all of them; None until the first lookup."""
         forms: dict[str, None] = {}
         for rule in rules:
             if not names_permission(rule, permission):
@@ -384,7 +387,7 @@ class Plain:
         self._none = not root or not matching.is_outside(inside)
 
     def covers(self, name: str) -> bool:
-        """Whether ``name`` is decided like any other. No for some that are, never yes wrongly."""
+        """Return whether ``name`` is decided like any other. No for some that are, never yes wrongly."""
         if self._none or _SIMPLE.fullmatch(name) is None:
             return False
         folded = name.lower()
@@ -406,14 +409,14 @@ _WHOSE = {
 
 
 def told(rule: Rule) -> Rule:
-    """Return ``rule`` with what it says of itself in the user's language, for a question or an explanation."""
+    """Return ``rule`` with its description in the user's language, for a question or an explanation."""
     if rule.source == "mode":
         return rule.model_copy(update={"pattern": t(rule.pattern)})
     return rule.model_copy(update={"words": t(rule.words)}) if rule.words else rule
 
 
 def rule_words(rule: Rule) -> str:
-    """Which rule of which file: "your rule `bash: git push* → deny` (~/.goalwright/config.json)"."""
+    """Describe a rule and its file: "your rule `bash: git push* → deny` (~/.goalwright/config.json)"."""
     if rule == UNMATCHED:
         return t("no rule matches, so you are asked")
     if rule.source == "protected":
@@ -431,6 +434,6 @@ def rule_words(rule: Rule) -> str:
 
 
 def reason_words(reason: Reason) -> str:
-    """One thing that a call would do: "deny read .env (argument of cat): your rule `read: *.env → deny`"."""
+    """Describe one access of a call: "deny read .env (argument of cat): your rule `read: *.env → deny`"."""
     why = f" ({reason.why})" if reason.why else ""
     return f"{reason.action} {reason.permission} {reason.target}{why}: {rule_words(reason.rule)}"

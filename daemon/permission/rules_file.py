@@ -10,17 +10,17 @@ from tools.localization import t
 from tools.text.truncate import head
 
 _SAME = {"step": "goal"}
-"""The tool of the plan has one permission, whichever it is."""
+"""Both tools of the plan share one permission."""
 MAX_RULES = 5_000
 MAX_PATTERN = 4_000
-"""Characters. Rules may come from a workspace that nobody trusts: they must not cost minutes."""
+"""Characters. Rules may come from an untrusted workspace: they must not take minutes."""
 
 
 def rules_from_config(value: object, source: RuleSource, file: str = "") -> tuple[list[Rule], list[str]]:
-    """Rules from ``config.json`` and what is wrong with them. ``file``: where they stand, for the person.
+    """Return the rules of ``config.json`` and their errors. ``file``: the path of the file, for the user.
 
-    Accepts ``{"bash": "ask", "edit": {"*.lock": "deny"}}`` (OpenCode's form) and a list of
-    ``{"permission", "pattern", "action"}``. Wrong entries are reported and left out, the others hold.
+    Accepts ``{"bash": "ask", "edit": {"*.lock": "deny"}}`` (OpenCode's form) and a list of ``{"permission", "pattern",
+    "action"}``. Wrong entries are reported and left out, the others apply.
     """
     rules: list[Rule] = []
     wrong: list[str] = []
@@ -54,7 +54,7 @@ def rules_from_config(value: object, source: RuleSource, file: str = "") -> tupl
 
 
 def _entries(value: object, wrong: list[str]) -> list[tuple[object, object, object]]:
-    """Permission, pattern and action of each entry, as they are written there."""
+    """Return permission, pattern and action of each entry, as written in the file."""
     found: list[tuple[object, object, object]] = []
     if isinstance(value, dict):
         for permission, entry in cast("dict[object, object]", value).items():

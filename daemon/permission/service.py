@@ -1,7 +1,7 @@
-"""Asks the person where the rules say so, and keeps what waits for an answer (source: mission M4).
+"""Ask the user where rules say so, and keep requests that wait for an answer.
 
-One inbox for the whole daemon. A request lives here, not in a client's connection: an editor may reload or a
-second one attach, and the first answer wins because answering is one step on the event loop.
+One inbox for the whole daemon. A request lives here, not in a client's connection: an editor may reload or a second one
+attach, and the first answer wins because answering is one step on the event loop.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ log = logging.getLogger(__name__)
 
 Answer = Reply | Literal["canceled"]
 TIMEOUT = "timeout"
-"""Who answered, when nobody did in time."""
+"""The name of the answerer when nobody answered in time."""
 _LONGEST_WORDS = 1_000
-"""Characters of what the model says about a question."""
+"""Most characters of the model's comment on a question."""
 Left = tuple[FileChange, ...] | None
 """See tools.tool.Approval."""
 
@@ -102,7 +102,7 @@ class Asker(Protocol):
         ...
 
     def replied(self, request: PermissionRequest, settled: Settled, /) -> None:
-        """Record and publish an answer; from "always" on, ``rules`` include what was remembered."""
+        """Record and publish an answer; after "always", ``rules`` include the stored grants."""
         ...
 
 
@@ -131,7 +131,7 @@ class Keeper(Protocol):
         ...
 
     def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
-        """Take back. Raises StoreError."""
+        """Revoke grants. Raises StoreError."""
         ...
 
 
@@ -159,11 +159,11 @@ class CallInfo:
     tool: str
     goal_id: str | None = None
     timeout_s: float | None = None
-    """After how long a question that nobody answers is refused; None: never."""
+    """Seconds after which an unanswered question is rejected; None: never."""
     alone: bool = False
-    """A no to it says nothing about the session's other questions."""
+    """Rejecting it does not reject the session's other questions."""
     review: bool = False
-    """The person is asked whatever would let it pass: rules, mode, what they always allow."""
+    """The user is asked in any case, whatever rules, mode or grants would allow."""
 
 
 @dataclass(slots=True)
@@ -185,10 +185,10 @@ class PermissionService:
 
     now: Callable[[], datetime]
     keeper: Keeper = field(default_factory=NoKeeper)
-    """Of grants that outlive their session."""
+    """Stores grants that outlive their session."""
     _pending: dict[str, _Pending] = field(default_factory=dict[str, _Pending])
     _answered: dict[str, str] = field(default_factory=dict[str, str])
-    """Who answered, for those who come too late; only the last few hundred."""
+    """Names of those who answered, for late answers; only the last few hundred."""
     _watchers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def watch(self, watcher: Callable[[], None]) -> None:
@@ -205,10 +205,10 @@ class PermissionService:
             watcher()
 
     async def ask(self, asker: Asker, call: CallInfo, ask: PermissionAsk) -> Approval:
-        """Return when allowed, with what the person left of the proposal.
+        """Return when allowed, with what the user left of the proposal.
 
-        Raises PermissionDeniedError: by a rule or because nobody answered in time (``by_rule``, the model is told), or
-        by the person.
+        Raises PermissionDeniedError: by a rule or because nobody answered in time (``by_rule``, the model is notified),
+        or by the user.
         """
         verdict = asker.rules.judge(ask)
         review = call.review or bool(ask.questions)
@@ -245,7 +245,7 @@ class PermissionService:
         try:
             asker.asked(request)
         except BaseException:
-            del self._pending[request.request_id]  # nobody heard of it, so nobody could answer
+            del self._pending[request.request_id]  # no client received it, so none could answer
             raise
         self._changed()
         if call.timeout_s is not None and not pending.answer.done():
@@ -275,10 +275,10 @@ class PermissionService:
         )
 
     async def left(self, request_id: str, answers: Sequence[FileAnswer]) -> Left:
-        """What remains of a pending request's proposal when the person accepts only parts of it, or edited it.
+        """Return what is left of a pending request's proposal when the user accepts only parts of it, or edited it.
 
-        For ``reply``. None when that is all of it, or when the request is not pending any more. Raises ToolError
-        when an answer does not fit the proposal or leaves nothing: the request then still waits.
+        For ``reply``. None when that is all of it, or when the request is no longer pending. Raises ToolError when an
+        answer does not fit the proposal or leaves nothing: the request then still waits.
         """
         pending = self._pending.get(request_id)
         if pending is None or not answers:
@@ -314,13 +314,13 @@ class PermissionService:
     ) -> tuple[bool, str]:
         """Answer a request: (accepted, who answered it). The first answer wins.
 
-        ``left`` is what the person left of the proposal (see ``left``); ``grants`` and ``scope``: what "always"
-        remembers (None: what was suggested), and where that holds; ``answers``: to the request's questions.
+        ``left`` is the accepted part of the proposal (see ``left``); ``grants`` and ``scope``: what "always" stores
+        (None: the suggestions), and where that holds; ``answers``: to the request's questions.
 
-        "always" also releases other requests that the new rules allow, of all sessions when it holds for more than
-        this one; "reject" without feedback also rejects the session's other requests (source: conventions.md).
-        Raises KeyError for an unknown id, ToolError when the grants or answers cannot be taken so, and StoreError when
-        they cannot be stored: in all these cases the request still waits.
+        "always" also releases other requests that the new rules allow, of all sessions when it holds for more than this
+        one; "reject" without feedback also rejects the session's other requests. Raises KeyError for an unknown id,
+        ToolError when the grants or answers are not usable, and StoreError when they cannot be stored: in all these
+        cases the request still waits.
         """
         pending = self._pending.get(request_id)
         if pending is None:
@@ -332,7 +332,7 @@ class PermissionService:
             return True, by
         self._settle(pending, reply, feedback, by, left)
         if reply == "reject" and not feedback and not pending.alone:
-            # A branch that is refused something says nothing about the others.
+            # A rejection in one branch does not concern the others.
             for other in self._of(pending.asker.session_id):
                 self._settle_too(other, "reject", by)
         return True, by
@@ -344,16 +344,16 @@ class PermissionService:
                 self._settle_too(other, "once", by)
 
     def pending(self, session_id: str | None = None) -> list[PermissionRequest]:
-        """What waits for an answer, oldest first; of a session with its branches and sub-agents."""
+        """Return the requests that wait for an answer, oldest first; of a session, its branches and sub-agents."""
         return [pending.request for pending in self._of(session_id)]
 
     def proposed(self, request_id: str, path: str) -> ProposedFile | None:
-        """One file of a pending request. Raises KeyError when the request is not pending."""
+        """Return one file of a pending request. Raises KeyError when the request is not pending."""
         pending = self._pending[request_id]
         return next((file for file in pending.ask.proposal if file.name == path), None)
 
     def _of(self, session_id: str | None) -> list[_Pending]:
-        """What waits, of one session (its branches and sub-agents included) or of all."""
+        """Return the waiting requests of one session (including branches and sub-agents) or of all."""
         return [
             pending
             for pending in self._pending.values()
@@ -380,7 +380,7 @@ class PermissionService:
         try:
             self._settle(pending, "always", feedback, by, left, kept, scope)
         except Exception:
-            # The answer does not count, so what it allowed does not, either.
+            # The answer does not count, so its grants do not, either.
             self.keeper.forget({grant.grant_id for grant in stored})
             raise
 
@@ -404,7 +404,7 @@ class PermissionService:
         try:
             pending.asker.replied(request, Settled(answer, feedback, by, kept, scope, pending.answers))
         except Exception as error:
-            # An answer that cannot be recorded does not count; whoever waits for it must not wait for ever.
+            # An answer that cannot be recorded does not count; the caller must not wait forever.
             if not pending.answer.done():
                 pending.answer.set_exception(error)
             raise
@@ -412,7 +412,7 @@ class PermissionService:
             pending.answer.set_result((answer, feedback, left))
 
     def _settle_too(self, pending: _Pending, answer: Reply, by: str) -> None:
-        """Answer what nobody answered by itself: that it fails is no failure of what was answered."""
+        """Settle a related request; a failure here is no failure of the answered one."""
         if pending.request.request_id not in self._pending:
             return
         try:
@@ -496,7 +496,7 @@ def _question(question: AskedQuestion) -> Question:
 
 
 def _rejection(request: PermissionRequest, by: str) -> str:
-    """Say what the user rejected, and in which client; for the user, and for who started a sub-agent."""
+    """Return what the user rejected, and in which client; for the user, and for the caller of a sub-agent."""
     if request.permission == "doom_loop":
         return t("Stopped: the agent made the same call again and again.")
     if by:

@@ -1,4 +1,4 @@
-"""What can happen to a goal tree, as data: the operations return it, events store it, ``apply`` makes it so."""
+"""Changes of a goal tree, as data: operations return them, events store them, ``apply`` carries them out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
 
 
 class PlanError(Exception):
-    """The operation is not possible; the message is for the model and the person: what is, and what to do."""
+    """Raised when an operation is not possible; the message tells the model and the user the state and the
+    alternatives."""
 
 
 class Focus(enum.Enum):
@@ -64,7 +65,7 @@ class Updated:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A goal that nobody worked on leaves the plan without a trace in it."""
+    """A goal without any work leaves the plan without a trace."""
 
     goal_id: str
     current_id: str | None
@@ -73,7 +74,7 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A goal stands under another parent, or elsewhere among its siblings: before ``before_id``, None: last."""
+    """A goal moves under another parent, or among its siblings: before ``before_id``, None: last."""
 
     goal_id: str
     parent_id: str | None
@@ -86,9 +87,9 @@ Change = Added | Updated | Moved | Removed
 
 
 def one_line(text: str) -> str:
-    """A description as it is kept: one line without control and format characters; empty when nothing is to be seen.
+    """Return a description for storage: one line without control and format characters; empty when nothing is visible.
 
-    It reaches terminals and lists, where those would turn, hide or forge what stands around it.
+    It is shown in terminals and lists, where such characters would reverse, hide or forge the text around it.
     """
     text = re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", whole_characters(text))
     if not text.isascii():

@@ -23,7 +23,7 @@ TOOLS_OF_THE_PLAN = frozenset({"goal", "step", "read_progress"})
 def counted(
     stats: GoalStats, tokens: int, cost: float, tools: Sequence[str], duration_ms: int = 0
 ) -> GoalStats:
-    """``stats`` after one more message."""
+    """Return ``stats`` after one more message."""
     return GoalStats(
         message_count=stats.message_count + 1,
         total_tokens=stats.total_tokens + tokens,
@@ -34,12 +34,12 @@ def counted(
 
 
 def with_message(stats: GoalStats, message: Message) -> GoalStats:
-    """``stats`` after this message, too."""
+    """Return ``stats`` after this message, too."""
     return counted(stats, tokens_of(message), message.cost or 0.0, tools_of(message), worked_ms(message))
 
 
 def tokens_of(message: Message) -> int:
-    """What the request took that a message answers, as its provider counted; 0 for what no model was asked for.
+    """Return the tokens of the request that a message answers, as counted by its provider; 0 without a model.
 
     So the numbers of goals, branches and the session are sums of the same requests.
     """
@@ -47,7 +47,7 @@ def tokens_of(message: Message) -> int:
 
 
 def worked_ms(message: Message) -> int:
-    """Return the time at work that a message stands for, in milliseconds.
+    """Return the work time of a message, in milliseconds.
 
     Calls that ran at the same time count once, so the times of messages can be added up.
     """
@@ -55,10 +55,10 @@ def worked_ms(message: Message) -> int:
 
 
 class Together:
-    """What of the time of each message is new for a goal, where calls ran at the same time.
+    """Computes the new time of each message for a goal, where calls ran at the same time.
 
-    A goal worked at least as long as each of its calls. What several calls did for it and the goals below it at the
-    same time counts once.
+    A goal worked at least as long as each of its calls. Time that several calls for it and the goals below it share
+    counts once.
     """
 
     def __init__(self) -> None:
@@ -83,16 +83,16 @@ class Together:
 
 
 def tools_of(message: Message) -> list[str]:
-    """Return the tool whose result a message is: a call counts where it ran, not where it was asked for.
+    """Return the tool whose result a message is: a call counts where it ran, not where it was requested.
 
-    Changes of the plan are no work for a goal: what came of them is in the plan itself.
+    Changes of the plan are no work for a goal: their result is the plan itself.
     """
     results = [part.name for part in message.content if isinstance(part, ToolResultPart)]
     return [name for name in results if name not in TOOLS_OF_THE_PLAN]
 
 
 def joined(stats: GoalStats, other: GoalStats) -> GoalStats:
-    """The numbers of both; the preview stays, see ``joined_preview``."""
+    """Return the numbers of both; the preview stays, see ``joined_preview``."""
     return stats.model_copy(
         update={
             "message_count": stats.message_count + other.message_count,
@@ -104,7 +104,7 @@ def joined(stats: GoalStats, other: GoalStats) -> GoalStats:
 
 
 def parted(stats: GoalStats, other: GoalStats) -> GoalStats:
-    """``stats`` without ``other``, which is a part of it."""
+    """Return ``stats`` without ``other``, which is a part of it."""
     count = max(0, stats.message_count - other.message_count)
     if count == 0:
         return GoalStats()
@@ -120,7 +120,8 @@ def parted(stats: GoalStats, other: GoalStats) -> GoalStats:
 
 
 def extended_preview(preview: str | None, tools: Sequence[str]) -> str | None:
-    """``read → edit`` and ``edit`` make ``read → edit × 2``; the oldest fall out of a long one."""
+    """Extend a preview: ``read → edit`` and ``edit`` give ``read → edit × 2``; the oldest are dropped from a long
+    one."""
     segments = preview.split(" → ") if preview else []
     for tool in tools:
         # A model can call a tool by any name; the arrow and the cross are ours.
@@ -147,7 +148,7 @@ def joined_preview(previews: Iterable[str | None]) -> str | None:
 
 
 def _times(count: str) -> int:
-    # A trace that somebody made up may have a number of any length, which Python does not read.
+    # A forged trace may have a number of any length, which Python does not parse.
     return int(count) if count.isdecimal() and len(count) <= _DIGITS else 1
 
 

@@ -1,7 +1,7 @@
-"""What an exploration does to the plan of the main line (source: seed 000, "explore_start", "explore_merge").
+"""The changes of an exploration to the plan of the main session.
 
-Like the operations of ``PlanTree``: they return changes and touch nothing. The goals of branches are in plans of
-their own; here are only the goal that stands for all of them and the one that comes after it.
+Like the operations of ``PlanTree``, these functions return changes and touch nothing. The goals of branches are in
+plans of their own; here are only the goal that represents all of them and the one that comes after it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ MERGE_DESCRIPTION = noted("Choose among the explored approaches")
 
 
 def plan_exploration(tree: PlanTree, description: str, branch_ids: Sequence[str]) -> list[Change]:
-    """A goal of type ``explore_start`` behind the goal in focus, beside it, and it takes the focus. Raises PlanError.
+    """Return a goal of type ``explore_start`` after the goal in focus, as its sibling, with the focus. Raises
+    PlanError.
 
-    So the exploration, the choice and what follows go on in the line of the goal that explores, which stays open.
+    So the exploration, the choice and the following work stay at the level of the exploring goal, which stays open.
     """
     goal_id = str(tree.last_id + 1)
     trial = tree.copy()
@@ -46,10 +47,11 @@ def plan_exploration(tree: PlanTree, description: str, branch_ids: Sequence[str]
 
 
 def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: str) -> list[Change]:
-    """The branches have ended: ``explore_start`` is completed, and a goal of type ``explore_merge`` follows it.
+    """Return the changes when the branches have ended: ``explore_start`` completes, and an ``explore_merge`` goal
+    follows.
 
-    That one gets the focus, unless the person has moved the focus elsewhere meanwhile. It may be there already, when a
-    crash came in between. Raises PlanError when the exploration was given up.
+    That one gets the focus, unless the user has moved the focus meanwhile. It may exist already after a crash. Raises
+    PlanError when the exploration was abandoned.
     """
     start = tree.goal(start_id)
     if tree.ended_root(start_id) is not None:
@@ -75,7 +77,7 @@ def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: st
 
 
 def merge_of(tree: PlanTree, start_id: str) -> Goal | None:
-    """The goal that stands for the choice among the branches of an exploration."""
+    """Return the goal of the choice among the branches of an exploration."""
     return next(
         (
             goal
@@ -87,15 +89,15 @@ def merge_of(tree: PlanTree, start_id: str) -> Goal | None:
 
 
 def plan_counted(tree: PlanTree, goal_id: str, stats: GoalStats) -> list[Change]:
-    """What a branch or a sub-agent took counts for the goal it worked for and for those above that.
+    """Count the statistics of a branch or a sub-agent for the goal that it worked for and for those above.
 
-    Its time does not: it worked while the goal waited for it, mostly beside others.
+    Its time does not count: it worked while the goal waited for it, mostly in parallel with others.
     """
     return _plan_joined(tree, goal_id, stats.model_copy(update={"duration_ms": 0}))
 
 
 def plan_timed(tree: PlanTree, start_id: str, duration_ms: int) -> list[Change]:
-    """The branches of an exploration were at work for so long, all of them together."""
+    """Return the change that adds the time of an exploration's branches, all together."""
     return _plan_joined(tree, start_id, GoalStats(duration_ms=duration_ms))
 
 
@@ -112,7 +114,7 @@ def _plan_joined(tree: PlanTree, goal_id: str, stats: GoalStats) -> list[Change]
 
 
 def plan_given_up(tree: PlanTree, start_id: str, why: str) -> list[Change]:
-    """The exploration broke off; nothing when its goal has ended already."""
+    """Return the changes that end an interrupted exploration; none when its goal has ended already."""
     goal = tree.goals.get(start_id)
     if goal is None or goal.status in ENDED or tree.ended_root(start_id) is not None:
         return []
@@ -120,5 +122,5 @@ def plan_given_up(tree: PlanTree, start_id: str, why: str) -> list[Change]:
 
 
 def is_given_up(tree: PlanTree, start_id: str) -> bool:
-    """Whether the goal of an exploration has ended or gone while its branches were at work."""
+    """Return whether the goal of an exploration has ended or gone while its branches were at work."""
     return start_id not in tree.goals or tree.ended_root(start_id) is not None

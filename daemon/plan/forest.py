@@ -1,9 +1,8 @@
-"""The goals of one session, indexed: reading them, their display numbers, and making changes that were planned.
+"""The goals of one session, indexed: reading them, their display numbers, and applying planned changes.
 
-Costs: a change looks at one goal's siblings, its place in the flat list and its ancestors; counting a message
-touches only the chain from its goal to the root; a copy shares all goals and all lists of siblings.
-A log or snapshot may be damaged, or come from somebody else: then the tree is what can be made of it, and never
-raises or loops.
+Costs: a change visits one goal's siblings, its place in the flat list and its ancestors; counting a message touches
+only the chain from its goal to the root; a copy shares all goals and all lists of siblings. A log or snapshot may be
+damaged, or untrusted: then the tree has whatever is usable, and never raises or loops.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ class GoalForest:
         """Parents whose list of children no copy shares."""
         self._abandoned: set[str] = set()
         self.revision = 0
-        """Grows with each change but counts: what is made of the plan is the same as long as it is."""
+        """Grows with each change except counts: anything derived from the plan stays valid while it is equal."""
         self.last_id = last_id
         """Number of the newest id; those of removed goals are not given again."""
         self.replaceable: str | None = None
-        """The goal abandoned last, until a goal at its level takes its place or work goes on elsewhere."""
+        """The goal abandoned last, until a goal at its level replaces it or work continues elsewhere."""
         self.replaced: dict[str, str] = {}
         """The abandoned goal that a goal took the place of, by the id of the new one."""
         for goal in tree.goals:
@@ -70,13 +69,13 @@ class GoalForest:
     # -- reading --
 
     def snapshot(self) -> GoalTree:
-        """The tree as data."""
+        """Return the tree as data."""
         return GoalTree(
             mission=self.mission, current_id=self.current_id, goals=[self.goals[i] for i in self._order]
         )
 
     def copy(self) -> Self:
-        """An independent copy, to try operations on. What is in it is shared until one of the two changes."""
+        """Return an independent copy, to try operations on. Its contents are shared until one of the two changes."""
         twin = type(self)()
         twin.mission, twin.current_id = self.mission, self.current_id
         twin.last_id, twin.replaceable = self.last_id, self.replaceable
@@ -95,12 +94,12 @@ class GoalForest:
         return [self.goals[i] for i in self._children.get(goal_id, ()) if i not in self._abandoned]
 
     def following(self, goal_id: str) -> str | None:
-        """The goal that stands behind one at its level, also an abandoned one; None for the last."""
+        """Return the next goal at the level of a goal, even an abandoned one; None for the last."""
         siblings = self._children.get(self.goals[goal_id].parent_id, [])
         return next(iter(siblings[siblings.index(goal_id) + 1 :]), None)
 
     def next_open(self, goal_id: str | None) -> Goal | None:
-        """The first child that has not ended; None for the top level."""
+        """Return the first child that has not ended; None for the top level."""
         children = (self.goals[i] for i in self._children.get(goal_id, ()))
         return next((goal for goal in children if goal.status not in ENDED), None)
 
@@ -116,7 +115,7 @@ class GoalForest:
             yield goal
 
     def descendants(self, goal_id: str) -> Iterator[Goal]:
-        """All goals below a goal, parents first."""
+        """Yield all goals below a goal, parents first."""
         todo = list(reversed(self._children.get(goal_id, ())))
         while todo:
             below = todo.pop()
@@ -125,7 +124,7 @@ class GoalForest:
                 todo += reversed(self._children.get(below, ()))
 
     def ended_root(self, goal_id: str | None) -> str | None:
-        """The topmost completed or abandoned goal among a goal and its ancestors; None when all are open.
+        """Return the topmost completed or abandoned goal among a goal and its ancestors; None when all are open.
 
         None also for a goal that is not in the tree.
         """
@@ -139,7 +138,7 @@ class GoalForest:
         return root
 
     def predecessors(self, goal_id: str) -> list[Goal]:
-        """The abandoned goals that a goal stands in for, oldest first (source: seed 000, "After 回溯")."""
+        """Return the abandoned goals that a goal replaces, oldest first."""
         found: dict[str, Goal] = {}
         before = self.replaced.get(goal_id)
         while before is not None and before not in found:
@@ -175,7 +174,8 @@ class GoalForest:
         return ".".join(steps)
 
     def find(self, number: str) -> Goal:
-        """The goal with an id (``g4``), or the live goal with a display number (``2.1.``, ``#2``, ``2. Build it``).
+        """Return the goal with an id (``g4``), or the live goal with a display number (``2.1.``, ``#2``, ``2. Build
+        it``).
 
         The description of one open goal is understood too. Raises PlanError with the numbers that exist.
         """
@@ -196,7 +196,7 @@ class GoalForest:
         return self.goals[goal_id]
 
     def with_id(self, text: str) -> Goal | None:
-        """The goal that a text names by its id, which stays the same while numbers shift."""
+        """Return the goal that a text names by its id, which stays the same while numbers shift."""
         match = _ID.fullmatch(text.strip())
         return None if match is None else self.goals.get(match[1] or match[2])
 
@@ -209,7 +209,7 @@ class GoalForest:
         return same[0]
 
     def goal(self, goal_id: str) -> Goal:
-        """The goal with an id. Raises PlanError when there is none."""
+        """Return the goal with an id. Raises PlanError when there is none."""
         goal = self.goals.get(goal_id)
         if goal is None:
             raise PlanError(t("That goal is no longer in the plan."))
@@ -298,7 +298,7 @@ class GoalForest:
         try:
             self._put(Goal.model_validate({**goal.__dict__, **wanted}))
         except ValidationError:
-            # An event that somebody else wrote: the goal stays as it is.
+            # An event from an untrusted log: the goal stays unchanged.
             return
 
     def _affect(self, affected: AffectedGoal) -> None:
@@ -340,7 +340,7 @@ class GoalForest:
             self._changeable(goal.parent_id).remove(goal.id)
             self._abandoned.discard(goal.id)
             if (before := self.replaced.pop(goal.id, None)) is not None:
-                # It stood in for an abandoned goal, and nobody worked on it: the place is free again.
+                # It replaced an abandoned goal, and had no work: the place is free again.
                 self.replaceable = before
         self._set_focus(change.current_id)
 
@@ -372,10 +372,10 @@ class GoalForest:
         tools: Sequence[str],
         time_of: Callable[[str], int] = lambda _: 0,
     ) -> tuple[AffectedGoal, ...]:
-        """What one more message does to its goal and that goal's ancestors; nothing is changed yet.
+        """Return the effect of one more message on its goal and that goal's ancestors; nothing is changed yet.
 
-        Own and cumulative numbers for the goal, cumulative ones for its ancestors (seed 000, ``affected_goals``).
-        ``time_of``: its milliseconds for a goal, see ``daemon.plan.counting.Together``.
+        Own and cumulative numbers for the goal, cumulative ones for its ancestors. ``time_of``: its milliseconds for a
+        goal, see ``daemon.plan.counting.Together``.
         """
         goal = self.goals.get(goal_id or "")
         if goal is None:

@@ -1,4 +1,4 @@
-"""Which goal a text names: descriptions and numbers as models copy them from where the plan is shown. Pure."""
+"""Find the goal that a text names: by descriptions and numbers as models copy them from a shown plan. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
 
 HERE = re.compile(r"\s*(?:\(g\d+\)\s*(?:← current)?|← current)\s*$")
-"""What the plan shows behind a description: the id, and which goal has the focus."""
+"""Marks that the plan shows after a description: the id, and the focus."""
 NAMED = 10
 """Goals that a refusal names."""
 LONGEST = 80
@@ -27,7 +27,7 @@ _NUMBER = re.compile(
     r"(?:goal\b|step\b|no\.|目标|步骤)?\s*[#(\[*]*(\d+(?:\.\d+)*)(?:[.)\]:：、*]*)(?:\s*[-–—]\s+|\s+|(?<=[:：、])|$)(.*)",
     re.IGNORECASE,
 )
-"""A number, and what stands behind it: ``2.1``, ``#2``, ``2. Fix``, ``2.1: Fix``, ``Goal 2.1 - Fix``."""
+"""A number, and the text after it: ``2.1``, ``#2``, ``2. Fix``, ``2.1: Fix``, ``Goal 2.1 - Fix``."""
 _WRAPS = (
     ("**", "**"),
     ("__", "__"),
@@ -39,15 +39,15 @@ _WRAPS = (
     ("「", "」"),
     ("«", "»"),
 )
-"""What a name is put between when it is quoted."""
+"""Quotes and marks around a name."""
 
 
 def named(tree: PlanTree, text: str) -> Goal:
-    """The goal that ``text`` names: an open one by its description, else any by its display number.
+    """Return the goal that ``text`` names: an open one by its description, else any by its display number.
 
-    As models copy it from where the plan is shown: with a mark, its number, in quotes, or cut off by an ellipsis. What
-    fits as it is given counts before what fits without these. Several open goals with one description are told apart
-    by what is nearest to the focus. Raises PlanError.
+    Models copy names from the shown plan: with a mark, its number, in quotes, or cut off by an ellipsis. An exact match
+    has precedence over one without these. Among several open goals with one description the nearest to the focus
+    counts. Raises PlanError.
     """
     line = HERE.sub("", " ".join(text.split()))
     for form in dict.fromkeys((line, _bare(line))):
@@ -59,7 +59,7 @@ def named(tree: PlanTree, text: str) -> Goal:
 
 
 def listed(tree: PlanTree, text: str) -> Goal | None:
-    """The goal of a line that was copied from where the plan is shown, wherever it is; none that was given up."""
+    """Return the goal of a line that was copied from the shown plan, wherever it is; no abandoned one."""
     try:
         number = _NUMBER.fullmatch(text)
         found = _numbered(tree, *number.groups()) if number is not None else None
@@ -82,7 +82,7 @@ def levels(tree: PlanTree) -> Iterator[Sequence[Goal]]:
 
 @functools.lru_cache(maxsize=8_192)
 def spelling(text: str) -> str:
-    """What two ways to write one name have in common: without marks, quotes, upper case and full-width signs."""
+    """Return the common form of all spellings of a name: without marks, quotes, upper case and full-width signs."""
     return _folded(_bare(one_line(text)))
 
 
@@ -112,7 +112,7 @@ def _described(tree: PlanTree, line: str) -> Goal | None:
         return None
     still = [goal for goal in same if tree.ended_root(goal.id) is None]
     if len(still) <= 1:
-        # Of one that has ended it is said that it has; the newest of them, when there are more.
+        # For an ended goal the caller reports that it has ended; the newest, if there are several.
         return still[0] if still else same[-1]
     ids = {goal.id for goal in still}
     for level in levels(tree):
@@ -127,12 +127,12 @@ def _described(tree: PlanTree, line: str) -> Goal | None:
 
 
 def _start(text: str) -> str:
-    """What a description begins with that was cut off."""
+    """Return the beginning of a description that was cut off."""
     return spelling(re.sub(r"(?:…|\.\.\.)$", "", text.strip()))
 
 
 def _bare(line: str) -> str:
-    """A line without marks before it and quotes around it."""
+    """Return a line without marks before it and quotes around it."""
     line = without_marks(line) or line
     for before, after in _WRAPS:
         inner = line[len(before) : -len(after)]

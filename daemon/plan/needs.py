@@ -1,8 +1,8 @@
-"""Dependencies between goals: which goals have to wait, and where goals may stand because of them. Pure.
+"""Dependencies between goals: which goals have to wait, and where that allows them to be. Pure.
 
-A goal that needs others waits until they are completed, and so do the goals below it. In the order of the plan
-whatever a goal needs stands wholly before it, so that going through the plan from its top never meets a circle.
-A log may be damaged: needs that name unknown goals count as met.
+A goal that needs others waits until they are completed, and so do the goals below it. In the order of the plan all
+needs of a goal come entirely before it, so that a pass through the plan from its top never meets a cycle. A log may be
+damaged: needs that name unknown goals count as met.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def needed(tree: GoalForest, goal: Goal) -> list[Goal]:
-    """Return what ``goal`` itself needs and does not have yet: open goals, and abandoned ones without a replacement.
+    """Return the unmet needs of ``goal`` itself: open goals, and abandoned ones without a replacement.
 
-    A goal that took the place of an abandoned one counts in its stead. A goal that was removed, because nobody had
-    worked on it, is needed no more.
+    A goal that replaced an abandoned one counts in its stead. A goal that was removed, because it had no work, is no
+    longer needed.
     """
     found = (stand_in(tree, goal_id) for goal_id in goal.needs or ())
     return [need for need in found if need is not None and need.status != "completed"]

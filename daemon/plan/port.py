@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Operation = Callable[[PlanTree], list[Change]]
 _NAMED = 5
-"""Goals that are named in an answer; of more only the number is told."""
+"""Most goals to name in an answer; of the rest only the number is given."""
 _RENUMBERED = 12
 """Goals with another number that an answer names."""
 
@@ -64,9 +64,9 @@ class _Call:
 class SessionPlan:
     """``record`` stores a change as an event and applies it to ``tree``.
 
-    ``revert`` takes back what was changed in files for a goal, after approval, and returns words for the model. It
-    raises ToolError or PermissionDeniedError: then nothing of the plan is changed. ``front``: how progress is told.
-    ``seen``: the plan when the model was asked last; a number that has another meaning since is refused.
+    ``revert`` undoes the file changes for a goal, after approval, and returns a text for the model. It raises ToolError
+    or PermissionDeniedError: then the plan is unchanged. ``front``: the tool's terms for progress. ``seen``: the plan
+    at the model's last request; a number that has another meaning since is rejected.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SessionPlan:
         lines: list[str] = []
         if revert_files and call.ending is not None:
             lines.append(await self._reverted(call.ending))
-            # The person was asked, and may have changed the plan in the meantime.
+            # The user was asked, and may have changed the plan in the meantime.
             try:
                 changes = self._planned(call.operations)
             except PlanError as error:
@@ -173,9 +173,9 @@ class SessionPlan:
         return _Call(operations, ending)
 
     def _focused_first(self, edit: _Edit, ending: Goal | None) -> Goal | None:
-        """The goal to focus before anything is added; None for none, and for one that the call adds.
+        """Return the goal to focus before anything is added; None for none, and for one that the call adds.
 
-        A number that is not there yet, or that this call ends, is meant for what the call adds.
+        A number that does not exist yet, or that this call ends, refers to the goals that the call adds.
         """
         if edit.focus is None:
             return None
@@ -190,7 +190,8 @@ class SessionPlan:
         return None if edit.add and ending is not None and target.id == ending.id else target
 
     def _find(self, text: str) -> Goal:
-        """The goal that ``text`` names in the plan that the model has seen, before this call changes any number."""
+        """Return the goal that ``text`` names in the plan that the model has seen, before this call changes any
+        number."""
         tree, seen = self._tree, self._seen
         if seen is None or tree.with_id(text) is not None:
             return tree.find(text)
@@ -223,7 +224,7 @@ class SessionPlan:
         ):
             return lambda plan: plan.plan_add(edit.add, edit.reason)
         elif edit.abandon is not None:
-            # What is tried instead stands where the goal stood, which may leave the plan.
+            # The alternative goes to the place of the goal, which may leave the plan.
             parent, following = subject.parent_id, self._tree.following(subject.id)
         else:
             parent, following = subject.id, None
@@ -234,12 +235,12 @@ class SessionPlan:
         return lambda plan: plan.plan_move(plan.goal(subject.id), parent, following)
 
     def _beside(self, edit: _Edit) -> tuple[str | None, str | None]:
-        """Parent, and the goal that follows, at the place that ``before`` or ``after`` says."""
+        """Return parent and next sibling of the place that ``before`` or ``after`` names."""
         beside = self._find(edit.place or "")
         return beside.parent_id, beside.id if edit.before is not None else self._tree.following(beside.id)
 
     def _planned(self, operations: Sequence[Operation]) -> list[Change]:
-        """The changes of all operations. Raises PlanError; the tree is as it was."""
+        """Return the changes of all operations. Raises PlanError; the tree is unchanged."""
         trial = self._tree
         changes: list[Change] = []
         for place, operation in enumerate(operations):
@@ -270,7 +271,7 @@ class SessionPlan:
             raise ToolError(f"{english(error)} The plan is unchanged.") from error
 
     def _done(self, changes: Sequence[Change], lines: Sequence[str]) -> str:
-        """Record the changes, and say what happened; ``lines``: what else there is to say."""
+        """Record the changes, and describe them; ``lines``: further text."""
         ended = [line for change in changes if (line := self._ended(change))]
         named = self._front == "goal"  # by numbers, which change; steps are named by their descriptions
         numbers = self._tree.numbers() if named and any(map(_shifts, changes)) else {}
@@ -283,7 +284,7 @@ class SessionPlan:
         shifted = self._shifted(numbers) if numbers else []
         return "\n".join([*ended, *lines, *self._told(changes), *shifted, self._focused()])
 
-    # -- what happened, in words; the plan itself is in each request --
+    # -- descriptions of changes; the plan itself is in each request --
 
     def _ended(self, change: Change) -> str:
         """About a goal that a change ends. Before the change: later it may have no number."""
@@ -302,7 +303,7 @@ class SessionPlan:
         return ""
 
     def _told(self, changes: Sequence[Change]) -> list[str]:
-        """About what was added and renamed. After the changes: numbers are those of now."""
+        """Describe added and renamed goals. Call it after the changes: it uses the new numbers."""
         lines: list[str] = []
         added = [change.goal for change in changes if isinstance(change, Added)]
         if added:
@@ -322,7 +323,7 @@ class SessionPlan:
         return lines
 
     def _shifted(self, before: Mapping[str, str]) -> list[str]:
-        """The open goals that have another number than ``before``."""
+        """Return the open goals that have another number than ``before``."""
         tree = self._tree
         now = [
             goal_id
@@ -391,7 +392,7 @@ def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
 
 
 def _check(edit: _Edit, *, revert_files: bool) -> None:
-    """Refuse what goes together in no plan. Raises ToolError."""
+    """Raise ToolError for operations that exclude each other."""
     if edit.done is not None and edit.abandon is not None:
         raise ToolError("A goal is either done or abandoned: give one of the two.")
     if revert_files and edit.abandon is None:

@@ -1,8 +1,8 @@
-"""The ``step`` tool's operations on the goal tree (source: seed 003, "step 工具" and "状态变化"). Pure.
+"""The ``step`` tool's operations on the goal tree. Pure.
 
-It is the same plan as that of the ``goal`` tool: what is planned goes below the goal in focus, and what holds of the
-tree holds. What differs is what a plain list of steps needs: goals are named by their descriptions, and one that is
-completed does not ask for the steps below it that nobody has begun: they go on beside it.
+It is the same plan as that of the ``goal`` tool: new steps go below the goal in focus, and the rules of the tree hold.
+A plain list of steps needs two differences: goals are named by their descriptions, and completing a goal does not
+require the steps below it that have not begun: they move beside it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
 
 _COPIED = re.compile(r"[✓→✗]\s*\]")
-"""Marks with which the plan is shown, and nobody writes a list."""
+"""Marks of a shown plan, which nobody writes in a new list."""
 _DONE = re.compile(r"\[\s*[xX✓✔✅]\s*\]|[☑✓✔✅]")
 _NO_GOAL = re.compile(r"→\s|\[…\]")
-"""Lines of the plan as it is shown that are no goals: summaries, and how many goals are left out."""
+"""Lines of a shown plan that are no goals: summaries, and counts of goals that are left out."""
 MARKS = "A mark in plan completes nothing: a goal is completed by complete, with a summary."
 
 _Make = Callable[[Sequence[Change]], None]
@@ -33,7 +33,7 @@ _Make = Callable[[Sequence[Change]], None]
 
 @dataclass(slots=True)
 class StepCall:
-    """One call of ``step``. ``changes`` plans it; the other fields say afterwards what the changes do not."""
+    """One call of ``step``. ``changes`` plans it; the other fields then have the facts that the changes lack."""
 
     plan: Sequence[str] = ()
     focus: str | None = None
@@ -46,12 +46,12 @@ class StepCall:
     claimed: bool = False
     """``plan`` marks something as done that is not."""
     moved: list[str] = field(default_factory=list[str])
-    """Ids of goals that nobody had begun, and that now stand beside the one above them, which is completed."""
+    """Ids of goals without work that were moved beside their parent because it is completed."""
 
     def changes(self, tree: PlanTree) -> list[Change]:
-        """The changes in the order complete, focus, plan; ``focus`` may name a goal of ``plan``.
+        """Return the changes in the order complete, focus, plan; ``focus`` may name a goal of ``plan``.
 
-        Raises PlanError; the tree is as it was. The numbers that the model gives are those of ``tree``.
+        Raises PlanError; the tree is unchanged. The model's numbers refer to ``tree``.
         """
         self.known, self.ended, self.moved, self.claimed = [], [], [], False
         trial, done = tree.copy(), list[Change]()
@@ -79,7 +79,7 @@ class StepCall:
         return done
 
     def _wanted(self, tree: PlanTree, ending: Goal | None) -> Goal | None:
-        """The goal to focus; None for none, and for one that this call is to add."""
+        """Return the goal to focus; None for none, and for one that this call is to add."""
         if self.focus is None:
             return None
         if spelling(self.focus) in map(spelling, self.plan):
@@ -97,7 +97,7 @@ class StepCall:
         return found
 
     def _new(self, tree: PlanTree) -> list[str]:
-        """What of ``plan`` is not there yet: models tend to send the whole list again, as they have it or see it."""
+        """Return the new lines of ``plan``: models tend to send the whole list again, as they have it or see it."""
         copied = any(_COPIED.search(line) or HERE.search(line) for line in self.plan)
         lines = [line for line in self.plan if not (copied and _NO_GOAL.match(line.strip()))]
         near = _near(tree)
@@ -107,8 +107,8 @@ class StepCall:
             goal = near.get(spelling(text)) or (listed(tree, text) if copied else None)
             found.setdefault(goal.id if goal is not None else spelling(text), (line, goal))
         goals = [goal for _, goal in found.values()]
-        # What is done is not done again because the list that it stands in is sent again. Alone, or after something
-        # new, it is meant anew: to run the tests once more is a goal like others.
+        # A finished goal is not added again only because the list with it is sent again. Alone, or after something new,
+        # it is a new goal: running the tests once more is a goal like others.
         again = copied or (len(goals) > 1 and (goals[0] is not None or any(map(_is_open, goals))))
         new: list[str] = []
         for line, goal in found.values():
@@ -134,7 +134,8 @@ class StepCall:
         return named(tree, self.focus or "")
 
     def _make_room(self, tree: PlanTree, goal: Goal, make: _Make) -> None:
-        """What is open below a goal that is completed, and not begun, goes on beside it; nothing of a plan is lost."""
+        """Move open goals that have not begun from below a completed goal to its side, so that nothing of a plan is
+        lost."""
         below = [child for child in tree.children(goal.id) if child.status not in ENDED]
         begun = [
             child for child in below if child.status != "pending" or child.cumulative_stats.message_count
@@ -155,9 +156,10 @@ class StepCall:
 
 
 def _near(tree: PlanTree) -> dict[str, Goal]:
-    """The goals that a plan may name again: below the one in focus, beside it, and on the way to it; open ones first.
+    """Return the goals that a plan may repeat: below the one in focus, beside it, and on the way to it; open ones
+    first.
 
-    Those that were given up may be planned anew.
+    Abandoned ones may be planned again.
     """
     here = [goal for level in levels(tree) for goal in level if goal.status != "abandoned"]
     found: dict[str, Goal] = {}

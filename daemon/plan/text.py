@@ -1,9 +1,9 @@
-"""The plan as the model reads it, in the format of seed 000 ("Plan 注入"), and as ``read_progress`` tells it (003).
+"""The plan as the model reads it: in each request, and from ``read_progress``.
 
-The plan goes uncached with every request, so it is bounded. What says least is left out first: the goals below
-finished ones, those below goals that are far away, then far siblings, then long words. The goals on the way to the
-current one, those beside them and those below it stay. Whatever the size of the tree, what is walked is what is
-shown, and the siblings of that.
+The plan goes uncached with every request, so it is bounded. The least informative parts are left out first: the goals
+below finished ones, those below goals that are far away, then far siblings, then long texts. The goals on the way to
+the current one, those beside them and those below it stay. Whatever the size of the tree, only the shown goals and
+their siblings are visited.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ MAX_PLAN = 6_000
 MAX_PROGRESS = 30_000
 """Characters of an answer of ``read_progress``."""
 _MAX_MISSION = 240
-"""Characters of the mission: the whole of it stands in the context too, as the person's own words."""
+"""Most characters of the mission: the full text is in the context too, as the user's own words."""
 
 _MARK = {"completed": "✓", "in_progress": "→", "pending": " ", "abandoned": "✗"}
 _NEVER_BEGUN = "-"
-"""Mark of a goal that was given up before anybody worked on it, as in ``daemon.steps.texts``."""
+"""Mark of a goal that was abandoned before it had any work, as in ``daemon.steps.texts``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
-    """How much is told."""
+    """The level of detail."""
 
     summary: int = 80
-    """Characters of a summary; 0: none. The whole of it stands in the context, until a full compaction."""
+    """Characters of a summary; 0: none. The full text is in the context, until a full compaction."""
     description: int = MAX_DESCRIPTION
     below_done: bool = False
     """Goals below completed ones."""
@@ -52,7 +52,7 @@ class _Detail:
     levels: int | None = None
     """Levels on the way to the focus; None: all."""
     given_up: bool = False
-    """Goals that were given up, which have no numbers. Only where all of a level is told."""
+    """Include abandoned goals, which have no numbers. Only where a whole level is shown."""
     numbers: bool = True
     """Each goal with its number, and the current one marked."""
     ids: bool = False
@@ -71,11 +71,11 @@ _LESS_AND_LESS = (
 
 
 _WITH_LONG_SUMMARIES = (_Detail(240), _Detail(120))
-"""How much of the plan in a request is told while there is room."""
+"""Levels of detail of the plan in a request while there is room."""
 
 
 def plan_to_prompt(tree: PlanTree, *, ids: bool = False) -> str:
-    """``## Current Plan`` with mission, current goal and progress, in at most ``MAX_PLAN`` characters.
+    """Return ``## Current Plan`` with mission, current goal and progress, in at most ``MAX_PLAN`` characters.
 
     Abandoned goals are left out. ``ids``: open goals are shown with their ids, for a model that can edit the plan.
     """
@@ -91,10 +91,10 @@ def plan_to_prompt(tree: PlanTree, *, ids: bool = False) -> str:
 
 
 def progress_text(tree: PlanTree, *, ids: bool = False) -> str:
-    """All goals with their marks and numbers, without summaries (source: seed 003, "按需读取").
+    """Return all goals with their marks and numbers, without summaries.
 
-    Also those that were given up; in a plan that is too long they are the first to be left out.
-    At most ``MAX_PROGRESS`` characters.
+    Abandoned ones are included; in a plan that is too long they are the first to be left out. At most ``MAX_PROGRESS``
+    characters.
     """
     return _progress(tree, numbers=True, ids=ids)
 
@@ -111,7 +111,7 @@ def _progress(tree: PlanTree, *, numbers: bool, ids: bool = False) -> str:
 
 
 def todo_text(tree: PlanTree) -> str:
-    """``[mark] description`` of each goal, those below it indented (source: seed 003, ``to_todo_string``).
+    """Return ``[mark] description`` of each goal, those below it indented.
 
     At most ``MAX_PROGRESS`` characters.
     """
@@ -119,7 +119,7 @@ def todo_text(tree: PlanTree) -> str:
 
 
 def progress_lines(tree: PlanTree) -> list[str]:
-    """One line a live goal, a finished one with its summary under it. All of them."""
+    """Return one line a live goal, a finished one with its summary under it. All of them."""
     return list(_Lines(tree).told(_Detail(below_done=True)))
 
 
@@ -135,12 +135,12 @@ def _bounded(tree: PlanTree, details: Sequence[_Detail], limit: int) -> list[str
             found.append(line)
         if left >= 0:
             break
-    # Not even the least may fit, when a log of somebody else has goals nested without end: then what does.
+    # Even the smallest form may not fit, when an untrusted log nests goals endlessly: use it anyway.
     return found
 
 
 _Item = str | tuple[Goal, str, int]
-"""A line, or a goal with its number and depth, still to be told."""
+"""A line, or a goal with its number and depth, still to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class _Lines:
         self._on_way = {goal.id for goal in self._way}
 
     def told(self, detail: _Detail) -> Iterator[str]:
-        """The lines, lazily."""
+        """Yield the lines, lazily."""
         self._detail = detail
         stack = [self._everything(None, "", 0) if detail.given_up else self._level(None, "", 0)]
         while stack:
@@ -198,12 +198,12 @@ class _Lines:
             yield f"{_indent(depth)}    → {_cut(goal.summary, self._detail.summary)}"
 
     def _id(self, goal: Goal) -> str:
-        """Its id, behind the ids of the goals that it waits for."""
+        """Return its id, behind the ids of the goals that it waits for."""
         waits = ", ".join(f"g{need.id}" for need in needed(self._tree, goal)) if goal.needs else ""
         return f"  [needs {waits}]  (g{goal.id})" if waits else f"  (g{goal.id})"
 
     def _repeats(self, goal: Goal) -> bool:
-        # A goal that was completed with its last child: its children say the same one line further down.
+        # A goal that was completed with its last child: its children have the same text one line further down.
         below = self._detail.below_done and self._below_goal(goal.id).goals
         return bool(below) and goal.summary == self._tree.summary_of_children(goal.id)
 
@@ -228,7 +228,7 @@ class _Lines:
             yield from self._folded(goal.id, 0, None, f"{number}.", depth + 1)
 
     def _everything(self, parent: str | None, prefix: str | None, depth: int) -> Iterator[_Item]:
-        """Also what was given up. ``prefix`` None: below such a goal, where nothing has a number."""
+        """Yield all goals, including abandoned ones. ``prefix`` None: below such a goal, where nothing has a number."""
         places = itertools.count(1)
         for goal in self._tree.children(parent):
             numbered = prefix is not None and goal.status != "abandoned"
@@ -243,18 +243,18 @@ class _Lines:
         yield from self._folded(parent, end, None, prefix, depth)
 
     def _window(self, level: _Level) -> tuple[int, int]:
-        """Which goals of a level are told: those around its middle."""
+        """Return the range of goals to show of a level: those around its middle."""
         near, count = self._detail.near, len(level.goals)
         if near is None or count <= 2 * near + 1:
             return 0, count
         start, end = max(0, level.middle - near), min(count, level.middle + near + 1)
-        # A line that says that one goal is left out is no shorter than the goal.
+        # A line about one omitted goal is no shorter than the goal.
         return (0 if start == 1 else start), (count if end == count - 1 else end)
 
     def _folded(
         self, parent: str | None, start: int, end: int | None, prefix: str, depth: int
     ) -> Iterator[str]:
-        """One line for the goals of a level from ``start`` up to ``end`` (None: its end), if there are any."""
+        """Yield one line for the goals of a level from ``start`` up to ``end`` (None: its end), if there are any."""
         level = self._below_goal(parent)
         end = len(level.goals) if end is None else end
         if (count := end - start) <= 0:

@@ -1,9 +1,9 @@
-"""The live goal tree: every operation is checked first, then expressed as changes (source: seed 000).
+"""The live goal tree: every operation is checked first, then expressed as changes.
 
-An operation never half-happens: it returns the changes, and only ``apply`` changes the tree. The same changes
-are stored as events, so replaying the log builds exactly the tree that was live.
+An operation never half-happens: it returns the changes, and only ``apply`` changes the tree. The same changes are
+stored as events, so replaying the log builds exactly the tree that was live.
 
-What always holds: above an open goal all goals are open, and the focus is an open goal or None.
+Two invariants: above an open goal all goals are open, and the focus is an open goal or None.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _NO_WORDS = "Done; the sub-agent said nothing about it."
 
 
 class PlanTree(GoalForest):
-    """The goal tree of one session (or branch): the operations of the model and of the person.
+    """The goal tree of one session (or branch): the operations of the model and of the user.
 
-    A ``plan_…`` method returns the changes and touches nothing. Raises PlanError, in words that say what is and what
-    to do, when the operation is not possible.
+    A ``plan_…`` method returns the changes and touches nothing. Raises PlanError, with the state and the alternatives,
+    when the operation is not possible.
     """
 
     def plan_add(
@@ -92,7 +92,7 @@ class PlanTree(GoalForest):
         parent = self.current_id if parent_id is Focus.CURRENT else parent_id
         current = self.goals.get(self.current_id or "")
         if parent_id is Focus.CURRENT and current is not None and current.type == "explore_merge":
-            # What follows a choice goes on in the line of the exploration.
+            # Work after a choice continues at the level of the exploration.
             parent, before_id = current.parent_id, self.following(current.id)
         self._check_parent(parent)
         if parent is not None and self._depth(parent) >= MAX_DEPTH:
@@ -154,8 +154,8 @@ class PlanTree(GoalForest):
     ) -> list[Change]:
         """Complete ``goal`` (None: the one in focus); parents whose live children are all completed complete with it.
 
-        ``going_on``: id of a goal on which work goes on next: neither it nor those above it complete.
-        The focus stays unless its goal is completed: then it goes to the next open goal above.
+        ``going_on``: id of the goal that is worked on next: neither it nor those above it complete. The focus stays
+        unless its goal is completed: then it goes to the next open goal above.
         """
         goal = self._target(goal, noted("finish"), t("it needs no second end"))
         summary = _checked_summary(summary, "done", t("what was found or changed"))
@@ -181,7 +181,7 @@ class PlanTree(GoalForest):
         finished = {goal.id: summary}
         cascade: list[AffectedGoal] = []
         for above in self.ancestors(goal.id):
-            # The open ones mostly stand last.
+            # The open ones are usually last.
             if above.id == going_on or any(
                 i not in finished and self.goals[i].status not in ENDED for i in self._last_first(above.id)
             ):
@@ -192,9 +192,9 @@ class PlanTree(GoalForest):
         return [Updated(goal.id, updates, self._focus_without(finished), tuple(cascade))]
 
     def plan_abandon(self, reason: str, goal: Goal | None = None) -> list[Change]:
-        """Give ``goal`` (None: the one in focus) up: dropped when nobody worked on it, else kept with the reason.
+        """Abandon ``goal`` (None: the one in focus): it is removed without work, else kept with the reason.
 
-        What is open below it is given up with it. The focus stays unless it is on one of these goals.
+        Open goals below it are abandoned with it. The focus stays unless it is on one of these goals.
         """
         goal = self._target(goal, noted("abandon"), t("it stays as it ended"))
         reason = _checked_summary(reason, "abandon", t("why it is abandoned"))
@@ -212,7 +212,7 @@ class PlanTree(GoalForest):
         return [Updated(goal.id, updates, self._focus_without(ended), below)]
 
     def plan_rename(self, goal: Goal, description: str) -> list[Change]:
-        """Another description for an open goal; that of an ended one stands in the context, whose bytes must stay."""
+        """Rename an open goal; the description of an ended one is in the context, whose bytes must not change."""
         goal = self._open(goal, t("its description is part of what was said"))
         text = one_line(description)
         if not text:
@@ -225,9 +225,9 @@ class PlanTree(GoalForest):
     def plan_move(
         self, goal: Goal, parent_id: str | None, before_id: str | None = None, *, keep_needs: bool = True
     ) -> list[Change]:
-        """``goal``, and all below it, under ``parent_id`` (None: the top level) before ``before_id`` (None: last).
+        """Move ``goal``, and all below it, under ``parent_id`` (None: the top level) before ``before_id`` (None: last).
 
-        ``keep_needs``: refuse to move a goal away from behind what it needs.
+        ``keep_needs``: reject moving a goal before its needs.
         """
         goal = self._open(goal, t("only open goals can be moved"))
         if parent_id == goal.id:
@@ -265,10 +265,10 @@ class PlanTree(GoalForest):
         return [replace(move, affected=tuple(self._with_previews(move, affected)))]
 
     def summary_of_children(self, goal_id: str, summaries: dict[str, str] | None = None) -> str:
-        """What the cascade writes as the summary of a goal: those of its live children, in order.
+        """Return the summary that a goal gets when its last child ends: the summaries of its live children, in order.
 
-        ``summaries`` are taken instead of the children's own. So a reader can tell whether the summary of a completed
-        goal says more than its children's: it is then unequal to this.
+        ``summaries`` replace the children's own. A completed goal whose summary differs from this says more than its
+        children.
         """
         known = summaries or {}
         parts = [
@@ -332,7 +332,7 @@ class PlanTree(GoalForest):
             )
 
     def _check_needs(self, move: Moved) -> None:
-        """Refuse a move that takes a goal away from behind what it needs."""
+        """Reject a move that puts a goal before its needs."""
         if not any(goal.needs for goal in self.goals.values()):
             return
         moved = self.copy()
@@ -378,7 +378,7 @@ class PlanTree(GoalForest):
         return max(depths.values())
 
     def _focus_without(self, ended: set[str] | dict[str, str]) -> str | None:
-        """Where the focus is once these goals have ended: on the nearest goal above that has not."""
+        """Return where the focus is once these goals have ended: on the nearest goal above that has not."""
         current = self.current_id
         chain = [] if current is None else [current, *(above.id for above in self.ancestors(current))]
         return next((goal_id for goal_id in chain if goal_id not in ended), None)
@@ -391,7 +391,7 @@ class PlanTree(GoalForest):
             if above.id not in new and moved.message_count:
                 yield AffectedGoal(goal_id=above.id, cumulative_stats=parted(above.cumulative_stats, moved))
         for above in above_new:
-            # Whoever works on a goal works on those above it.
+            # Work on a goal is work on those above it.
             begins = goal.status == "in_progress" and above.status == "pending"
             counts = above.id not in old and moved.message_count > 0
             if begins or counts:
@@ -402,8 +402,8 @@ class PlanTree(GoalForest):
                 )
 
     def _with_previews(self, move: Moved, affected: Iterable[AffectedGoal]) -> Iterator[AffectedGoal]:
-        """What the goals above have in their previews then: nobody knows when the one moved and they worked, so in the
-        order of the plan."""
+        """Add the previews that the goals above have after a move. The order of past work is unknown, so the plan's
+        order counts."""
         moved = None
         for above in affected:
             stats = above.cumulative_stats

@@ -1,7 +1,7 @@
-"""What a turn does next, given the goal tree and what has just happened. Pure.
+"""Decide the next action of a turn from the goal tree and the last event. Pure.
 
-The plan is the tree: nothing here is stored, and what is remembered between two decisions (``Course``) can be made
-again from the tree when a daemon was killed.
+The plan is the tree: nothing here is stored, and the memory between two decisions (``Course``) can be rebuilt from the
+tree after a crash of the daemon.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
 
 MAX_REPLANS = 3
-"""How often a turn makes its plan anew by itself; what the person asks for does not count."""
+"""Most times a turn replans automatically; the user's requests do not count."""
 
 WorkKind = Literal["begin", "step", "together", "nudge", "signposts", "unplanned", "go_on", "closing"]
 AskKind = Literal["first", "again"]
 PauseReason = Literal["circle", "failures", "person"]
 
 
-# -- what happened --
+# -- past events --
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PlanMade:
 
 @dataclass(frozen=True, slots=True)
 class NotPlanned:
-    """No plan came of asking. ``stop``: the call itself failed, or may not be made; None: the answers were bad."""
+    """A request for a plan had no result. ``stop``: the call failed, or is not allowed; None: the answers were bad."""
 
     why: str
     stop: StopReason | None = None
@@ -75,7 +75,7 @@ class RanTogether:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Between two steps something asks for another plan. ``ended``: the model had stopped by then."""
+    """A request for another plan between two steps. ``ended``: the model had stopped by then."""
 
     reason: PauseReason
     words: str = ""
@@ -85,7 +85,7 @@ class Paused:
 Happening = Began | PlanMade | NotPlanned | Ran | RanTogether | Paused
 
 
-# -- what to do --
+# -- next actions --
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ Decision = AskForPlan | Work | End
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Where a turn stands."""
+    """The progress of a turn."""
 
     mode: PromptPlanner
     replan_allowed: bool = True
@@ -137,18 +137,18 @@ class Course:
     aside: frozenset[str] = frozenset()
     asked: AskForPlan | None = None
     failed: End | None = None
-    """What the turn would have ended with if no plan had been asked for."""
+    """The end of the turn if no plan had been requested."""
     failures: tuple[tuple[str, str], ...] = ()
-    """Goals that failed since the plan was made, and how. What does not need them goes on before a new plan is made."""
+    """Goals that failed since the plan was made, and how. Independent steps continue before a new plan is made."""
 
     @property
     def may_replan(self) -> bool:
-        """Whether the turn may ask for another plan by itself."""
+        """Whether the turn may replan automatically."""
         return self.replan_allowed and self.replans < MAX_REPLANS
 
 
 def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course, Decision]:
-    """The next thing to do. ``tree`` is read only."""
+    """Return the next thing to do. ``tree`` is read only."""
     match happening:
         case Began():
             return _began(course)
@@ -171,9 +171,9 @@ def decide(course: Course, tree: PlanTree, happening: Happening) -> tuple[Course
 
 
 def next_step(tree: PlanTree, aside: Collection[str] = ()) -> Goal | None:
-    """The first open goal, in the order of the plan, below which nothing is open.
+    """Return the first open goal, in the order of the plan, without open goals below it.
 
-    ``aside``: goals that are not for now; what stands below them is not either.
+    ``aside``: goals to skip for now, with those below them.
     """
     return next(_open_steps(tree, aside), None)
 
@@ -181,8 +181,8 @@ def next_step(tree: PlanTree, aside: Collection[str] = ()) -> Goal | None:
 def ready_steps(tree: PlanTree, aside: Collection[str] = (), failed: Collection[str] = ()) -> list[Goal]:
     """Return the open steps that can begin now, in the order of the plan.
 
-    A step can when everything that it and the goals above it need is completed. Once a step has ``failed``, those that
-    do not say what they need wait as well: only the order says what they build on.
+    A step can when all needs of it and of the goals above it are completed. Once a step has ``failed``, those without
+    stated needs wait as well: only the order shows their dependencies.
     """
     return [
         goal
@@ -192,9 +192,9 @@ def ready_steps(tree: PlanTree, aside: Collection[str] = (), failed: Collection[
 
 
 def _follows(tree: PlanTree, goal: Goal, others: Collection[str]) -> bool:
-    """Whether ``goal`` follows one of ``others`` by the order of the plan alone.
+    """Return whether ``goal`` follows one of ``others`` by the order of the plan alone.
 
-    That holds within the nearest goal above it that says what it needs, and in the whole plan when none does.
+    That applies within the nearest goal above it with stated needs, and in the whole plan when none has any.
     """
     if goal.needs is not None:
         return False
@@ -218,9 +218,9 @@ def _open_steps(tree: PlanTree, aside: Collection[str] = ()) -> Iterator[Goal]:
 
 
 def _together(tree: PlanTree, course: Course, ready: Sequence[Goal]) -> tuple[str, ...]:
-    """Return the ids of the steps to work on at the same time, from the first that is ready on.
+    """Return the ids of the steps to work on at the same time, from the first ready one on.
 
-    A step that does not say what it needs follows all steps before it but those that run beside it.
+    A step without stated needs follows all steps before it except those that run in parallel with it.
     """
     can = {goal.id for goal in ready}
     found: list[str] = []
@@ -253,11 +253,11 @@ def _planned(course: Course, tree: PlanTree, steps: int) -> tuple[Course, Decisi
         if steps == 0 and asked is not None and asked.kind == "first":
             return replace(course, free=True), Work("unplanned")
         course, decision = _next(course, tree, End("end_turn"))
-        if isinstance(decision, End):  # the new plan has nothing left to do: that is to be told
+        if isinstance(decision, End):  # the new plan has nothing left to do: report that
             return replace(course, free=True, step=None), Work("closing")
         return course, decision
     if failed is not None and failed.stop == "end_turn":
-        return course, failed  # the person asked for a plan when the work had ended
+        return course, failed  # the user requested a plan when the work had ended
     if course.mode == "signposts" and asked is not None and asked.kind == "first":
         return course, Work("signposts" if steps else "unplanned")
     return course, Work("go_on" if steps else "closing")
@@ -317,12 +317,12 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
             return replace(course, step=inner.id), Work("step", inner.id)
         return replace(course, nudged=True), Work("nudge", goal.id)
     if ran.asks:
-        return course, end  # the person has the word
+        return course, end  # the user decides
     return _failed(course, tree, goal, t("was not reached: the work on it ended while it was open"), ran)
 
 
 def next_step_below(tree: PlanTree, goal: Goal) -> Goal | None:
-    """The first open goal below one, see ``next_step``; None when nothing is open there."""
+    """Return the first open goal below one, see ``next_step``; None when nothing is open there."""
     while (inner := tree.next_open(goal.id)) is not None:
         goal, found = inner, inner
         if tree.next_open(goal.id) is None:
@@ -331,7 +331,7 @@ def next_step_below(tree: PlanTree, goal: Goal) -> Goal | None:
 
 
 def _replaced(tree: PlanTree, goal: Goal) -> bool:
-    """The model put another way in its place itself, and that did not fail as well."""
+    """Return whether the model itself has replaced a failed step by one that did not fail as well."""
     stands_in = [new for new, old in tree.replaced.items() if old == goal.id]
     return any(
         (found := tree.goals.get(new)) is not None and found.status != "abandoned" for new in stands_in
@@ -347,7 +347,7 @@ def _ran_together(course: Course, tree: PlanTree, ran: RanTogether) -> tuple[Cou
         if goal is not None and tree.ended_root(goal.id) is None:
             course = _noted(course, goal, how, ran.stop)
     course, decision = _next(course, tree, end)
-    if decision == end:  # sub-agents did the last steps: the user is to hear of it
+    if decision == end:  # sub-agents did the last steps: the user must be informed
         return replace(course, free=True, step=None), Work("closing")
     return course, decision
 
@@ -366,7 +366,7 @@ def _noted(course: Course, goal: Goal, how: str, stop: StopReason) -> Course:
 
 
 def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
-    """Go on with what can begin; when nothing can and something failed, ask for a new plan, or end."""
+    """Continue with steps that can begin; when none can and something failed, ask for a new plan, or end."""
     ready = ready_steps(tree, course.aside, {goal_id for goal_id, _ in course.failures})
     if ready:
         return _step(course, tree, ready)
@@ -397,7 +397,7 @@ def _step(course: Course, tree: PlanTree, ready: Sequence[Goal]) -> tuple[Course
 
 
 def _stuck(course: Course, tree: PlanTree) -> tuple[tuple[str, str], ...]:
-    """Return the steps that wait for a goal that was given up, and why; nothing of the plan can begin then."""
+    """Return the steps that wait for an abandoned goal, and why; no step can begin then."""
     found: list[tuple[str, str]] = []
     for goal in _open_steps(tree, course.aside):
         names = [f'"{need.description}"' for need in waits_for(tree, goal) if need.status == "abandoned"]
@@ -416,7 +416,7 @@ def _and_not_planned(failed: End, why: str) -> str:
         return failed.detail
     if not failed.detail.strip():
         return t("No new plan was made: {why}", why=why)
-    # What keeps a step from working mostly keeps the planning from it, too: once is enough.
+    # An obstacle to a step usually prevents replanning, too: once is enough.
     same = failed.detail.strip().rstrip(".") == why.strip().rstrip(".")
     rest = (
         t("No new plan could be made for the same reason.")

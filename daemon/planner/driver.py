@@ -59,16 +59,16 @@ MADE = "plan_made"
 NOT_MADE = "plan_not_made"
 OTHER_MODE = "plan_other_mode"
 PAUSED: StopReason = "tool_use"
-"""How ``TurnRuns.steps`` ends when ``pause`` said so: the loop could go on."""
+"""The end of ``TurnRuns.steps`` after ``pause``: the loop could continue."""
 
 
 @dataclass(slots=True)
 class _Circle:
-    """What is known of the circle for which no plan was made yet."""
+    """The loop of the model for which no plan was made yet."""
 
     tool: str = ""
     met: bool = False
-    """One was met in this turn: of the next one the person is asked."""
+    """A loop has occurred in this turn: the user is asked about the next one."""
 
 
 class PlanDriver:
@@ -93,12 +93,12 @@ class PlanDriver:
     def _mode(self, planner: PromptPlanner | None) -> PromptPlanner:
         session = self._session
         mode = planner or session.config.settings.plan.planner
-        # A child works on one step of somebody's plan already; and who only plans must not go on to do the steps.
+        # A child already works on one step of a plan; and a planning agent must not continue with the steps.
         plans_only = any(
             rule.permission in ("*", "edit") and rule.pattern == "*" and rule.action == "deny"
             for rule in session.agent.rules
         )
-        # A wish for a plan ends with the plan, whoever makes it.
+        # A request to replan ends with the plan, whoever makes it.
         return "in_loop" if (session.parent is not None or plans_only) and mode != "replan" else mode
 
     def anew(self) -> PlanDriver:
@@ -106,7 +106,7 @@ class PlanDriver:
         return PlanDriver(self._turn, self._session, self._wanted)
 
     async def run(self) -> tuple[StopReason, str]:
-        """The turn, from its prompt. Raises as the loop does."""
+        """Run the turn, from its prompt. Raises as the loop does."""
         if self._wanted is not None and self._wanted != self._course.mode:
             self._session.notice(
                 "info", other_mode_notice(self._session.agent.name, self._wanted), OTHER_MODE
@@ -114,7 +114,7 @@ class PlanDriver:
         return await self._go(Began())
 
     async def resume(self) -> tuple[StopReason, str]:
-        """The turn goes on after the daemon was stopped in it, with the step that was under way."""
+        """Continue the turn after the daemon was stopped, with the interrupted step."""
         where = where_it_stands(self._session.state.messages)
         if where == "begins":
             return await self._go(Began())
@@ -126,10 +126,10 @@ class PlanDriver:
             self._course = replace(self._course, mode="layered", free=False, step=goal.id)
         return await self._go(await self._ran())
 
-    # -- what the turn reports --
+    # -- reports of the turn --
 
     def circling(self, tool: str, repeat: Repeat) -> bool:
-        """Whether this call, which goes round in a circle, is not to run, because a new plan comes first."""
+        """Return whether this call, which goes round in a circle, is not to run, because a new plan comes first."""
         if not repeat.circle or self._course.mode != "on_demand" or self._circle.met:
             return False
         if not self._course.may_replan:
@@ -164,7 +164,7 @@ class PlanDriver:
             if isinstance(decision, End):
                 if self._session.turn.wish is None or decision.stop != "end_turn":
                     return decision.stop, decision.detail
-                # The person wants a plan, and the model has just stopped.
+                # The user wants a plan, and the model has just stopped.
                 self._course = before
                 happening = Paused("person", ended=Ran(decision.stop, decision.detail))
             elif isinstance(decision, AskForPlan):
@@ -175,7 +175,7 @@ class PlanDriver:
                 self._begin(decision)
                 happening = await self._ran()
             if isinstance(happening, Ran) and self._session.turn.leaves:
-                return happening.stop, happening.detail  # the work goes on elsewhere
+                return happening.stop, happening.detail  # the work continues elsewhere
 
     def _begin(self, work: Work) -> None:
         goal = self._tree.goals.get(work.goal_id or "")
@@ -202,7 +202,7 @@ class PlanDriver:
         return self._ended_together(work.goal_ids)
 
     def _ended_together(self, goal_ids: Sequence[str]) -> RanTogether:
-        """Return what came of the steps: a goal that is open still has failed."""
+        """Return the results of the steps: a goal that is still open has failed."""
         failed: dict[str, str] = {}
         for goal_id in goal_ids:
             stop, why = self._steps.pop(goal_id, ("error", t("no sub-agent came to the end of it.")))
@@ -247,7 +247,7 @@ class PlanDriver:
                 ask, "" if wish is None else wish.instructions, by_person=wish is not None
             )
         except BaseException:
-            session.turn.put_wish(session.turn.wish or wish)  # the turn ends, and tells
+            session.turn.put_wish(session.turn.wish or wish)  # the turn ends, and reports it
             raise
         again = ask.kind == "again"
         if isinstance(made, PlanMade):
@@ -291,7 +291,7 @@ class PlanDriver:
         return NotPlanned(written_for_models(problem, t("The model's answer could not be used as a plan.")))
 
     def _planned(self, ask: AskForPlan, *, light: bool, any_list: bool) -> PlanMade:
-        """The answer as goals of the tree. Raises BadPlanError and PlanError, with the tree unchanged."""
+        """Return the answer as goals of the tree. Raises BadPlanError and PlanError, with the tree unchanged."""
         messages = self._session.state.messages
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
         most = MAX_SIGNPOSTS if light else MAX_LAYERED
@@ -310,12 +310,12 @@ REPLAN = "Make a new plan for what is left."
 
 
 async def replan(session: Session, instructions: str = "") -> TurnResult:
-    """Plan again from here at the person's wish; ``instructions`` are what they want of the plan, in any mode.
+    """Replan from here at the user's request; ``instructions`` are the user's wishes for the plan, in any mode.
 
-    At rest a turn of its own asks for the plan and ends. While a turn runs the plan is made between two steps of it,
-    and the work goes on by it; a later wish replaces one that still waits. Returns when the plan was made: ``detail``
-    says it, or why there is none. Cancelling the caller withdraws a wish that still waits; a turn that was begun for
-    it goes on, as turns do. Raises SealedError for the record of a child.
+    In an idle session a turn of its own requests the plan and ends. While a turn runs the plan is made between two of
+    its steps, and the work continues by it; a later request replaces one that still waits. Returns when the plan was
+    made: ``detail`` says so, or why there is none. Canceling the caller withdraws a request that still waits; a turn
+    that was started for it continues, as turns do. Raises SealedError for the record of a child.
     """
     if session.sealed:
         raise SealedError(session.sealed)
@@ -329,7 +329,7 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     try:
         return await asyncio.shield(wish.result)
     except asyncio.CancelledError:
-        # Whoever wished does not wait any more. A plan that is being made already is made.
+        # The caller does not wait any more. A plan that is being made already is finished.
         if not at_rest and session.turn.wish is wish:
             session.turn.put_wish(None)
             wish.settle(session.state.turn or "", "canceled", t("The wish for a plan was withdrawn."))

@@ -1,8 +1,8 @@
-"""Notices when the work fails again and again, so that a new plan is worth asking for. Pure.
+"""Detect repeated failures, so that a new plan is worthwhile. Pure.
 
-A row is one thing that fails: changes of files are one row, each command line is a row of its own, and every other
-tool is one. What is done in between does not break a row (between two failing tests there is an edit); a success of
-the same thing does, and so does a word of the person.
+A row is one thing that fails: changes of files are one row, each command line is a row of its own, and every other tool
+is one. Other calls do not break a row (between two failing tests there is an edit); a success of the same thing does,
+and so does a message of the user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FAILURES = 3
 """Failures of a row, after which a new plan is asked for."""
 _CHANGES = frozenset({"edit", "write", "patch"})
 _NOT_TRIED = frozenset({"denied", "not_run", "canceled"})
-"""Results that say nothing about the work."""
+"""Results that do not reflect on the work."""
 
 
 @dataclass(slots=True)
@@ -34,9 +34,9 @@ class Failures:
     _rows: dict[object, int] = field(default_factory=dict[object, int])
 
     def seen(self, messages: Sequence[Message]) -> str:
-        """Take in what is new. Returns what failed again and again, in words; empty when nothing did.
+        """Read new messages. Returns a description of repeated failures; empty when there are none.
 
-        All rows begin anew when one was told.
+        All rows start over after a report.
         """
         new = messages[self.taken :]
         self.taken = len(messages)
@@ -90,7 +90,7 @@ class Failures:
 
 
 def failed(result: ToolResultPart) -> bool:
-    """An error, or a command that ended with another code than 0."""
+    """Return whether a result is an error, or of a command with another exit code than 0."""
     code = result.metadata.get("exit_code")
     return result.is_error or (isinstance(code, int) and code != 0)
 

@@ -1,4 +1,5 @@
-"""What the steps of a plan need of each other: names become places, and the steps get an order that keeps it. Pure."""
+"""Resolve the dependencies of a plan's steps: names become places, and the steps get an order that respects them.
+Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ _PLACE = re.compile(r"(?:step\s*|#)?(\d+(?:\.\d+)?)\.?", re.IGNORECASE)
 def linked(
     steps: Sequence[PlanStep], tree: PlanTree, kept: Callable[[PlanStep], Goal | None]
 ) -> tuple[PlanStep, ...]:
-    """Return the steps in an order in which each follows what it needs; as far as that allows, it stays the same.
+    """Return the steps in an order in which each follows its needs; otherwise the order stays the same.
 
-    ``id`` of each is its place in the answer then (``2``, ``2.1``), and ``needs`` are such ids. Where any step says
-    what it needs, one that says nothing needs nothing. ``kept``: the open goal of the tree that a step keeps.
-    Raises BadPlanError for unknown steps, circles, and what cannot be parallel.
+    ``id`` of each then is its place in the answer (``2``, ``2.1``), and ``needs`` are such ids. If any step states
+    needs, a step without a statement has none. ``kept``: the open goal of the tree that a step keeps. Raises
+    BadPlanError for unknown steps, cycles, and steps that cannot be parallel.
     """
     return _Answer(tree).linked(steps, kept)
 
@@ -78,7 +79,7 @@ class _Answer:
     def _needs(self, place: str) -> tuple[str, ...]:
         step = self.steps[place]
         if step.needs is None:
-            # A goal that is kept keeps what it needs, as far as the plan has that.
+            # A kept goal keeps its needs, as far as the plan has them.
             goal = self.goals.get(place)
             wanted = {need.id for need in needed(self.tree, goal)} if goal is not None else set[str]()
             return tuple(other for other, one in self.goals.items() if one.id in wanted)
@@ -173,5 +174,5 @@ def _places(steps: Sequence[PlanStep]) -> list[tuple[str, PlanStep]]:
 
 
 def _given(step: PlanStep, needs: tuple[str, ...], given: bool) -> tuple[str, ...] | None:
-    """Return what a step needs as it is recorded: None leaves a goal as it is, and new ones to their order."""
+    """Return a step's needs for the record: None leaves a kept goal unchanged, and new ones to their order."""
     return needs if step.needs is not None or (given and not step.keep) else None

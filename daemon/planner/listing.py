@@ -35,16 +35,16 @@ _MOST_PROSE = 240
 class _Row:
     indent: int
     rank: int
-    """0 for what stands above others of the same indent: ``一、`` above ``1.`` above ``1.1``."""
+    """0 for the outermost of several kinds with the same indent: ``一、`` above ``1.`` above ``1.1``."""
     numbered: bool
     box: bool
     words: str
 
 
 def listed(text: str, *, strict: bool = False) -> list[tuple[str, list[str]]]:
-    """The items of a list, each with those below it: what stands further in, or is numbered as a part.
+    """Return the items of a list, each with those below it: further indented ones, or those numbered as a part.
 
-    ``strict``: only of a list that can hardly be anything but steps: numbered, or with boxes to tick, more than one of
+    ``strict``: only a list that can hardly be anything but steps: numbered, or with boxes to tick, more than one of
     them, and with little prose around it.
     """
     rows = [_row(match) for match in _ITEM.finditer(text)]
@@ -89,7 +89,7 @@ def _row(match: re.Match[str]) -> _Row:
 
 
 def _unpaired(words: str) -> str:
-    """``**1. Read it**``: the mark before the number is gone with it."""
+    """Remove the closing mark in ``**1. Read it**``, whose opening mark went with the number."""
     for mark in ("**", "__"):
         if words.count(mark) == 1:
             return words.replace(mark, "").strip()
@@ -100,7 +100,7 @@ def _can_only_be_steps(text: str, rows: list[_Row]) -> bool:
     items = [row for row in rows if row.numbered or row.box]
     if len(items) < 2:
         return False
-    # What stands further in belongs to an item; a heading is no prose.
+    # Further indented lines belong to an item; a heading is no prose.
     lines = [
         line for line in _ITEM.sub("", text).split("\n") if line[:1].strip() and not line.startswith("#")
     ]

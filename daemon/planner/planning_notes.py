@@ -1,7 +1,7 @@
-"""What the model and the person are told about planning.
+"""Messages about planning to the model and the user.
 
-The notes to the model stand in a tag of our own within user messages, so that they are not taken for the person's
-words, and are part of the conversation like everything else.
+The notes to the model are in a tag of our own within user messages, so that they are not mistaken for the user's words,
+and are part of the conversation like everything else.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def ask_text(
     instructions: str = "",
     parallel: bool = False,
 ) -> str:
-    """The question for a plan. ``light``: signposts. ``instructions``: what the person who wants it wrote.
+    """Return the request for a plan. ``light``: signposts. ``instructions``: the user's own words about it.
 
     ``parallel``: sub-agents may do steps.
     """
@@ -91,7 +91,7 @@ def ask_text(
 
 
 def again_text(problem: str) -> str:
-    """The question once more."""
+    """Return the question once more."""
     return within(
         TAG,
         f"That plan cannot be used. {english(problem)}\nAnswer once more, with JSON only: {_FORMAT}\n"
@@ -110,7 +110,7 @@ class _Ends:
 
 _ENDS: Mapping[PlanFront, _Ends] = {
     "goal": _Ends("goal(done=...)", "goal(abandon=...) with why", "goal(abandon=...) with why"),
-    # It has no word for giving up: a goal that stays open counts as failed.
+    # It has no action to abandon: a goal that stays open counts as failed.
     "step": _Ends(
         "step(complete=true, summary=...)", "leave it open, say why, and stop", "say why, and stop"
     ),
@@ -118,7 +118,7 @@ _ENDS: Mapping[PlanFront, _Ends] = {
 
 
 def work_text(work: Work, tree: PlanTree, front: PlanFront = "goal") -> str:
-    """What the model is told before a run; empty for nothing. ``front``: the tool by which it keeps its plan."""
+    """Return the message to the model before a run; empty for none. ``front``: the tool by which it keeps its plan."""
     ends = _ENDS[front]
     title = "" if work.goal_id is None else tree.title(work.goal_id, 500)
     reason = "" if work.goal_id is None else tree.goals[work.goal_id].reason
@@ -163,7 +163,7 @@ def work_text(work: Work, tree: PlanTree, front: PlanFront = "goal") -> str:
 
 
 def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "together", "loop"]:
-    """What the turn under way does, by its messages: they are all that is left of it after a restart.
+    """Return the kind of the turn under way, from its messages: nothing else is left of it after a restart.
 
     It ``begins`` as long as it has no plan and no answer; with ``steps`` it goes through its plan, and with
     ``together`` sub-agents were at work on several of them.
@@ -189,13 +189,13 @@ def where_it_stands(messages: Sequence[Message]) -> Literal["begins", "steps", "
 
 
 def asks(messages: Sequence[Message]) -> bool:
-    """Whether the model's last words are a question to the person."""
+    """Return whether the model's last text is a question to the user."""
     last = next((m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None), None)
     return last is not None and last.text().rstrip(" \n*_`\"').").endswith(("?", "？"))
 
 
 def planned_notice(steps: int, *, again: bool) -> str:
-    """For the person."""
+    """Return the notice for the user about a new plan."""
     if again:
         if not steps:
             return t("The new plan has nothing left to do.")
@@ -206,7 +206,7 @@ def planned_notice(steps: int, *, again: bool) -> str:
 
 
 def other_mode_notice(agent: str, wanted: str) -> str:
-    """For the person, who asked for a mode that is not for this session."""
+    """Return the notice for a user whose requested mode does not apply to this session."""
     return t(
         "Not planned as {wanted}: {agent} carries out no plan of its own here. It works as in_loop; whoever carries "
         "its plan out can work by it.",
@@ -216,5 +216,5 @@ def other_mode_notice(agent: str, wanted: str) -> str:
 
 
 def unplanned_notice(why: str) -> str:
-    """For the person."""
+    """Return the notice for the user about a missing plan."""
     return t("No plan was made: {why}", why=why)

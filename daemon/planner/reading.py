@@ -1,7 +1,7 @@
-"""What the model answered when it was asked for steps. Pure.
+"""Parse the model's answer to a request for steps. Pure.
 
-Asked for is JSON; read is what models make of that: fenced or not, with words around it, a bare list, other names for
-the fields, a numbered or bulleted list (``listing``), or a call of ``goal`` or ``step`` that adds goals.
+The request is for JSON. Models answer with JSON, fenced or not, with text around it, a bare list, other names for the
+fields, a numbered or bulleted list (``listing``), or a call of ``goal`` or ``step`` that adds goals; all are accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_LAYERED = 12
 MAX_SIGNPOSTS = 5
 _MAX_WORDS = 2_000
-"""Characters of a reason and of a check: what is longer is cut."""
+"""Most characters of a reason and of a check; longer ones are cut."""
 _MAX_ANSWER = 100_000
 _TRIES = 200
 """Places at which JSON may begin."""
@@ -42,11 +42,11 @@ _YES = (True, "true", "yes", 1)
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _NUMBERED = re.compile(r"\D{0,10}(\d{1,3})\D{0,2}")
-"""A field that stands for a step: ``1``, ``step_1``."""
+"""A field that represents a step: ``1``, ``step_1``."""
 
 
 class BadPlanError(Exception):
-    """The answer is no plan that can be worked by; the message tells the model what was wrong."""
+    """Raised when the answer is no usable plan; the message explains the problem to the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class PlanStep:
     id: str = ""
     """The name by which other steps need it."""
     needs: tuple[str, ...] | None = None
-    """What must be done before, as the answer names it; None when the step does not say."""
+    """Steps that must be done before, as the answer names them; None when the step does not say."""
     parallel: bool | None = None
-    """A sub-agent may do it beside other steps; None when the step does not say."""
+    """A sub-agent may do it in parallel with other steps; None when the step does not say."""
 
     @property
     def why(self) -> str:
-        """The reason of the goal: why, and how it is seen to be reached."""
+        """The reason of the goal: why, and how to check it."""
         check = f"Check: {self.check}" if self.check else ""
         return "\n".join(filter(None, (self.reason, check)))
 
@@ -80,11 +80,11 @@ def read_plan(
     nested: bool = True,
     any_list: bool = False,
 ) -> tuple[PlanStep, ...]:
-    """The steps of an answer; none when the model says that none are needed. Raises BadPlanError.
+    """Return the steps of an answer; none when the model says that none are needed. Raises BadPlanError.
 
-    ``most``: steps at most, those with steps below them not counted. ``nested``: whether steps may stand below steps.
-    ``any_list``: the model was told that its first answer was no plan, so a list in this one is meant as one. Else a
-    list counts only where it can hardly be anything else: the task may be a question, answered at once with a list.
+    ``most``: most steps, not counting those with steps below them. ``nested``: whether steps may have steps below them.
+    ``any_list``: the model was told that its first answer was no plan, so a list in this one is a plan. Otherwise a
+    list counts only where it can hardly be anything else: the task may be a question that is answered with a list.
     """
     steps = _read(head(text, _MAX_ANSWER), calls, any_list=any_list)
     leaves = sum(len(step.steps) or 1 for step in steps)
@@ -122,7 +122,7 @@ def _read(text: str, calls: Sequence[ToolCallPart], *, any_list: bool) -> tuple[
 
 
 def _json_values(text: str) -> Iterator[object]:
-    """All that may be meant as the answer: what is fenced first, then what stands between other words."""
+    """Yield all values that may be the answer: fenced ones first, then those within other text."""
     for fence in _FENCE.finditer(text):
         yield from _decoded(fence[1])
     yield from _decoded(text)
@@ -145,12 +145,12 @@ def _decoded(text: str) -> Iterator[object]:
 
 
 def _items(value: object) -> list[object] | None:
-    """The steps in a JSON value; None when it is no plan."""
+    """Return the steps in a JSON value; None when it is no plan."""
     if isinstance(value, dict):
         fields = cast("dict[str, object]", value)
         for name in _LISTS:
             if isinstance(found := fields.get(name), list):
-                # A step by itself, met because the object around it is damaged, is no plan.
+                # A single step, found because the object around it is damaged, is no plan.
                 return None if _text(fields, _GOALS) else cast("list[object]", found)
             if isinstance(found, dict):
                 inner = cast("dict[str, object]", found)
@@ -167,7 +167,7 @@ def _items(value: object) -> list[object] | None:
 
 
 def _by_number(fields: dict[str, object]) -> list[object] | None:
-    """Steps that stand under their numbers: ``{"1": {"goal": …}, "2": …}``."""
+    """Return steps that are keyed by their numbers: ``{"1": {"goal": …}, "2": …}``."""
     numbers = [_NUMBERED.fullmatch(name) for name in fields]
     found = [(int(number[1]), step) for number, step in zip(numbers, fields.values(), strict=True) if number]
     if len(found) != len(fields) or not all(_may_be_step(step) for _, step in found):
@@ -180,7 +180,7 @@ def _may_be_step(value: object) -> bool:
 
 
 def _no_list(value: object) -> str:
-    """What is wrong with an object whose steps are no list; empty for anything else."""
+    """Return the problem of an object whose steps are no list; empty for anything else."""
     if not isinstance(value, dict):
         return ""
     fields = cast("dict[str, object]", value)

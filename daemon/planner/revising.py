@@ -23,7 +23,7 @@ REPLACED = noted("Abandoned: the new plan does not have it.")
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """``changes`` bring the tree from what it is to the new plan, in order."""
+    """``changes`` turn the tree into the new plan, in order."""
 
     changes: tuple[Change, ...]
     steps: int
@@ -35,12 +35,12 @@ class Revision:
 def revised(
     tree: PlanTree, steps: Sequence[PlanStep], *, revise: bool, why: str = "", failed: str | None = None
 ) -> Revision:
-    """What to change so that ``steps`` are what is to be done, in this order, as far as what they need allows it.
+    """Return the changes that make ``steps`` the open work, in this order as far as dependencies allow it.
 
-    A step that names an open goal, by number or by its description, keeps it. ``revise``: open goals that no step
-    names are given up, ``why`` says the reason; otherwise they stay as they are, and aside. New steps stand at the top
-    level, those before the first goal that is kept where ``failed`` stands (the id of the goal that failed).
-    Raises BadPlanError and PlanError; ``tree`` is not changed.
+    A step that names an open goal, by number or by its description, keeps it. ``revise``: open goals that no step names
+    are abandoned with the reason ``why``; otherwise they stay as they are, and aside. New steps are at the top level;
+    those before the first kept goal are at the place of ``failed`` (the id of the goal that failed). Raises
+    BadPlanError and PlanError; ``tree`` is not changed.
     """
     work = _Work(tree.copy())
     steps = linked(steps, tree, lambda step: _kept(tree, step))
@@ -54,9 +54,9 @@ def revised(
     untouched = [goal for goal in _open_goals(tree) if goal.id not in named]
     home = _home(tree, failed)
     aside = frozenset(goal.id for goal in untouched if not revise)
-    # Before anything is added: that would count as what stands in for a goal that was given up.
+    # Before anything is added: a new goal would count as the replacement of an abandoned one.
     _unlink(work, untouched)
-    # Added first: then a goal above the given up ones has something open below it, and does not end with them.
+    # Added first: then a goal above the abandoned ones has something open below it, and does not end with them.
     _place(work, rows, inner, home if revise else None)
     _link(work, [*steps, *(below for step in steps for below in step.steps)])
     if revise:
@@ -74,12 +74,12 @@ class _Row:
 
 @dataclass(slots=True)
 class _Work:
-    """A copy of the tree on which each operation is tried, and what was done."""
+    """A copy of the tree on which each operation is tried, and the changes so far."""
 
     tree: PlanTree
     changes: list[Change] = field(default_factory=list[Change])
     ids: dict[str, str] = field(default_factory=dict[str, str])
-    """Goals by the ids of their steps, as they are placed."""
+    """Goals by the ids of their steps, once placed."""
 
     def do(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -87,7 +87,7 @@ class _Work:
         self.changes += changes
 
     def add(self, step: PlanStep, parent_id: str | None, before_id: str | None = None) -> str:
-        """Add the goal of a step; what it needs has been placed. Returns its id."""
+        """Add the goal of a step after its needs. Returns its id."""
         said: dict[str, object] = {"parallel": step.parallel is True}
         if step.needs is not None:
             said["needs"] = [self.ids[need] for need in step.needs]
@@ -100,7 +100,7 @@ class _Work:
         return self.ids[step.id]
 
     def update(self, goal_id: str, updates: dict[str, object]) -> None:
-        """Change what is known of a goal, where that says something new."""
+        """Update fields of a goal that differ."""
         goal = self.tree.goals[goal_id]
         new = {name: value for name, value in updates.items() if getattr(goal, name) != value}
         if new:
@@ -131,7 +131,7 @@ def _check_once(tree: PlanTree, rows: Sequence[_Row]) -> None:
 
 
 def _open_goals(tree: PlanTree) -> list[Goal]:
-    """In the order of the plan; explorations are not for the planner."""
+    """Return open goals in the order of the plan; explorations are not for the planner."""
     found: list[Goal] = []
     todo = list(reversed(tree.live_children(None)))
     while todo:
@@ -154,7 +154,7 @@ def _family(tree: PlanTree, kept: set[str]) -> set[str]:
 
 
 def _home(tree: PlanTree, failed: str | None) -> str | None:
-    """The goal under which ``failed`` stands, when something of it is done already or it is still open."""
+    """Return the goal above ``failed``, if a part of it is finished already or it is still open."""
     for above in tree.ancestors(failed or ""):
         return above.id if tree.ended_root(above.id) is None else None
     return None
@@ -172,10 +172,10 @@ def _place(work: _Work, rows: Sequence[_Row], inner: dict[int, Goal | None], hom
         if goal is None:
             continue
         if goal.parent_id is None and follows is not None:
-            # The others are not in their places yet: what goals need is looked at when all are.
+            # The others are not in their places yet: needs are checked when all are.
             work.do(tree.plan_move(tree.goals[goal.id], None, follows, keep_needs=False))
         top = [goal, *tree.ancestors(goal.id)][-1].id
-        # What stands under another goal stays there; the steps before it come before that goal.
+        # A goal below another one stays there; the steps before it go before that other goal.
         follows = top
     elsewhere = False
     for row, follows in zip(rows, before, strict=True):
@@ -194,7 +194,7 @@ def _place(work: _Work, rows: Sequence[_Row], inner: dict[int, Goal | None], hom
 
 
 def _link(work: _Work, steps: Sequence[PlanStep]) -> None:
-    """Say what goals that are kept need from now on, where the answer says it."""
+    """Update the needs of kept goals, where the answer states them."""
     for step in steps:
         goal_id = work.ids[step.id]
         said: dict[str, object] = {}
@@ -206,7 +206,7 @@ def _link(work: _Work, steps: Sequence[PlanStep]) -> None:
 
 
 def _unlink(work: _Work, left_out: Sequence[Goal]) -> None:
-    """Let nothing that goes on wait for a goal that was given up, and that the new plan does not have either."""
+    """Remove needs of continuing goals for abandoned ones that the new plan does not have either."""
     tree, going = work.tree, {goal.id for goal in left_out}
     for goal in list(tree.goals.values()):
         if goal.needs and goal.status not in ENDED and goal.id not in going:
@@ -241,7 +241,7 @@ def _give_up(work: _Work, untouched: Sequence[Goal], why: str) -> None:
             continue
         below = list(tree.descendants(goal.id))
         if any(one.type != "normal" or (one.id not in going and one.status not in ENDED) for one in below):
-            continue  # something below goes on
+            continue  # something below continues
         if any(one.status == "completed" for one in below):
             _end_half_done(work, goal, why)
         else:
@@ -249,7 +249,7 @@ def _give_up(work: _Work, untouched: Sequence[Goal], why: str) -> None:
 
 
 def _end_half_done(work: _Work, goal: Goal, why: str) -> None:
-    """What is done below it stays in the plan, which it would not if the goal were abandoned."""
+    """End a goal but keep its finished parts in the plan; abandoning it would remove them."""
     tree = work.tree
     for child in tree.children(goal.id):
         if child.status in ENDED:

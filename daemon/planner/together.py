@@ -1,4 +1,4 @@
-"""Steps of a plan that sub-agents work on at the same time: the calls that start them, and what comes of them."""
+"""Steps of a plan that sub-agents work on at the same time: the calls that start them, and their results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def step_calls(goal_ids: Iterable[str], session: Session) -> list[ToolCallPart]:
 
 
 def steps_in(messages: Sequence[Message]) -> tuple[str, ...]:
-    """Return the goals of the steps that sub-agents were started for since the model was told something last."""
+    """Return the goals of the steps that sub-agents were started for since the last message to the model."""
     for message in reversed(messages):
         if found := tuple(goal for call in message.tool_calls() if (goal := goal_of_step(call.id))):
             return found

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 MAX_BYTES = 64_000_000
-"""Of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
+"""Most bytes of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
 MAX_EVENT_BYTES = 8_000_000
-"""Of one event, or one line, on the wire: the SDKs put an event together in quadratic time, so one that does not end
+"""Most bytes of one event, or one line, on the wire: the SDKs assemble an event in quadratic time, so an endless one
 would keep them busy for minutes. A whole answer in a single event has less than 2 MB."""
 LETTERS_A_TOKEN = 16
 """An answer with more characters than this for each token that was asked for is cut. Code has 3 to 4 a token, and only
@@ -43,7 +43,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class AnswerRefusedError(Exception):
-    """The answer of a server is not used; the text says why, without secrets."""
+    """Raised for a server's answer that is rejected; the text says why, without secrets."""
 
 
 class RedirectRefusedError(AnswerRefusedError):
@@ -55,7 +55,7 @@ class AnswerTooLongError(AnswerRefusedError):
 
 
 def refusal_in(error: BaseException | None) -> AnswerRefusedError | None:
-    """The refusal that ``error`` is or was caused by: SDKs wrap what hooks raise."""
+    """Return the refusal that ``error`` is or was caused by: SDKs wrap what hooks raise."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, AnswerRefusedError):
@@ -66,12 +66,12 @@ def refusal_in(error: BaseException | None) -> AnswerRefusedError | None:
 
 
 def provider_error(refusal: AnswerRefusedError) -> ProviderError:
-    """The same for the user. Trying again would end the same way."""
+    """Return the rejection as an error for the user. Trying again would end the same way."""
     return ProviderError("bad_request", str(refusal))
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port: what a key is meant for."""
+    """Return scheme, host and port: the origin that a key belongs to."""
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme)
@@ -148,7 +148,7 @@ def _limited(response: Any) -> Any:
 
 @functools.cache
 def _limited_kind(kind: type[Any]) -> Any:
-    """The class of limited streams of a kind: httpx wants streams to be instances of its own classes."""
+    """Return the class of limited streams of a kind: httpx requires instances of its own classes."""
     return type(f"Limited{kind.__name__}", (_Limited, kind), {})
 
 

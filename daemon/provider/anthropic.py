@@ -138,10 +138,10 @@ def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:
 
 
 async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
-    """Read what is left of an answer whose message is complete.
+    """Read the rest of an answer whose message is complete.
 
-    Nothing of interest comes, but a connection that is closed before the end of an answer cannot be used again:
-    each step would pay for a new one, TLS and all.
+    The rest is irrelevant, but a connection that is closed before the end of an answer cannot be used again: each step
+    would pay for a new one, including TLS.
     """
     with contextlib.suppress(Exception):  # the message is here; a connection that fails now is just not kept
         async with asyncio.timeout(_END_S):

@@ -1,6 +1,6 @@
 """Credentials for the Anthropic API: a key, a token, or a profile of the Anthropic SDK.
 
-A profile (``ANTHROPIC_PROFILE``) stands for a sign-in in a browser or for the identity of a machine. The SDK gets and
+A profile (``ANTHROPIC_PROFILE``) represents a sign-in in a browser or the identity of a machine. The SDK gets and
 renews its tokens. Only profiles import the SDK, because that takes more than a second.
 """
 

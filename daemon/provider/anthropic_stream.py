@@ -1,4 +1,4 @@
-"""What comes from the Anthropic Messages API: the events of one stream, put together. Pure.
+"""Assemble the events of one stream of the Anthropic Messages API. Pure.
 
 Source: the streaming events of the API (``anthropic.types.raw_message_stream_event``).
 """
@@ -65,13 +65,14 @@ class MessageBuilder:
         self._usage: dict[str, int] = {}
 
     def broken(self, detail: str) -> ProviderError:
-        """The error for a stream that does not keep the protocol."""
+        """Return the error for a stream that does not keep the protocol."""
         return errors.malformed(self._host, detail)
 
     def feed(self, event: Event) -> list[ProviderEvent]:
-        """Take one event of the API, and return what it means. Raises ProviderError when it breaks the protocol.
+        """Process one event of the API, and return the resulting events. Raises ProviderError when it violates the
+        protocol.
 
-        Unknown events are passed over: the API reserves the right to add some.
+        Unknown events are skipped: the API reserves the right to add some.
         """
         try:
             return self._feed(event)
@@ -194,7 +195,7 @@ class MessageBuilder:
         self._count(event.get("usage") or {})
 
     def complete(self) -> Complete:
-        """The event that ends the call."""
+        """Return the event that ends the call."""
         parts = tuple(self._parts[index] for index in sorted(self._parts))
         reason = _STOPS.get(self._stop or "", "end_turn")
         # Imitations of the API are seen to report "end_turn" beside tool calls.

@@ -1,4 +1,4 @@
-"""What goes to the Anthropic Messages API: our messages in its shape. Pure.
+"""Convert messages to requests of the Anthropic Messages API. Pure.
 
 Sources: the request types of the SDK (``anthropic.types.message_create_params``), and the documentation of
 thinking per model and of API version 2026-10-21 (no sampling parameters, alternating roles).
@@ -38,11 +38,11 @@ VERSION = "2026-10-21"
 _OLD_VERSION = "2023-06-01"
 
 Block = dict[str, Any]
-"""A content block as JSON. Its shape is the API's, so ``Any`` is what it is."""
+"""A content block as JSON in the API's shape, hence ``Any``."""
 
 
 def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, Any]:
-    """The body of the request, all but ``stream``.
+    """Return the body of the request, all but ``stream``.
 
     ``replay_thinking=False`` leaves earlier thinking out, for a model that refuses another one's signatures.
     """
@@ -74,7 +74,8 @@ def _mark(content: list[Block], at: int) -> None:
 
 
 def _mark_what_stays(messages: Sequence[Block], request: ModelRequest, replay_thinking: bool) -> bool:
-    """A breakpoint behind ``request.stays``: so this prefix is still cached when the goal ends. Whether it is new."""
+    """Return a breakpoint behind ``request.stays``: so this prefix is still cached when the goal ends. Whether it is
+    new."""
     memo = _with_thinking if replay_thinking else _without_thinking
     blocks_of = _blocks_of if replay_thinking else _blocks_but_thinking
     last: Block | None = None
@@ -136,7 +137,7 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
 
 
 def _without_last_thoughts(messages: Iterable[Block]) -> bool:
-    """Whether nothing is left of a message without what a cancelled call thought before it said anything.
+    """Return whether nothing is left of a message without what a cancelled call thought before it said anything.
 
     The API refuses a message that ends so.
     """
@@ -224,14 +225,14 @@ def _file(part: FilePart) -> Block:
 
 
 def path_text(part: FilePart) -> str:
-    """An attachment without contents, as the model reads it."""
+    """Return an attachment without contents, as the model reads it."""
     if part.media_type == OPEN_FILE:
         return f"[open in the user's editor: {part.name}]"
     return f"[attached by path: {part.name}]"
 
 
 def file_text(part: FilePart) -> str:
-    """An attachment as text for the model, or a note that it is none."""
+    """Return an attachment as text for the model, or a note that it is none."""
     try:
         text = base64.b64decode(part.data or "", validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
@@ -240,7 +241,7 @@ def file_text(part: FilePart) -> str:
 
 
 def safe_input(part: ToolCallPart) -> dict[str, Any]:
-    """The arguments as the object that the API insists on; what is no object stays visible as text."""
+    """Return the arguments as an object, as the API requires; other values stay visible as text."""
     try:
         return part.arguments()
     except ValueError:
@@ -283,7 +284,7 @@ def _system(blocks: Iterable[SystemBlock], free: int) -> list[Block]:
 
 
 def thinking_of(model: str) -> Thinking:
-    """How ``model`` thinks (source: the models' pages and migration guides, November 2026)."""
+    """Return how ``model`` thinks (source: the models' pages and migration guides, November 2026)."""
     found = _MODEL.match(model)
     if found is None:
         return "none" if model.startswith("claude-3") and not model.startswith("claude-3-7") else "budget"
@@ -309,7 +310,7 @@ def _sampling(request: ModelRequest, messages: list[Block]) -> dict[str, Any]:
             args["max_tokens"] = budget + request.max_tokens
         return args | {"thinking": {"type": "enabled", "budget_tokens": budget}}
     if how == "always" or (budget > 0 and how not in ("none", "budget")):
-        # "summarized": newer models send empty thinking otherwise, and the person would see a silent model.
+        # "summarized": newer models send empty thinking otherwise, and the user would see a silent model.
         args["thinking"] = {"type": "adaptive", "display": "summarized"}
         if budget > 0:
             args["output_config"] = {"effort": _effort(budget)}
@@ -343,7 +344,8 @@ def _takes_temperature(model: str) -> bool:
 
 
 def _may_think(messages: list[Block]) -> bool:
-    """With a budget, the API wants the assistant message before tool results to begin with thinking."""
+    """Return whether thinking may be enabled: with a budget, the assistant message before tool results must begin with
+    it."""
     last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
     if last is None or not any(block["type"] == "tool_use" for block in last["content"]):
         return True
@@ -351,5 +353,5 @@ def _may_think(messages: list[Block]) -> bool:
 
 
 def has_thinking(messages: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether any earlier thinking is sent along."""
+    """Return whether any earlier thinking is sent along."""
     return any(block["type"] in _THINKING for message in messages for block in message["content"])

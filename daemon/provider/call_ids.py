@@ -32,7 +32,7 @@ def goal_of_step(call_id: str) -> str | None:
 async def unique_call_ids(
     stream: AsyncIterator[ProviderEvent], is_used: Callable[[str], bool]
 ) -> AsyncGenerator[ProviderEvent, None]:
-    """The same events; a call whose id is used already (``is_used``, or earlier in this answer) gets another."""
+    """Yield the events; a call whose id is used already (``is_used``, or earlier in this answer) gets another one."""
     ids: dict[int, str] = {}
     try:
         async for event in stream:

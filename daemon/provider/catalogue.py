@@ -62,7 +62,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Provided:
-    """A provider and what it said when it was asked for its models."""
+    """A provider and its list of models."""
 
     id: str
     name: str
@@ -73,13 +73,13 @@ class Provided:
     key_page: str = ""
     """Where keys are made."""
     connected: bool = False
-    """It has what it needs: a key or an address, or it answers on this machine."""
+    """It is usable: with a key or an address, or because it answers on this machine."""
     models: tuple[Offered, ...] = ()
     """Best first where an order is known."""
     default: str = ""
     """The model to begin with; empty: none is offered."""
     error: str = ""
-    """Why its models are not known, in words."""
+    """Why its models are unknown, as text for the user."""
     error_kind: ErrorKind | None = None
 
 
@@ -180,7 +180,7 @@ def _question(provider: Provided, env: Mapping[str, str]) -> _Question:
                 f"{base}/models?pageSize=1000", {"x-goog-api-key": env["GEMINI_API_KEY"].strip()}
             )
         case "openrouter":
-            # The whole list is public: only this address tells whether the key is valid.
+            # The whole list is public: only this address shows whether the key is valid.
             return _Question(f"{base}/models/user", headers)
         case "ollama":
             return _Question(f"{base}/api/tags")
@@ -193,7 +193,7 @@ def _models(provider: str, answer: object) -> tuple[Offered, ...]:
     listed = whole.get("data") or whole.get("models") or ()
     entries = [cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)]
     found = [model for entry in entries if (model := _offered(provider, entry)) is not None]
-    # The newest first where the server tells when they came, else by name.
+    # The newest first where the server gives dates, else by name.
     made = {
         f"{provider}/{_name(entry)}": entry.get("created") or entry.get("created_at") or ""
         for entry in entries
@@ -263,7 +263,7 @@ def _version(name: str) -> list[int]:
 
 
 async def check(model: str, env: Mapping[str, str]) -> str:
-    """Return what is wrong with a model's name as far as its provider's list tells; empty: nothing."""
+    """Return the problem with a model's name according to its provider's list; empty: none."""
     try:
         provider, _ = parse_model(model)
     except ValueError as error:
@@ -286,7 +286,8 @@ async def check(model: str, env: Mapping[str, str]) -> str:
 
 
 async def tested(model: str, env: Mapping[str, str]) -> float:
-    """Have a model answer one word, and return the seconds that took. Raises ProviderError with words for the user."""
+    """Have a model answer one word, and return the seconds that took. Raises ProviderError with a message for the
+    user."""
     began = time.monotonic()
     await answer_of(model, env, "Answer with one word.", "Say: ready", max_tokens=_TEST_TOKENS)
     return time.monotonic() - began
@@ -301,7 +302,7 @@ async def answer_of(
     max_tokens: int,
     timeout_s: float = _TEST_TIMEOUT_S,
 ) -> str:
-    """Ask a model once, outside any session. Raises ProviderError with words for the user."""
+    """Ask a model once, outside any session. Raises ProviderError with a message for the user."""
     provider, name = provider_for(model)
     request = ModelRequest(
         model=name,

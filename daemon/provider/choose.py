@@ -1,4 +1,4 @@
-"""Which model answers, and which provider reaches it. Imports no SDK."""
+"""Choose the model, and the provider that reaches it. Imports no SDK."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_CHAT = re.compile(r"embed|bge-|minilm|rerank|ocr", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model for a new session. ``notice`` is what the person should know about it, or empty."""
+    """A model for a new session. ``notice``: a message for the user about it, or empty."""
 
     model: str
     demo: bool = False
@@ -65,7 +65,8 @@ def parse_model(model: str) -> tuple[str, str]:
 async def default_model(
     env: Mapping[str, str], configured: str | None = None, ollama_probe: OllamaProbe | None = None
 ) -> ModelChoice:
-    """What a new session uses: the configured model, else what the environment gives access to, else the demo."""
+    """Return the model of a new session: the configured one, else one that the environment gives access to, else the
+    demo."""
     if configured:
         return ModelChoice(configured, configured.startswith("demo/"))
     if any(env.get(name) for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")):
@@ -98,7 +99,7 @@ async def default_model(
 
 
 def best_local_model(names: list[str]) -> str | None:
-    """The first model that is known to write code and call tools, else the first that can chat."""
+    """Return the first model that is known to write code and call tools, else the first that can chat."""
     able = [name for name in names if not _NO_CHAT.search(name)]
     return next((name for name in able if _CODERS.search(name)), able[0] if able else None)
 
@@ -118,7 +119,7 @@ _made: dict[str, Provider] = {}
 
 
 def provider_for(model: str) -> tuple[Provider, str]:
-    """The provider of ``provider/model``, and the name it knows the model by. Raises ProviderError.
+    """Return the provider of ``provider/model``, and the name it knows the model by. Raises ProviderError.
 
     Providers are made once in a process, so that their connections are used again.
     """
@@ -146,7 +147,7 @@ def warm(model: str, env: Mapping[str, str]) -> None:
     try:
         provider, _ = provider_for(model)
     except ProviderError:
-        return  # the first prompt will say so
+        return  # the first prompt will report it
     if isinstance(provider, AnthropicProvider | LiteLLMProvider):
         provider.warm(env)
 

@@ -29,7 +29,7 @@ _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 async def commit_message(model: str, env: Mapping[str, str], changes: str, recent: Sequence[str] = ()) -> str:
     """Return a message for ``changes``, a diff. ``recent``: subjects of earlier commits, newest first.
 
-    Raises ProviderError with words for the user.
+    Raises ProviderError with a message for the user.
     """
     text = within("changes", SECRETS.text(head(changes, MAX_CHANGES)))
     if recent:

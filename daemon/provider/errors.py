@@ -1,7 +1,7 @@
-"""What a failed model call means, in the words of ``ProviderError``; shared by the real providers.
+"""Classify failed model calls as ``ProviderError``; shared by the real providers.
 
-Sources: the error pages of the Anthropic and OpenAI APIs (types, statuses, ``retry-after``), and the
-messages that their servers, and servers that imitate them, are seen to send.
+Sources: the error pages of the Anthropic and OpenAI APIs (types, statuses, ``retry-after``), and the messages that
+their servers, and compatible servers, send in practice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _MAX_WORDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known about a failed call, whichever library reported it."""
+    """The facts about a failed call, whichever library reported it."""
 
     status: int | None = None
     """HTTP status; None when there was no answer, 200 for an error inside a stream."""
@@ -66,11 +66,11 @@ class Failure:
     message: str = ""
     retry_after_s: float | None = None
     body: str = ""
-    """All that was answered, for what stands beside the message."""
+    """The whole answer, for details beside the message."""
 
 
 def window_in(text: str) -> int | None:
-    """The tokens that a model takes, when an error about a prompt that is too long tells them."""
+    """Return the context window that an error about a too long prompt mentions, in tokens."""
     for pattern in _WINDOWS:
         for found in pattern.finditer(text):
             window = int(re.sub(r"\D", "", found[1]))
@@ -80,7 +80,7 @@ def window_in(text: str) -> int | None:
 
 
 def classify(failure: Failure) -> tuple[ErrorKind, bool]:
-    """The kind of an error answer, and whether the same call may succeed later."""
+    """Return the kind of an error answer, and whether the same call may succeed later."""
     status, name, text = failure.status or 0, failure.error_type, failure.message
     refused = status in (400, 413, 422) or name in ("invalid_request_error", "request_too_large")
     if status == 413 or name == "request_too_large" or "context_length" in name or "exceed_context" in name:
@@ -104,7 +104,7 @@ def classify(failure: Failure) -> tuple[ErrorKind, bool]:
 
 
 def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, str]) -> ProviderError:
-    """The ProviderError of an answer with an error in it; its text says what to do and holds no secrets."""
+    """Return the ProviderError for an error answer; its text says what to do and contains no secrets."""
     kind, retryable = classify(failure)
     words = redact(head(" ".join(failure.message.split()), _MAX_WORDS), env) or t(
         "status {status}", status=failure.status
@@ -152,7 +152,7 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
 
 
 def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderError:
-    """The ProviderError for a connection that was refused, broke or fell silent."""
+    """Return the ProviderError for a connection that was refused, broke or fell silent."""
     what = (
         t("{base_url} stopped answering", base_url=shown_url(base_url))
         if timed_out
@@ -162,7 +162,7 @@ def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderE
 
 
 def no_key(provider: str, variable: str) -> ProviderError:
-    """The ProviderError for a call to a provider of which the client has no key."""
+    """Return the ProviderError for a call to a provider of which the client has no key."""
     return ProviderError(
         "no_key",
         t(
@@ -174,7 +174,7 @@ def no_key(provider: str, variable: str) -> ProviderError:
 
 
 def checked_url(url: str, variable: str) -> str:
-    """``url`` without a slash at its end. Raises ProviderError when no call can be made to it.
+    """Return ``url`` without a slash at its end. Raises ProviderError when no call can be made to it.
 
     ``variable`` is where it comes from. The value itself, which may hold a password, is not repeated.
     """
@@ -195,7 +195,7 @@ def checked_url(url: str, variable: str) -> str:
 
 
 def malformed(host: str, detail: str) -> ProviderError:
-    """The ProviderError for an answer that breaks the protocol, e.g. a stream that ends in the middle."""
+    """Return the ProviderError for an answer that breaks the protocol, e.g. a stream that ends in the middle."""
     return ProviderError(
         "malformed", t("The answer of {host} was broken: {detail}", host=host, detail=detail), retryable=True
     )
@@ -229,7 +229,7 @@ def _number(text: str | None) -> float | None:
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:
-    """``text`` without the values of keys and tokens: servers like to repeat a wrong key in their message."""
+    """Return ``text`` without the values of keys and tokens: servers like to repeat a wrong key in their message."""
     for name, value in env.items():
         if len(value) >= 6 and re.search(r"KEY|TOKEN|SECRET|PASSWORD", name, re.IGNORECASE):
             text = text.replace(value, "***")
@@ -245,7 +245,7 @@ _KNOWN_HOSTS = {
 
 
 def host_of(url: str) -> str:
-    """Return who answers at a base URL, for messages: a known provider's name, else host and port."""
+    """Return the name of the server at a base URL, for messages: a known provider's name, else host and port."""
     parts = urlsplit(url)
     return _KNOWN_HOSTS.get(parts.hostname or "") or _address(url)
 
@@ -256,6 +256,6 @@ def _address(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """A base URL for messages, without the user name, password and query it may carry."""
+    """Return a base URL for messages, without the user name, password and query it may carry."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{_address(url)}{parts.path.rstrip('/')}"

@@ -78,7 +78,7 @@ class Http:
                 return response
             response.close()
             check_redirect(url, location)
-            if left == 0 or response.status not in (307, 308):  # the others would make a GET of it
+            if left == 0 or response.status not in (307, 308):  # other redirects would turn it into a GET
                 raise RedirectRefusedError(
                     t(
                         "{url} redirects to {url2} (status {status}), which a request to a model cannot follow. "

@@ -1,4 +1,4 @@
-"""All models but Anthropic's, through litellm: OpenAI and what speaks like it, Ollama, and a hundred others.
+"""All models except Anthropic's, through litellm: OpenAI and compatible servers, Ollama, and a hundred others.
 
 litellm takes about three seconds and 170 MB to import, so this module does not; the first call does, in a thread.
 """
@@ -126,10 +126,10 @@ def _go_without_mcp() -> None:
 
 
 def _other_loop() -> asyncio.AbstractEventLoop:
-    """A loop in a thread of its own, where litellm runs.
+    """Return a loop in a thread of its own, where litellm runs.
 
-    It blocks its loop now and then: it counts tokens, writes its logs and even makes synchronous requests. The
-    daemon's loop has editors to answer.
+    litellm sometimes blocks its loop: it counts tokens, writes its logs and even makes synchronous requests. The
+    daemon's loop must stay responsive for editors.
     """
     with _loading:
         if not _loops:
@@ -140,7 +140,7 @@ def _other_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _library() -> Any:
-    # Any: litellm's types are not what it does.
+    # Any: litellm's types do not match its behaviour.
     if not _loaded:
         await asyncio.to_thread(warm)
     return _loaded[0]
@@ -173,7 +173,7 @@ class LiteLLMProvider:
         timeout_s: float = 600.0,
         new_id: Callable[[], str] = lambda: secrets.token_hex(6),
     ) -> None:
-        """``family``: ``openai``, ``custom``, ``ollama``, or empty when the model's name says it. ``new_id`` names tool
+        """``family``: ``openai``, ``custom``, ``ollama``, or empty when the model's name has it. ``new_id`` names tool
         calls of servers that leave them without an id. ``timeout_s``: silence until a call counts as dead."""
         self._family = family
         self._timeout_s = timeout_s
@@ -198,7 +198,7 @@ class LiteLLMProvider:
         arrived: asyncio.Queue[list[ProviderEvent] | Exception | None] = asyncio.Queue()
 
         def put(item: list[ProviderEvent] | Exception | None) -> None:
-            with contextlib.suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            with contextlib.suppress(RuntimeError):  # nothing waits any more: the loop is closed
                 here.call_soon_threadsafe(arrived.put_nowait, item)
 
         async def play() -> None:
@@ -246,7 +246,7 @@ async def _chunks(library: Any, arguments: Mapping[str, Any]) -> AsyncGenerator[
     async with aclosing(cast("AsyncGenerator[Any, None]", chunks)):
         async for chunk in chunks:
             yield _Chunk(chunk)
-    # litellm ends a stream that was cut off with a "stop" of its own making; this is what it really saw. See
+    # litellm ends a stream that was cut off with its own "stop"; this is the reason that it really received. See
     # https://github.com/BerriAI/litellm/issues/40260
     seen = getattr(chunks, "received_finish_reason", "unknown") or getattr(
         chunks, "intermittent_finish_reason", ""
@@ -270,7 +270,7 @@ async def _check_known(model: str) -> None:
 
 
 def target_for(family: str, request: ModelRequest) -> _Target:
-    """Where a request goes, from its environment. Raises ProviderError when the key is missing."""
+    """Return where a request goes, from its environment. Raises ProviderError when the key is missing."""
     env = request.env
     if family == "openai":
         return _openai(request.model, env, request.thinking_tokens)
@@ -298,8 +298,8 @@ def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target
     own = env.get(variable, "").strip()
     key = env.get("OPENAI_API_KEY", "").strip() or None
     if own:
-        # A server of one's own often wants no key, but the SDK does. It is not asked for effort, because for new
-        # models that would send litellm to an address that imitations of the API lack.
+        # A private server often needs no key, but the SDK does. No effort is requested, because for new models that
+        # would send litellm to an address that compatible servers lack.
         return _own_server(model, own, variable, key, "OPENAI_API_KEY")
     if key is None:
         raise errors.no_key("OpenAI", "OPENAI_API_KEY")
@@ -321,13 +321,13 @@ def _custom(model: str, env: Mapping[str, str]) -> _Target:
 
 
 def _own_server(model: str, url: str, variable: str, key: str | None, key_name: str) -> _Target:
-    """A server that speaks OpenAI's API, at the address in ``variable``. Raises ProviderError for none."""
+    """Return a server that speaks OpenAI's API, at the address in ``variable``. Raises ProviderError for none."""
     hint = t("is it running? Check {variable}.", variable=variable)
     return _Target(f"openai/{model}", errors.checked_url(url, variable), key or "none", key_name, hint)
 
 
 def ollama_url(env: Mapping[str, str]) -> str:
-    """The address in ``OLLAMA_HOST``, which may lack scheme and port, or be the one a server listens on."""
+    """Return the address in ``OLLAMA_HOST``, which may lack scheme and port, or be the one a server listens on."""
     host = env.get("OLLAMA_HOST", "").strip().rstrip("/")
     if not host:
         return OLLAMA_URL
@@ -355,7 +355,7 @@ def _arguments(target: _Target, request: ModelRequest, timeout_s: float) -> dict
         "max_tokens": request.max_tokens,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "num_retries": 0,  # daemon.provider.retry does it, and tells the person
+        "num_retries": 0,  # daemon.provider.retry does it, and notifies the user
         "max_retries": 0,
         "timeout": timeout_s,
         # See _go_without_mcp.
@@ -374,7 +374,7 @@ def _arguments(target: _Target, request: ModelRequest, timeout_s: float) -> dict
 
 
 def _error(error: Exception, target: _Target, request: ModelRequest) -> Exception:
-    """The ProviderError for what litellm raised; a bug of ours passes unchanged."""
+    """Return the ProviderError for what litellm raised; a bug of ours passes unchanged."""
     if refusal := answer_guard.refusal_in(error):
         return answer_guard.provider_error(refusal)
     name, text = type(error).__name__, _words(error)
@@ -390,7 +390,7 @@ def _error(error: Exception, target: _Target, request: ModelRequest) -> Exceptio
     if status is None:
         return error
     if name == "APIConnectionError":
-        # Its name for everything it did not expect, with a status of its own making.
+        # Its name for everything unexpected, with an invented status.
         words = errors.redact(text, request.env)
         return ProviderError(
             "bad_request",

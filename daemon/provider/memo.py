@@ -13,9 +13,9 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """By identity, since comparing or hashing the contents of a message would cost more than what is saved.
+    """A cache by identity, since comparing or hashing the contents of a message would cost more than it saves.
 
-    Holds no object alive. Values are shared by all who ask: they must not be changed.
+    Keeps no object alive. Values are shared by all callers: they must not be changed.
     """
 
     __slots__ = ("_known",)
@@ -24,7 +24,7 @@ class Memo(Generic[K, V]):
         self._known: dict[int, tuple[weakref.ref[K], V]] = {}
 
     def get(self, key: K, make: Callable[[K], V]) -> V:
-        """``make(key)``, or what it returned when it was asked before."""
+        """Return ``make(key)``, or its cached result."""
         found = self._known.get(id(key))
         # An id is given again after its object has gone, and the callback below may not have run yet.
         if found is not None and found[0]() is key:

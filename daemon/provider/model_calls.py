@@ -1,4 +1,4 @@
-"""The one interface to models: ``stream(request) -> events`` (source: mission M5, seed 002 §5.3)."""
+"""The interface to models: ``stream(request) -> events``."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ class ModelRequest:
     messages: tuple[PromptMessage, ...]
     tools: tuple[ToolSpec, ...] = ()
     stays: int = 0
-    """How many messages at the start stay as they are when the goal at work ends: a place for a cache breakpoint."""
+    """Messages at the start that stay unchanged when the goal at work ends: a place for a cache breakpoint."""
     tail: str = ""
     """Text that changes from call to call (the current plan): sent at the very end of the last user-side message,
     behind the last cache breakpoint, so that it never spoils the cached prefix."""
     max_tokens: int = 16_000
     window: int = 0
-    """Tokens that the model takes, for servers that load it with as many; 0 when nobody knows."""
+    """Context window of the model in tokens, for servers that load it with this size; 0 when unknown."""
     thinking_tokens: int = 0
     """Budget of extended thinking; 0 switches it off."""
     temperature: float | None = None
     position: tuple[int, int] | None = None
-    """How many prompts came before the present one, and how many answers since it: for a scripted model, because what
-    is sent no longer tells when goals are compacted."""
+    """Number of earlier prompts, and of answers since the current one: for a scripted model, because the messages no
+    longer show them when goals are compacted."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Keys and base URLs (``ANTHROPIC_API_KEY`` …) of whoever asked; never logged or stored."""
+    """The caller's keys and base URLs (``ANTHROPIC_API_KEY`` …); never logged or stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The end: all parts in order, why the model stopped, and what it cost."""
+    """The end: all parts in order, the model's stop reason, and the cost."""
 
     parts: tuple[Part, ...]
     stop_reason: StopReason
@@ -140,10 +140,10 @@ ProviderEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | Par
 
 
 class ProviderError(Exception):
-    """The call failed. ``str(error)`` is for the person and says what to do about it.
+    """The call failed. ``str(error)`` is for the user and says what to do about it.
 
-    ``retryable`` errors are tried again by ``daemon.provider.retry``; ``retry_after_s`` is what the server asked for.
-    ``window``: for ``overflow``, the tokens that the model takes, when the server told them.
+    ``retryable`` errors are tried again by ``daemon.provider.retry``; ``retry_after_s`` is the server's requested
+    delay. ``window``: for ``overflow``, the context window in tokens, if the server reported it.
     """
 
     def __init__(

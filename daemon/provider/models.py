@@ -46,7 +46,7 @@ class ProviderModels:
     async def _learning(
         self, model: str, events: AsyncGenerator[ProviderEvent, None], request: ModelRequest
     ) -> AsyncGenerator[ProviderEvent, None]:
-        """``events``, remembering the window that an error about a prompt that is too long tells."""
+        """Yield ``events``; remember the context window that an error about a too long prompt mentions."""
         try:
             async with aclosing(events):
                 async for event in events:
@@ -69,7 +69,7 @@ class ProviderModels:
         return pricing.cost(model, usage)
 
     async def choose(self, env: Mapping[str, str], configured: str | None) -> ModelChoice:
-        """The model for a client with this environment and these settings.
+        """Return the model for a client with this environment and these settings.
 
         Remembered for a moment: a client that opens asks several times, and each may knock at Ollama's door.
         """
@@ -85,7 +85,7 @@ class ProviderModels:
     async def warm_for(self, env: Mapping[str, str], configured: str | None) -> None:
         """Import what the first request of a client will need, soon after the client has been answered; once.
 
-        litellm is left alone: it is large, and whoever uses it waits for the model much longer than for it.
+        litellm is not imported: it is large, and its users wait for the model much longer than for the import.
         """
         await self.sleep(_WARM_AFTER_S)
         if self._warm or not (env or configured):
@@ -94,7 +94,7 @@ class ProviderModels:
         if choice.model.startswith("anthropic/") and not self._warm:
             self._warm = True
             await asyncio.to_thread(choose.warm, choice.model, env)
-            # What has been loaded by now stays, and need not be looked at by every full collection.
+            # Objects loaded by now stay, and need not be scanned by every full collection.
             gc.freeze()
 
     async def aclose(self) -> None:

@@ -90,7 +90,7 @@ class AnswerBuilder:
         return events
 
     def end(self, finished: bool) -> list[ProviderEvent]:
-        """The last events. Raises ProviderError when the answer was cut off (``finished`` is false)."""
+        """Return the last events. Raises ProviderError when the answer was cut off (``finished`` is false)."""
         if not finished:
             raise errors.malformed(self._host, t("it ended before it was finished"))
         events = self._close()
@@ -152,7 +152,7 @@ class AnswerBuilder:
         return events
 
     def _is_another(self, growing: _Growing, ident: str, name: str, piece: str) -> bool:
-        """Whether a piece at a used index begins a new call: servers exist that send all of them at 0."""
+        """Return whether a piece at a used index begins a new call: servers exist that send all of them at 0."""
         if not name or ident == growing.id:
             return False
         return _whole(growing.json() or "{}") if ident else bool(piece) and _whole(growing.json())

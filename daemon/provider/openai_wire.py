@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
 Json = dict[str, Any]
-"""A message as JSON. Its shape is the API's, so ``Any`` is what it is."""
+"""A message as JSON in the API's shape, hence ``Any``."""
 
 
 def to_messages(request: ModelRequest, *, replay_reasoning: bool = False) -> list[Json]:
-    """The whole conversation, system prompt first and ``tail`` last.
+    """Return the whole conversation, system prompt first and ``tail`` last.
 
-    ``replay_reasoning``: some models want their reasoning back while they call tools; others refuse it.
+    ``replay_reasoning``: some models require their reasoning back while they call tools; others reject it.
     """
     out = _system(request.system)
     said: list[Json] = []
@@ -38,8 +38,8 @@ def to_messages(request: ModelRequest, *, replay_reasoning: bool = False) -> lis
             out += [made.copy() for made in known.messages]
             images += known.images
             continue
-        # Images that tools returned follow as a user message: a tool message can only hold text. They come behind the
-        # last result, because results must stand together after the calls.
+        # Images that tools returned follow as a user message: a tool message can only contain text. They come after the
+        # last result, because results must directly follow the calls.
         said += images
         images = []
         if message.role == "user":
@@ -57,12 +57,12 @@ def to_messages(request: ModelRequest, *, replay_reasoning: bool = False) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What a message becomes. Shared by all requests with it, so it goes into them as a copy."""
+    """The converted form of a message. Shared by all requests that contain it, so each request gets a copy."""
 
     messages: tuple[Json, ...]
-    """Of a user's message its parts."""
+    """The converted messages; for a user's message, its parts."""
     images: tuple[Json, ...] = ()
-    """Of a tool's results."""
+    """Images of a tool's results."""
 
 
 def _message(message: PromptMessage) -> _Made:
@@ -81,7 +81,7 @@ _known: Memo[PromptMessage, _Made] = Memo()
 
 
 def tools(specs: Iterable[ToolSpec]) -> list[Json]:
-    """The tools on offer."""
+    """Return the tools on offer."""
     return [
         {
             "type": "function",
@@ -104,7 +104,7 @@ def _user_parts(content: Iterable[Part]) -> tuple[Json, ...]:
 
 def _add_user(out: list[Json], said: list[Json]) -> None:
     """One message of all that was said: neighbours are joined, because some models insist on alternating roles."""
-    # Mere text as a string: simple servers know nothing else, and others glue the pieces together.
+    # Plain text as a string: simple servers accept nothing else, and others join the pieces.
     only_text = all(part["type"] == "text" for part in said)
     content = "\n\n".join(part["text"] for part in said) if only_text else [part.copy() for part in said]
     out.append({"role": "user", "content": content})
@@ -120,7 +120,7 @@ def _user_part(part: FilePart) -> Json:
 
 
 def _assistants(message: PromptMessage) -> tuple[Json, ...]:
-    """The message, with its reasoning; none when it says nothing and calls nothing."""
+    """Return the message, with its reasoning; none when it has no text and no calls."""
     text = "".join([part.text for part in message.content if part.type == "text"])
     reasoning = "".join([part.text for part in message.content if part.type == "reasoning"])
     calls = [
@@ -143,7 +143,7 @@ def _assistants(message: PromptMessage) -> tuple[Json, ...]:
 
 
 def _assistant(known: Json, replay_reasoning: bool) -> Json:
-    # litellm changes what it is given.
+    # litellm modifies its arguments.
     out = known.copy()
     if not replay_reasoning:
         out.pop("reasoning_content", None)
@@ -153,7 +153,7 @@ def _assistant(known: Json, replay_reasoning: bool) -> Json:
 
 
 def _result(part: ToolResultPart) -> Json:
-    # The API has no mark for errors; the word says it.
+    # The API has no flag for errors; the text shows it.
     marked = part.is_error and not part.content.lower().startswith("error")
     content = f"Error: {part.content}" if marked else part.content
     return {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Growing:
-    """A part that is still coming in; pieces are joined only when somebody needs the whole."""
+    """A part that is still arriving; pieces are joined only when the whole is needed."""
 
     kind: Literal["text", "reasoning", "tool_call"]
     pieces: list[str] = field(default_factory=list[str])

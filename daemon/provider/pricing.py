@@ -1,8 +1,8 @@
-"""What models cost and how much they hold.
+"""Prices and limits of models.
 
-The numbers are the providers' list prices (US$ per million tokens) and limits, as their model pages gave them
-in November 2026; nothing here knows of discounts, batch or priority prices. A model that is not listed costs
-None, never a guess; only a new Claude model is taken to cost what its family does.
+The numbers are the providers' list prices (US$ per million tokens) and limits, as their model pages gave them in
+November 2026, without discounts, batch or priority prices. The cost of a model that is not listed is None, never a
+guess; only a new Claude model is assumed to cost the same as its family.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ModelInfo:
 def _price(
     input: float, output: float, cache_read: float | None = None, cache_write: float | None = None
 ) -> Price:
-    """By default a cached token costs a tenth to read and a quarter more to write."""
+    """Return the price; by default a cached token costs a tenth to read and a quarter more to write."""
     read = round(input * 0.1, 6) if cache_read is None else cache_read
     write = round(input * 1.25, 6) if cache_write is None else cache_write
     return Price(input, output, read, write)
@@ -65,7 +65,7 @@ def _openai_long(price: Price) -> ModelInfo:
 
 
 UNKNOWN = ModelInfo(context_window=128_000, max_output=8_192)
-"""What is assumed of a model nobody listed: what most models of the last years can do."""
+"""Assumed limits of an unlisted model: those of most models of recent years."""
 
 _MODELS: dict[str, ModelInfo] = {
     # Anthropic. Ids: anthropic/types/model_param.py.
@@ -116,11 +116,11 @@ _MODELS: dict[str, ModelInfo] = {
 }
 
 _VARIANT = re.compile(r"(-codex)?(-chat)?(-latest|[-@]\d{4}-?\d{2}-?\d{2})?")
-"""What may follow a listed name at the same price. Not "-pro": that is another model."""
+"""Suffixes of a listed name that have the same price. Not "-pro": that is another model."""
 
 OLLAMA_WINDOW = 32_768
-"""The context that Ollama is asked for. Its own default is a few thousand tokens, and what is beyond is cut off
-in silence: tools and system prompt alone would fill it."""
+"""The context size that we request from Ollama. Its own default is a few thousand tokens, and the rest is cut off
+silently: tools and system prompt alone would fill it."""
 
 _FREE = Price(0, 0, 0, 0)
 _LOCAL = {
@@ -169,7 +169,7 @@ def _bare(model: str) -> str:
 
 
 def _from_litellm(model: str) -> ModelInfo | None:
-    """Its price list, when it is loaded anyway: importing it takes seconds and 170 MB."""
+    """Return the price of litellm's list, if that is loaded: importing it takes seconds and 170 MB."""
     library = sys.modules.get("litellm")
     table = cast("dict[str, dict[str, Any]]", getattr(library, "model_cost", None) or {})
     entry = table.get(model) or table.get(model.partition("/")[2])

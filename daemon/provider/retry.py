@@ -1,7 +1,7 @@
-"""Model calls that are made again when they fail in a passing way (mission M5).
+"""Retry model calls after temporary failures.
 
-Exponential backoff with jitter in the upper half, as the services recommend; what the server asks to wait goes
-before it. Time and randomness are injected.
+Exponential backoff with jitter in the upper half, as the services recommend; a delay that the server asks for takes
+precedence. Time and randomness are injected.
 """
 
 from __future__ import annotations
@@ -49,11 +49,10 @@ async def with_retry(
     now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
     max_attempts: int | None = None,
 ) -> AsyncGenerator[ProviderEvent, None]:
-    """Events of one call as ``Provider.stream`` gives them, and a Retry before each further attempt.
+    """Yield the events of one call as ``Provider.stream`` does, and a Retry before each further attempt.
 
-    A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. Raises the
-    ProviderError of the last attempt; its text then says how often it was tried. Closing the iterator closes
-    the call under way.
+    A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. Raises the ProviderError
+    of the last attempt; its text then has the number of attempts. Closing the iterator closes the call under way.
     """
     attempt = 0
     while True:

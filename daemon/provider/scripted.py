@@ -6,11 +6,11 @@ The file::
      "turns": [[STEP, STEP, ...], ...],
      "branches": {"A": [[STEP, ...]], "s1": [[STEP, ...]]}, "agents": {"explore": [[STEP, ...]]}}
 
-``branches`` and ``agents`` hold the turns of others than the main line: first those of the branch or sub-agent with
-this id are played, then those of this agent, then ``turns`` (by ``GOALWRIGHT_BRANCH`` and ``GOALWRIGHT_AGENT`` of
+``branches`` and ``agents`` have the turns of branches and sub-agents: first those of the branch or sub-agent with this
+id are played, then those of this agent, then ``turns`` (by ``GOALWRIGHT_BRANCH`` and ``GOALWRIGHT_AGENT`` of
 ``ModelRequest.env``). A branch that neither names fails in a script that has such sections.
 
-A *turn* belongs to one prompt of the person, a STEP to one model call. A STEP is one of
+A *turn* belongs to one prompt of the user, a STEP to one model call. A STEP is one of
 
 - an answer: ``{"reasoning"?, "text"?, "tool_calls"?, "stop_reason"?, "usage"?, "chunk"?, "delay_ms"?}``
   with calls ``{"name", "input": {...} or "raw text"}`` and usage ``{"input", "output", "cache_read",
@@ -24,9 +24,8 @@ A *turn* belongs to one prompt of the person, a STEP to one model call. A STEP i
 
 ``${workspace}`` in any string is the workspace folder (``GOALWRIGHT_WORKSPACE`` of ``ModelRequest.env``).
 
-The player keeps no state: which step comes next stands in the request (``ModelRequest.position``, else it is counted
-in its messages), so it goes on where it was after a restart. When the script has no such step it fails; it never
-makes one up.
+The player keeps no state: the next step follows from the request (``ModelRequest.position``, else it is counted in its
+messages), so it continues after a restart. When the script has no such step it fails; it never makes one up.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
 
 WORKSPACE = "GOALWRIGHT_WORKSPACE"
 BRANCH = "GOALWRIGHT_BRANCH"
-"""Id of the branch or sub-agent that asks, e.g. ``A`` or ``A.s1``; not set in a main line."""
+"""Id of the calling branch or sub-agent, e.g. ``A`` or ``A.s1``; not set in a main session."""
 AGENT = "GOALWRIGHT_AGENT"
 _PLACEHOLDER = "${workspace}"
 
@@ -78,7 +77,7 @@ class _Node(BaseModel):
 
 
 class ScriptedCall(_Node):
-    """A tool call. ``input`` as text is sent as it is, to play a model that sends broken JSON."""
+    """A tool call. ``input`` as text is sent unchanged, to simulate a model that sends broken JSON."""
 
     name: str
     input: dict[str, Any] | str = Field(default_factory=dict[str, Any])
@@ -120,7 +119,7 @@ class When(_Node):
         return path
 
     def holds(self, results: Sequence[ToolResultPart], prompt: str, workspace: str, note: str = "") -> bool:
-        """Whether it holds after these tool results, for this prompt, with what was noted since the last answer."""
+        """Return whether it holds after these tool results, for this prompt, with the notes since the last answer."""
         text = "\n".join(result.content for result in results)
         root = Path(workspace)
         return (
@@ -134,14 +133,14 @@ class When(_Node):
 
 
 class ScriptedChoice(_Node):
-    """One way to go on. Without ``when`` it is taken when none before it was."""
+    """One way to continue. Without ``when`` it is taken if no earlier one was."""
 
     when: When = When()
     go: ScriptedStep
 
 
 class ScriptedStep(_Node):
-    """What the model does in one call; see the module's text."""
+    """The model's behaviour in one call; see the module's text."""
 
     reasoning: str = ""
     text: str = ""
@@ -177,7 +176,8 @@ class Script(_Node):
     )
 
     def turns_for(self, branch: str, agent: str) -> tuple[tuple[ScriptedStep, ...], ...]:
-        """What this one plays. Raises ProviderError for a branch that a script with branches does not know."""
+        """Return the turns for this branch or agent. Raises ProviderError for a branch that a script with branches does
+        not have."""
         if branch in self.branches:
             return self.branches[branch]
         if agent in self.agents:
@@ -191,7 +191,7 @@ ScriptedChoice.model_rebuild()
 
 
 def load_script(path: Path) -> Script:
-    """Read a script. Raises ProviderError, which names what is wrong and where."""
+    """Read a script. Raises ProviderError with the problem and its place."""
     try:
         return Script.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -225,9 +225,9 @@ def next_step(
     branch: str = "",
     agent: str = "",
 ) -> ScriptedStep:
-    """The step to play, choices made and ``${workspace}`` filled in. Raises ProviderError without one.
+    """Return the step to play, choices made and ``${workspace}`` filled in. Raises ProviderError without one.
 
-    ``at``: turn and step, both from 0; by default what the messages tell. ``branch``, ``agent``: who asks.
+    ``at``: turn and step, both from 0; by default according to the messages. ``branch``, ``agent``: of the caller.
     """
     turn, index = at or position(messages)
     turns = script.turns_for(branch, agent)
@@ -268,7 +268,7 @@ def _missing(text: str) -> ProviderError:
 
 
 def _filled(value: Any, workspace: str) -> Any:
-    """``value`` (plain JSON, hence Any) with the placeholder replaced in every string."""
+    """Return ``value`` (plain JSON, hence Any) with the placeholder replaced in every string."""
     if isinstance(value, str):
         if _PLACEHOLDER in value and not workspace:
             raise _missing(f"a scripted model needs {WORKSPACE} in the environment of the request")
@@ -325,7 +325,7 @@ class ScriptedProvider:
         try:
             changed = self._path.stat().st_mtime_ns
         except OSError:
-            changed = 0  # load_script says it in words
+            changed = 0  # load_script describes the error
         if self._script is None or changed != self._read_at:
             self._script, self._read_at = load_script(self._path), changed
         return self._script

@@ -35,7 +35,7 @@ class _RefusedError(ValueError):
 async def json_from(
     url: str, *, headers: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
 ) -> Any:
-    """The JSON that answers a GET, or a POST of ``body``. Raises NotAnsweredError. Callers set the timeout.
+    """Return the JSON that answers a GET, or a POST of ``body``. Raises NotAnsweredError. Callers set the timeout.
 
     Any: it is what a server sends, so callers must check it.
     """

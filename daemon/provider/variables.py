@@ -1,7 +1,7 @@
-"""Which environment variables choose and open model providers. Light, because every client imports it.
+"""Environment variables that choose and authorize model providers. Light, because every client imports it.
 
-The daemon is not started with them: other processes of the user, the commands of a model among them, may read the
-environment of a process. Clients hand them over in ``initialize`` instead.
+The daemon is not started with them: other processes of the user, including the model's commands, may read the
+environment of a process. Clients pass them in ``initialize`` instead.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _CLOUD = re.compile(
 
 
 def is_provider_variable(name: str) -> bool:
-    """Whether a client may hand this environment variable to the daemon for its model calls."""
+    """Return whether a client may hand this environment variable to the daemon for its model calls."""
     return name in _KNOWN or _FAMILY.fullmatch(name) is not None or is_cloud_variable(name)
 
 
 def is_cloud_variable(name: str) -> bool:
-    """Whether it signs in to a cloud, and is looked for in the environment of the process alone."""
+    """Return whether it signs in to a cloud, and is looked for in the environment of the process alone."""
     return _CLOUD.fullmatch(name) is not None
 
 
 def provider_env(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that choose and open model providers, as users of their SDKs know them."""
+    """Return the variables that choose and open model providers, as users of their SDKs know them."""
     return {name: value for name, value in environ.items() if is_provider_variable(name)}

@@ -1,7 +1,7 @@
-"""How many tokens models take, as their servers tell: when they are asked, and when a prompt was too long.
+"""Context windows of models, as reported by their servers: when queried, and when a prompt was too long.
 
-A local server loads a model with whatever window it was started with, which no table knows. What is learned is kept as
-long as the daemon lives.
+A local server loads a model with whatever window it was started with, which no table knows. Results are kept for the
+daemon's lifetime.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class _Server:
 
 @dataclass(slots=True)
 class Windows:
-    """What was learned."""
+    """The known context windows of servers."""
 
     _told: dict[_Server, int] = field(default_factory=dict[_Server, int])
-    """What a server answered when it was asked."""
+    """Windows that servers reported when queried."""
     _limits: dict[_Server, int] = field(default_factory=dict[_Server, int])
-    """What a server said when a prompt was too long. This is certain."""
+    """Limits from errors about prompts that were too long. These are certain."""
     _asking: dict[_Server, asyncio.Task[None]] = field(
         default_factory=dict["_Server", "asyncio.Task[None]"], repr=False
     )
 
     def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
-        """The tokens that ``provider/model`` takes. ``configured``: the user's setting, which goes before all but what
-        the server said when a prompt was too long."""
+        """Return the tokens that ``provider/model`` takes. ``configured``: the user's setting, which goes before all
+        but what the server said when a prompt was too long."""
         server = _server(model, env)
         window = configured or self._told.get(server) or model_info(model).context_window
         return min(window, self._limits.get(server, window))
@@ -96,7 +96,7 @@ def _server(model: str, env: Mapping[str, str]) -> _Server:
 
 
 def base_url_of(model: str, env: Mapping[str, str]) -> str:
-    """The server of a model that the environment names; empty when it is the provider's own."""
+    """Return the server of a model that the environment names; empty when it is the provider's own."""
     family = model.partition("/")[0]
     if family == "ollama":
         return ollama_url(env)
@@ -111,7 +111,7 @@ def base_url_of(model: str, env: Mapping[str, str]) -> str:
 
 
 async def asked(model: str, base_url: str, env: Mapping[str, str]) -> int | None:
-    """Ask one server; None when its answer does not tell. Raises NotAnsweredError."""
+    """Query one server; None when its answer does not have it. Raises NotAnsweredError."""
     family, _, name = model.partition("/")
     if family == "ollama":
         return shown_window(await json_from(f"{base_url}/api/show", body={"model": name}))
@@ -130,7 +130,7 @@ def headers_of(family: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def listed_window(answer: object, name: str) -> int | None:
-    """The window of a model in the answer of ``/v1/models``; of the only model there is, whatever its name."""
+    """Return the window of a model in the answer of ``/v1/models``; of the only model there is, whatever its name."""
     listed = array(mapping(answer).get("data"))
     entries = [mapping(entry) for entry in listed]
     return window_in(
@@ -139,15 +139,16 @@ def listed_window(answer: object, name: str) -> int | None:
 
 
 def window_in(entry: dict[str, Any]) -> int | None:
-    """The window in a model's entry of a list of models; None when it does not tell."""
+    """Return the window in a model's entry of a list of models; None when it has none."""
     meta, top = mapping(entry.get("meta")), mapping(entry.get("top_provider"))
     candidates = [meta.get("n_ctx"), top.get("context_length"), *(entry.get(key) for key in _FIELDS)]
-    # What llama.cpp's model was trained with is only an upper bound, but better than the guess for unknown models.
+    # llama.cpp's training size is only an upper bound, but better than the guess for unknown models.
     return next(filter(None, map(_count, (*candidates, meta.get("n_ctx_train")))), None)
 
 
 def shown_window(answer: object) -> int | None:
-    """The window of the model in the answer of Ollama's ``/api/show``: it is loaded with no more than we ask for."""
+    """Return the window of the model in the answer of Ollama's ``/api/show``: it is loaded with no more than we ask
+    for."""
     info = mapping(mapping(answer).get("model_info"))
     lengths = (_count(value) for key, value in info.items() if key.endswith(".context_length"))
     found = next(filter(None, lengths), None)

@@ -1,1 +1,1 @@
-"""What the events of a session add up to: one fold, for the running session, its store and its readers. Pure."""
+"""The state of a session, folded from its events: shared by the running session, its store and its readers. Pure."""

@@ -1,4 +1,4 @@
-"""What a session knows of its branches and sub-agents, as the sum of its events. Pure."""
+"""The state of a session's branches and sub-agents, folded from its events. Pure."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Children:
     subagents: dict[str, SubagentMeta] = field(default_factory=dict[str, SubagentMeta])
     usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
     cost: dict[str, float] = field(default_factory=dict[str, float])
-    """What of the session's totals a branch took so far, by branch id."""
+    """Cost of each branch so far within the session's total, by branch id."""
     explored: dict[str, None] = field(default_factory=dict[str, None])
     """Explorations whose end is in the log, by the goal that started them."""
     persons_choice: dict[str, None] = field(default_factory=dict[str, None])
-    """Those among whose branches the person is to choose; one that they leave to the model is none any more."""
+    """Explorations whose choice is the user's; one that the user leaves to the model is removed."""
     choices: dict[str, tuple[Choice, ...]] = field(default_factory=dict[str, tuple[Choice, ...]])
-    """What was chosen of an exploration, oldest first."""
+    """Choices of an exploration, oldest first."""
 
     @classmethod
     def carried(cls, carried: Carried) -> Children:
-        """As a snapshot has them."""
+        """Return the data for a snapshot."""
         return cls(
             {branch.id: branch for branch in carried.branches},
             {agent.id: agent for agent in carried.subagents},
@@ -61,11 +61,11 @@ class Children:
         )
 
     def chosen(self, explore_start_id: str) -> list[Choice]:
-        """The choices among the branches of an exploration that hold."""
+        """Return the choices among the branches of an exploration that hold."""
         return [choice for choice in self.choices.get(explore_start_id, ()) if not choice.undone]
 
     def used(self, explore_start_id: str) -> str | None:
-        """Ids of the branches of which something was taken over, like ``A, B``; None for none."""
+        """Return the ids of the branches of which something was taken over, like ``A, B``; None for none."""
         ids = [name for choice in self.chosen(explore_start_id) if choice.used for name in choice.branch_ids]
         return ", ".join(dict.fromkeys(ids)) or None
 
@@ -75,11 +75,11 @@ class Children:
         return [start_id for start_id in started if start_id not in self.explored]
 
     def of(self, explore_start_id: str) -> list[BranchMeta]:
-        """The branches of one exploration."""
+        """Return the branches of one exploration."""
         return [branch for branch in self.branches.values() if branch.explore_start_id == explore_start_id]
 
     def began(self, call_id: str) -> bool:
-        """Whether a call started a sub-agent."""
+        """Return whether a call started a sub-agent."""
         return self.started_by(call_id) is not None
 
     def started_by(self, call_id: str) -> SubagentMeta | None:
@@ -87,7 +87,7 @@ class Children:
         return next((meta for meta in self.subagents.values() if meta.tool_call_id == call_id), None)
 
     def apply(self, event: Event) -> Spent | None:
-        """Take one event into account; returns what it adds to the session's totals, None for other events."""
+        """Process one event; returns its contribution to the session's totals, None for other events."""
         if isinstance(event, BranchStarted):
             self.branches[event.branch.id] = event.branch
             return Usage(), 0.0

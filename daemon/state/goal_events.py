@@ -20,13 +20,13 @@ GoalEvent = GoalAdded | GoalUpdated | GoalMoved | GoalRemoved
 def goal_event(
     change: Change, trace_id: str, now: datetime, by: str = "", *, plan: GoalForest | None = None
 ) -> GoalEvent:
-    """``change`` as an event; ``SessionState.apply`` turns it into the same change again.
+    """Return ``change`` as an event; ``SessionState.apply`` turns it into the same change again.
 
-    ``by`` names the person's client when a person did it (then the model is told), empty when the model did. With the
-    ``plan`` that is changed, its event says the numbers of the goals it touches (source: seed 000, ``goal_updated``).
+    ``by`` names the user's client when a user made the change (the model is then notified), empty when the model did.
+    With the ``plan`` that is changed, the event has the numbers of the goals that it touches.
     """
     if isinstance(change, Added):
-        # A goal says whose plan it is in: it is shown beside those of other branches (seed 000, "branch_id").
+        # A goal has the id of its branch because it is shown beside goals of other branches.
         goal = change.goal.model_copy(update={"branch_id": branch_of(trace_id)})
         return GoalAdded(
             trace_id=trace_id, time=now, goal=goal, parent_id=goal.parent_id, index=change.index, by=by
@@ -63,7 +63,8 @@ def goal_event(
 
 
 def _numbered(change: Updated, plan: GoalForest) -> tuple[AffectedGoal, ...]:
-    """The affected goals with what they took so far, the changed one among them: who draws them need not ask."""
+    """Return the affected goals with their numbers so far, including the changed one: viewers need no further
+    request."""
     affected = change.affected
     if not any(item.goal_id == change.goal_id for item in affected):
         # Numbers that the change itself brings are those that the goal has with it.

@@ -1,7 +1,7 @@
-"""What the model has to be told of what the person did to its files and its plan. Pure.
+"""Notes for the model about the user's changes to files and the plan. Pure.
 
-A note is a sentence (or some) that begins with "the person". It is kept as text, because it has to outlive the
-state it is about: the names in it are those of the moment.
+A note is a sentence (or several) whose subject is the user. It is stored as text because it outlives the state that it
+describes: its names are those of the moment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tools.ports import Job
 
 MAX_NOTES = 20
-"""Older ones are left out: the files and the plan say how they read."""
+"""Most notes; older ones are dropped: the files and the plan show the current state."""
 _MAX_FILES = 20
 _MAX_NAME = 200
 _MAX_WORDS = 600
@@ -45,27 +45,27 @@ PLAN_COUNTS = "The plan you are shown has this in it already; go by it."
 OLDER = "(More was done before; only the newest is told.)"
 
 JOB_ENDED = "job_ended"
-"""Code of the notice that a command in the background has ended, or the person has stopped it."""
+"""Code of the notice that a background command has ended, or the user has stopped it."""
 LATE_DIAGNOSTICS = "late_diagnostics"
 """Code of the notice of what language servers have said about earlier edits, after their results had been given."""
 BRANCH_SELECTED = "branch_selected"
-"""Code of the notice that the person has merged a branch of an exploration, or parts of several."""
+"""Code of the notice that the user has merged a branch of an exploration, or parts of several."""
 CHOICE_AWAITED = "explore_choice_awaited"
-"""Code of the notice that the person is to choose among branches; ``about`` is the explore_start goal's id."""
+"""Code of the notice that the user has to choose among branches; ``about`` is the explore_start goal's id."""
 CHOICE_LEFT = "explore_choice_left"
-"""Code of the notice that the person leaves that choice to the model."""
+"""Code of the notice that the user leaves that choice to the model."""
 JOB_KILLED = "job_killed"
 """The model has stopped it, and knows."""
 
 PersonEvent = FilesRestored | GoalEvent
-"""Events that a person may have caused: ``by`` says so."""
+"""Events that a user may have caused: then ``by`` is set."""
 
 
 def with_note(notes: tuple[str, ...], event: PersonEvent, plan: PlanTree) -> tuple[str, ...]:
-    """``notes`` and what ``event`` adds to them. ``plan`` is the plan before the event.
+    """Return ``notes`` with the note on ``event``. ``plan`` is the plan before the event.
 
-    Nothing is added for what the model did itself (``by`` is empty). What the person did over and over to the same
-    goal is told once: only where it stands in the end matters.
+    Nothing is added for the model's own events (``by`` is empty). Repeated changes of the same goal by the user give
+    one note: only the final state matters.
     """
     if not event.by:
         return notes
@@ -89,7 +89,7 @@ def with_note(notes: tuple[str, ...], event: PersonEvent, plan: PlanTree) -> tup
 
 
 def job_lost(job_id: str, command: str) -> str:
-    """What the person and the model are told of a job that ran when the daemon stopped."""
+    """Return the message to the user and the model about a job that was running when the daemon stopped."""
     return t(
         "The background job {job_id} ended when Goalwright stopped: {command}",
         job_id=job_id,
@@ -98,7 +98,7 @@ def job_lost(job_id: str, command: str) -> str:
 
 
 def job_notice(job: Job, stopped_by: str = "") -> str:
-    """What the person and the model are told when a command in the background has ended by itself, or by somebody."""
+    """Return the message to the user and the model about a background command that has ended or was stopped."""
     if stopped_by:
         return t(
             "The background job {job_id} was stopped by {stopped_by}: {command}",
@@ -121,7 +121,7 @@ def job_notice(job: Job, stopped_by: str = "") -> str:
 
 
 def with_notice(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
-    """``notes`` and what a notice says that the model is to know; most notices are for the person only."""
+    """Return ``notes`` with a notice that the model must know; most notices are for the user only."""
     begins, after = {
         JOB_ENDED: (_JOB, " See its output with the job tool."),
         LATE_DIAGNOSTICS: (_LATE, ""),
@@ -137,7 +137,7 @@ def with_notice(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
 
 
 def restored_note(event: FilesRestored) -> str:
-    """One event in words for the model; empty when no file was changed."""
+    """Describe one undo, redo or restore for the model; empty when no file was changed."""
     if not event.files:
         return ""
     did, now = {
@@ -152,9 +152,10 @@ def restored_note(event: FilesRestored) -> str:
 
 
 def plan_note(event: GoalEvent, plan: PlanTree) -> str:
-    """A change of the plan in words for the model; ``plan`` is the plan before it. Empty when there is nothing to say.
+    """Describe a change of the plan for the model; ``plan`` is the plan before it. Empty when there is nothing to
+    report.
 
-    Goals are called by their descriptions: display numbers change with the plan.
+    Goals are named by their descriptions: display numbers change with the plan.
     """
     if isinstance(event, GoalAdded):
         where = f"under {_name(plan, event.parent_id)}" if event.parent_id else "at the top level"
@@ -187,7 +188,7 @@ def plan_note(event: GoalEvent, plan: PlanTree) -> str:
 
 
 def notes_text(notes: tuple[str, ...]) -> str:
-    """All notes as the text that goes with the next message to the model; empty for none."""
+    """Return all notes as text for the next message to the model; empty for none."""
     if not notes:
         return ""
     about_files = [note.startswith(_FILES) for note in notes]
@@ -218,7 +219,7 @@ def _moved_words(name: str) -> str:
 
 
 def _focus_after(event: GoalUpdated | GoalRemoved, plan: PlanTree) -> str:
-    """Where the focus went, when the event took it from somewhere."""
+    """Return where the focus went, when the event took it from somewhere."""
     if event.current_id == plan.current_id:
         return ""
     if event.current_id is None:

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 
 class Projection:
-    """Follows one session. The cost of an event does not grow with the session: only where goals are numbered anew,
-    all goals are looked at."""
+    """Follows one session. The cost of an event does not grow with the session, unless goals are renumbered."""
 
     def __init__(self, head: SessionHead, plan: GoalForest) -> None:
-        """Both are followed: ``changes`` tells how they differ from the time before."""
+        """Both are followed: ``changes`` returns how they differ from the last time."""
         self._head = head
         self._plan = plan
         self._shown = self._totals()

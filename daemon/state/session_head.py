@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from daemon.state.children import Spent
 
 _NAMES = ("title", "titled_by", "summary", "summarized_by", "model", "agent")
-"""What events change of the metadata; its numbers are counted, and its id and place never change."""
+"""Metadata fields that events change; the numbers are counted, and the id and workspace never change."""
 
 
 class SessionHead:
@@ -63,14 +63,14 @@ class SessionHead:
             case PermissionReplied():
                 self.pending.pop(event.request_id, None)
             case SessionCreated():
-                # Its id becomes a path, and a log may have been written by anybody.
+                # Its id becomes a path, and the log is untrusted.
                 kept = {"trace_id": self.trace.trace_id, "carried": Carried()}
                 self.trace = event.trace.model_copy(update=kept)
             case SessionUpdated():
                 self._rename(event.updates)
                 self._spend(event.usage or Usage(), event.cost or 0.0)
             case BranchCompleted() if event.branch_id == branch_of(event.trace_id):
-                self._end_branch(event)  # our own end: the main line has it, too
+                self._end_branch(event)  # our own end: the main session has it, too
             case _:
                 if (spent := self.children.apply(event)) is not None:
                     self._spend(*spent)
@@ -81,7 +81,7 @@ class SessionHead:
         self.trace = self.trace.model_copy(update=fields)
 
     def _rename(self, updates: Mapping[str, object]) -> None:
-        """Take what is known and fits; a log that is damaged, or somebody else's, may say anything here."""
+        """Apply known and valid fields; a damaged or untrusted log may contain anything here."""
         fields: dict[str, object] = {
             name: value for name in _NAMES if isinstance(value := updates.get(name), str)
         }

@@ -1,4 +1,4 @@
-"""What a session is right now, as the sum of its events.
+"""The state of a session, as the sum of its events.
 
 The live session and the replay after a crash run the same ``apply``, so they cannot disagree.
 """
@@ -77,17 +77,17 @@ class SessionState(SessionHead):
         self.under_way: dict[str, bool] = {}
         """Tool calls under way by id, and whether each was allowed or did more than ask: see daemon.loop.closing."""
         self.jobs: dict[str, str] = dict(trace.carried.jobs)
-        """Commands in the background that nobody said have ended: the command by the job's id."""
+        """Background commands without a recorded end: the command by the job's id."""
         self._ended_early: set[str] = set()
         """Jobs that ended before the result that names them was stored."""
         self.granted: list[Rule] = list(trace.carried.granted)
-        """What the person allowed for the rest of the session by "always"."""
+        """Rules that the user allowed for the rest of the session by "always"."""
         self.seen_files: dict[str, str] = {}
         """Hash of the version of each file that the model saw last, by absolute path."""
         self.notes: tuple[str, ...] = trace.carried.notes
-        """What the model is to be told with the next prompt."""
+        """Notes for the model with the next prompt."""
         self.marks = Marks(frozenset(trace.carried.pruned), trace.carried.history_before)
-        """What of the past is no longer sent."""
+        """The parts of the past that are no longer sent."""
         self.system_prompt = trace.carried.system_prompt
         """The system prompt that was recorded last."""
         self.calibration = stored_calibration(trace.carried.calibration)
@@ -95,14 +95,14 @@ class SessionState(SessionHead):
         self.budget = trace.carried.budget
         """The limits of this session, when they are not those of the settings."""
         self.raised_limits = dict(trace.carried.raised_limits)
-        """Limits that the person put up by "once", see daemon.loop.budget."""
+        """Limits that the user raised by "once", see daemon.loop.budget."""
         self.spending = Spending()
         """Tokens by goal."""
         self.spending.recount(self.messages, self.plan, self.children)
         self.instructions: dict[str, str] = {}
         """Instruction files of folders that the model was given with a tool result: text by shown path."""
         self.untrusted_instructions: dict[str, str] = {}
-        """The same of those that were shown as information only."""
+        """Instructions that were shown as information only."""
         self.position = (0, 0)
         """How many prompts came before the last one, and how many answers since it."""
         self._prompts = 0
@@ -151,7 +151,7 @@ class SessionState(SessionHead):
         return spent
 
     def _note(self, event: Event) -> None:
-        """Add to ``notes`` what the model must know of ``event``."""
+        """Add to ``notes`` the note that the model needs about ``event``."""
         if isinstance(event, FilesRestored | GoalAdded | GoalUpdated | GoalMoved | GoalRemoved):
             self.notes = with_note(self.notes, event, self.plan)
         elif isinstance(event, Notice):
@@ -194,7 +194,7 @@ class SessionState(SessionHead):
         ]
 
     def disown(self) -> None:
-        """Drop what would act in the person's name: somebody else wrote this session."""
+        """Drop everything that would act in the user's name: this session is not their own."""
         self.granted.clear()
         self.queue = ()
         self.notes = ()
@@ -212,7 +212,7 @@ class SessionState(SessionHead):
         )
 
     def carrying(self) -> Trace:
-        """The metadata for a snapshot."""
+        """Return the metadata for a snapshot."""
         carried = Carried(
             granted=tuple(self.granted),
             queue=self.queue,
@@ -238,7 +238,7 @@ class SessionState(SessionHead):
         return self.trace.model_copy(update={"carried": carried})
 
     def parts_so_far(self, message_id: str) -> tuple[Part, ...]:
-        """Return the parts of an unfinished message in order, as far as they are stored."""
+        """Return the stored parts of an unfinished message in order."""
         return tuple(event.part for _, event in sorted(self.streaming.get(message_id, {}).items()))
 
     def open_tool_calls(self) -> list[tuple[Message, str, str]]:
@@ -252,7 +252,7 @@ class SessionState(SessionHead):
                 answered.add(message.tool_call_id)
             else:
                 found[:0] = [(message, c.id, c.name) for c in message.tool_calls() if c.id not in answered]
-                answered.clear()  # some servers number their calls anew in each answer
+                answered.clear()  # some servers restart the numbers of their calls in each answer
         return found
 
     def next_sequence(self) -> int:
@@ -327,7 +327,7 @@ class SessionState(SessionHead):
         self.spending.add(message, self.plan)
 
     def _update(self, updates: Mapping[str, object]) -> None:
-        """Take what is known and fits; a log that is damaged, or somebody else's, may say anything here."""
+        """Apply known and valid fields; a damaged or untrusted log may contain anything here."""
         if "budget" in updates:
             try:
                 self.budget = Budget.model_validate(updates["budget"])
@@ -355,7 +355,7 @@ class SessionState(SessionHead):
             self.position = (self.position[0], self.position[1] + 1)
 
     def _is_inherited(self, message: Message) -> bool:
-        """It came from the main line: a branch's own prompts and answers are counted from its own first one."""
+        """Return whether a message came from the main session: a branch counts its own prompts and answers only."""
         return isinstance(self.trace, BranchTrace) and message.sequence <= self.trace.inherited
 
     def _note_job(self, message: Message) -> None:

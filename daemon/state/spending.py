@@ -1,4 +1,4 @@
-"""What the model calls of each goal took, and the limits on it. Pure."""
+"""The cost of each goal's model calls, and the limits on it. Pure."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 class Spending:
     """Tokens and money by goal, cumulative: a message counts for its goal and all goals above it.
 
-    What branches took counts for the goal of their exploration, what a sub-agent took for that of the call.
+    Usage of branches counts for the goal of their exploration, that of a sub-agent for the goal of the call.
     """
 
     _usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
     _cost: dict[str, float] = field(default_factory=dict[str, float])
 
     def usage(self, goal_id: str) -> Usage:
-        """What a goal and those below it took."""
+        """Return the usage of a goal and those below it."""
         return self._usage.get(goal_id, Usage())
 
     def cost(self, goal_id: str) -> float:
-        """The same in US dollars."""
+        """Return the cost of a goal and those below it in US dollars."""
         return self._cost.get(goal_id, 0.0)
 
     def of_all_goals(self, plan: PlanTree) -> Spent:
@@ -48,7 +48,7 @@ class Spending:
         self.add_spent(message.goal_id, message.usage or Usage(), message.cost or 0.0, plan)
 
     def add_spent(self, goal_id: str | None, usage: Usage, cost: float, plan: PlanTree) -> None:
-        """Count what was done for a goal. O(its depth)."""
+        """Count work for a goal. O(its depth)."""
         if goal_id is None or goal_id not in plan.goals or not (usage.total or cost):
             return
         for above in (goal_id, *(goal.id for goal in plan.ancestors(goal_id))):
@@ -56,7 +56,7 @@ class Spending:
             self._cost[above] = self.cost(above) + cost
 
     def recount(self, messages: Sequence[Message], plan: PlanTree, children: Children) -> None:
-        """Begin again: goals stand elsewhere now, or a session was opened."""
+        """Recount everything: goals have moved, or a session was opened."""
         self._usage.clear()
         self._cost.clear()
         for message in messages:
@@ -65,7 +65,7 @@ class Spending:
             usage, cost = children.usage.get(branch.id, Usage()), children.cost.get(branch.id, 0.0)
             self.add_spent(branch.explore_start_id, usage, cost, plan)
         known = children.subagents.values()
-        # Only older records do not say it; all calls are read once for them.
+        # Only older records lack it; all calls are read once for them.
         older = any(agent.goal_id is None for agent in known)
         calls = [message for message in messages if message.tool_calls()] if older else []
         for agent in known:
@@ -86,9 +86,9 @@ class Spending:
 
 
 def goal_of_subagent(meta: SubagentMeta, messages: Sequence[Message]) -> str | None:
-    """Return the goal that had the focus when the call of a sub-agent ran; of a step of the plan, its goal.
+    """Return the goal in focus when the call of a sub-agent ran; for a step of the plan, its goal.
 
-    Older records do not say it: there it is the goal of the message with the call, which is among the newest.
+    Older records lack it: there it is the goal of the message with the call, which is among the newest.
     """
     if meta.goal_id is not None:
         return meta.goal_id or None
@@ -130,9 +130,9 @@ def overspent(
     spending: Spending,
     raised: dict[str, float],
 ) -> Overspent | None:
-    """The first limit that is reached: the session's, then those of the current goal and the goals above it.
+    """Return the first limit that is reached: the session's, then those of the current goal and the goals above it.
 
-    ``raised``: limits that the person put up, by ``Overspent.key``.
+    ``raised``: limits that the user raised, by ``Overspent.key``.
     """
     found = [
         Overspent(None, "usd", cost, budget.session_usd) if budget.session_usd is not None else None,

@@ -1,1 +1,1 @@
-"""The step tree (source: seed 003): a view of a trace that is derived from its events and stored nowhere."""
+"""The step tree: a view of a trace that is derived from its events and stored nowhere."""

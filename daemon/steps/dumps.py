@@ -25,7 +25,7 @@ _ID = 8
 _DESCRIPTION = 100
 _VALUE = 160
 _DEEPEST = 60
-"""Levels that are drawn; deeper steps, which only a log that somebody made up has, stand at the last one."""
+"""Levels to draw; deeper steps, which only a forged log has, are drawn at the last one."""
 _UNTOLD = frozenset((
     "message_id", "tool_call_id", "usage", "model", "goal_id", "goal_status", "type", "title", "is_error",
     "explore_start_id",
@@ -34,7 +34,8 @@ _UNTOLD = frozenset((
 
 
 def dump_tree(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
-    """The text, without secrets and without anything that drives a terminal. Times are in the zone of ``now``."""
+    """Return the text, without secrets and without anything that drives a terminal. Times are in the zone of
+    ``now``."""
     tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     lines = [
         _RULE,
@@ -59,7 +60,7 @@ def dump_tree(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetim
 
 
 def clock(time: datetime, now: datetime) -> str:
-    """``14:30:25`` in the zone of ``now``."""
+    """Return ``14:30:25`` in the zone of ``now``."""
     return f"{time.astimezone(now.tzinfo) if time.tzinfo and now.tzinfo else time:%H:%M:%S}"
 
 
@@ -108,7 +109,7 @@ def _fields(step: Step, now: datetime) -> Iterator[str]:
 
 def _is_told(step: Step, name: str, value: object) -> bool:
     if name in _UNTOLD or (step.step_type == "result" and name == "tool_name"):
-        return False  # its action says it
+        return False  # its action has the error
     return value not in (None, "", [], {})
 
 
@@ -130,7 +131,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def dump_markdown(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
-    """The text, without secrets; images are shortened, nothing else is. Times are in the zone of ``now``."""
+    """Return the text, without secrets; images are shortened, nothing else is. Times are in the zone of ``now``."""
     tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     lines = [
         "# Step Tree Debug",
@@ -169,7 +170,7 @@ def _folded(tree: StepTree, now: datetime) -> Iterator[str]:
 
 
 def _opening(step: Step, now: datetime) -> Iterator[str]:
-    # What a goal holds is the overview; all below it is looked at one by one.
+    # Goals are the overview; steps below them are opened one by one.
     yield "<details open>" if step.step_type == "goal" else "<details>"
     title = f"[{ICONS[step.status]}] <b>{step.step_type}</b>: {_html(step.description)}"
     yield f"<summary>{title}</summary>"
@@ -187,7 +188,7 @@ def _opening(step: Step, now: datetime) -> Iterator[str]:
 
 
 def _blocks(step: Step) -> Iterator[tuple[str, object]]:
-    """What is known of a step, in the form in which it was said."""
+    """Yield the content of a step as titled blocks, in its original form."""
     data = step.data
     if step.step_type in ("thought", "response"):
         message = {"role": "assistant", "content": data.get("content", step.description)}
@@ -217,7 +218,7 @@ def _blocks(step: Step) -> Iterator[tuple[str, object]]:
 
 def _block(title: str, value: object) -> Iterator[str]:
     text = shown(json.dumps(without_image_data(value), ensure_ascii=False, indent=2))
-    # A text may hold fences of its own.
+    # A text may contain fences of its own.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     yield from ("<details>", f"<summary><b>{title}</b></summary>", "")
     yield from (f"{fence}json", text, fence)
@@ -248,7 +249,7 @@ def dump_json(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetim
 
 
 def head_fields(head: TraceHead) -> dict[str, Any]:
-    """What is known of a trace, JSON-able."""
+    """Return the facts about a trace, ready for JSON."""
     return {
         "trace_id": head.trace.trace_id,
         "task": head.task,
@@ -266,5 +267,5 @@ def head_fields(head: TraceHead) -> dict[str, Any]:
 
 
 def _written(time: datetime | None) -> str | None:
-    """As the times of the steps: in UTC, with a Z."""
+    """Return a time like those of the steps: in UTC, with a Z."""
     return None if time is None else f"{time.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"

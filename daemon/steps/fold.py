@@ -1,9 +1,9 @@
-"""Events → steps. Pure: the same events give the same steps, live and read from the log (source: seed 003).
+"""Fold events into steps. Pure: the same events give the same steps, live and read from the log.
 
-A goal's step is what the plan says of the goal after each event, so it cannot disagree with it. What a message says is
-one step, each call an action below the goal that had the focus when it ran, each result below its action. The calls
-that change the plan are seen as what they do to it; those that fail are actions like any other. What the person says
-is no step. A model request that failed and is made again is a failed action.
+A goal's step shows the goal's state in the plan after each event, so it cannot disagree with it. The text of a message
+is one step, each call an action below the goal that had the focus when it ran, each result below its action. Calls that
+change the plan appear as their effect on it; those that fail are actions like any other. The user's messages are no
+steps. A failed model request that is retried is a failed action.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ __all__ = ["StepAdded", "StepChange", "StepFold", "StepUpdated"]
 _SUMMARY = 200
 """Characters of a summary in the description of its evaluation; ``summary`` has all of it."""
 _MOST_ABOVE = 2 * MAX_DEPTH
-"""Goals above another that are counted: a log that somebody made up may nest any number."""
+"""Most goals above another to count: a forged log may nest any number."""
 
 
 class StepFold:
-    """The steps of one session (main line, branch or sub-agent), as the sum of its events."""
+    """The steps of one session (main session, branch or sub-agent), as the sum of its events."""
 
     def __init__(self, trace_id: str, *, cut: int | None = None) -> None:
         """``trace_id``: of the session, ``…:A`` for a branch; its steps, like its messages, have the trace's.
@@ -83,7 +83,7 @@ class StepFold:
         """
         self.tree = StepTree(trace_id)
         self.head = TraceHead(trace_id)
-        """What the trace is about, its status and totals."""
+        """Task, status and totals of the trace."""
         self.last_event_id = 0
         self._trace_id = root_of(trace_id)
         self._cut = cut
@@ -91,7 +91,7 @@ class StepFold:
         self.plan = PlanTree()
         self._sequence = 0
         self._inherited = 0
-        """Messages up to this sequence are the main line's, see BranchTrace."""
+        """Messages up to this sequence belong to the main session, see BranchTrace."""
         self._calls: dict[str, ToolCallPart | str] = {}
         """Calls without a result, by their id: the id of the action, or the call itself when it has none."""
         self._actions: dict[str, str] = {}
@@ -99,15 +99,15 @@ class StepFold:
         self._response: str | None = None
         """Said last in this turn, if nothing has followed from it."""
         self.unplaced = NOTHING
-        """What a wordless answer took that begins with planning while no goal has the focus, until it is known what
-        came of it."""
+        """Cost of an answer without text that begins with planning while no goal has the focus, until its effect is
+        known."""
         self.unshown = NOTHING
-        """What such answers took, and empty ones without a focus: no step shows them, and they are no goal's."""
+        """Cost of such answers, and of empty ones without a focus: no step shows them, and they belong to no goal."""
         self._together = Together()
         self._changes: list[StepChange] = []
 
     def apply(self, event: Event) -> list[StepChange]:
-        """Take one event into account; what it did to the steps. One that was applied already does nothing."""
+        """Process one event; returns its changes of the steps. An event that was applied already does nothing."""
         if event.event_id and event.event_id <= self.last_event_id:
             return []
         self.last_event_id = max(self.last_event_id, event.event_id)
@@ -167,9 +167,9 @@ class StepFold:
                 self._update(goal_step_id(event.goal_id), {"status": "skipped"})
 
     def break_off(self) -> list[StepChange]:
-        """Nobody works on it any more, although the log has no end: the calls under way have failed, and the turn.
+        """End a session that has no end in the log: the calls under way and the turn have failed.
 
-        Events that come all the same, when the session is opened again, say how it went on.
+        Later events, when the session is opened again, continue it.
         """
         self._changes = []
         self.head.break_off()
@@ -179,7 +179,7 @@ class StepFold:
         return self._changes
 
     def copy(self) -> StepFold:
-        """An independent copy, to go on from here. Costs little: what never changes is shared."""
+        """Return an independent copy, to continue from here. Cheap: immutable objects are shared."""
         twin = StepFold(self.tree.trace_id, cut=self._cut)
         twin.tree, twin.head, twin.plan = self.tree.copy(), deepcopy(self.head), self.plan.copy()
         twin.last_event_id, twin._sequence = self.last_event_id, self._sequence
@@ -196,7 +196,7 @@ class StepFold:
             self._sync(goal.goal_id, now)
 
     def _sync(self, goal_id: str, now: datetime) -> None:
-        """Make the steps of a goal say what the plan says."""
+        """Update the steps of a goal to match the plan."""
         goal = self.plan.goals.get(goal_id)
         if goal is None:
             return
@@ -228,7 +228,7 @@ class StepFold:
             self._update(step_id, fields)
 
     def _following(self, goal: Goal, parent: str | None) -> str | None:
-        """The sibling goal that comes next in the plan, when there is one, and it stands below ``parent`` here, too."""
+        """Return the next sibling goal in the plan, if there is one, and if it is below ``parent`` here, too."""
         siblings = self.plan.children(goal.parent_id)
         if not siblings or siblings[-1].id == goal.id:
             return None
@@ -260,7 +260,7 @@ class StepFold:
                 self._update(above.step_id, spent.added_to(above))
 
     def _planned(self, by: str = "") -> None:
-        """What planning without a focus took stays where it was made: the goals that came of it did not work yet."""
+        """Keep the cost of planning without a focus at the top level: the goals that resulted did not work yet."""
         if not by:
             self.unshown, self.unplaced = self.unshown.and_also(self.unplaced), NOTHING
 
@@ -297,7 +297,7 @@ class StepFold:
             said_id = self._add(self._free(said_step_id(message.message_id)), step_type, parent, now, fields)
             self._response = said_id if step_type == "response" else None
         elif not calls or calls[0].name in PLAN_TOOLS:
-            # No step of its own. It stays with the goal that had the focus, whatever goal the calls run for then.
+            # No step of its own. Its cost stays with the goal that had the focus, whatever goal the calls run for.
             self.unplaced = self.unplaced if parent is not None else self.unplaced.and_also(spent)
         for number, call in enumerate(calls):
             if call.name in PLAN_TOOLS:
@@ -329,8 +329,8 @@ class StepFold:
         if isinstance(known, ToolCallPart):
             looked = parent is None and self.unplaced != NOTHING
             if not result.is_error and not looked:
-                return  # the plan shows what it did
-            # What the model took to plan, when nothing came of it: nothing else can show that.
+                return  # the plan shows its effect
+            # The cost of planning without a result: nothing else can show that.
             spent, self.unplaced = (self.unplaced, NOTHING) if looked else (NOTHING, self.unplaced)
             known = self._add_action(known, parent, now, spent.without_time())
         elif known is None and result.name in PLAN_TOOLS and not result.is_error:
@@ -427,27 +427,27 @@ _KEPT = 100
 
 
 def goal_step_id(goal_id: str) -> str:
-    """Id of a goal's step."""
+    """Return the id of a goal's step."""
     return f"goal_{_bounded(goal_id)}"
 
 
 def evaluation_step_id(goal_id: str) -> str:
-    """Id of the step that says how a goal ended."""
+    """Return the id of the step with the end of a goal."""
     return f"goal_{_bounded(goal_id)}_evaluation"
 
 
 def said_step_id(message_id: str) -> str:
-    """Id of what a message says."""
+    """Return the id of the step with a message's text."""
     return _bounded(message_id)
 
 
 def action_step_id(call_id: str) -> str:
-    """Id of a call of a tool."""
+    """Return the id of a call of a tool."""
     return f"call_{_bounded(call_id)}"
 
 
 def result_step_id(call_id: str) -> str:
-    """Id of what came of a call."""
+    """Return the id of the step with a call's result."""
     return f"result_{_bounded(call_id)}"
 
 
@@ -469,7 +469,7 @@ def _bounded(known: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StepAdded:
-    """``step_added`` of seed 003. ``before_id``: the sibling that it stands before; None: last."""
+    """A new step. ``before_id``: the sibling that it comes before; None: last."""
 
     step: Step
     before_id: str | None = None
@@ -477,10 +477,10 @@ class StepAdded:
 
 @dataclass(frozen=True, slots=True)
 class StepUpdated:
-    """``step_updated`` of seed 003: fields of the step that have changed, JSON-able.
+    """A change of a step: the fields that have changed, ready for JSON.
 
-    With a ``parent_id`` among them the step has moved; ``before_id``, which is none of its fields, then says before
-    which sibling it stands (None: last).
+    With a ``parent_id`` among them the step has moved; ``before_id``, which is none of its fields, then is the sibling
+    that it comes before (None: last).
     """
 
     step_id: str

@@ -1,4 +1,4 @@
-"""What the head of a dump says of a trace: its task, its status, its totals (source: seed 003, "tree.txt")."""
+"""The head of a dump: the trace's task, status and totals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _UNKNOWN = datetime.min.replace(tzinfo=UTC)
 
 
 def stop_words(event: TurnEnded) -> str:
-    """Why a turn ended as it did; empty when it ended as turns do."""
+    """Return why a turn ended as it did; empty when it ended as turns do."""
     if event.stop_reason == "max_tokens" and not event.detail:
         return t("The last answer was cut off: it had as many tokens as the model may give at once.")
     return event.detail
 
 
 class TraceHead(SessionHead):
-    """Of one session, as far as its events told."""
+    """The head of one session, from its events so far."""
 
     def __init__(self, trace_id: str) -> None:
         super().__init__(
@@ -47,14 +47,14 @@ class TraceHead(SessionHead):
 
     @property
     def created_at(self) -> datetime | None:
-        """None until the beginning was told."""
+        """None until the first event."""
         return None if self.trace.created_at == _UNKNOWN else self.trace.created_at
 
     def apply(self, event: Event) -> Spent | None:
         """Take one event into account; returns what a branch or sub-agent took by it, None for other events."""
         self.updated_at = event.time
         if isinstance(event, SessionUpdated):
-            # A log may have been written by anybody.
+            # The log is untrusted.
             if isinstance(mission := event.updates.get("mission"), str):
                 self.task = mission
         elif isinstance(event, SystemPromptChanged):

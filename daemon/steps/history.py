@@ -1,7 +1,6 @@
-"""The work so far without asking any model: goals, what their tools brought, and how they ended.
+"""The work so far without a model: goals, the results of their tools, and how they ended.
 
-Source: seed 003, "历史压缩格式": the labels and the shape of the lines are the seed's. It takes the place of a summary
-when no model can be asked. Pure.
+It replaces a summary when no model is available. Pure.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ _Results = list[tuple[ToolResultPart, ToolCallPart | None]]
 
 @dataclass(slots=True)
 class _Entry:
-    """A goal, or a turn of the person's when the work belonged to none."""
+    """A goal, or a turn of the user's when the work belonged to no goal."""
 
     status: StepStatus
     title: str
     depth: int = 0
     results: _Results = field(default_factory=list[tuple[ToolResultPart, ToolCallPart | None]])
-    """With the call of each. Told in words only where they are shown: there may be thousands."""
+    """Results with their calls. Described only where they are shown: there may be thousands."""
     conclusion: str = ""
 
     def text(self, shown: int, workspace: str) -> str:
-        # Told as the steps that it is, so that it reads the same wherever the history of a plan is told.
+        # Built from steps, so that it reads the same as every other history of a plan.
         tree = StepTree("")
         tree.add(_step(_GOAL, "goal", self.status, self.title))
         for place, (result, call) in enumerate(self.results[-shown:] if shown else ()):
@@ -89,7 +88,7 @@ def _step(
     data: dict[str, Any] | None = None,
     summary: str | None = None,
 ) -> Step:
-    # Unchecked: what it is made of was checked when it was read, and there may be thousands.
+    # Unchecked: its inputs were validated when read, and there may be thousands.
     return Step.model_construct(
         step_id=step_id,
         trace_id="",
@@ -104,15 +103,15 @@ def _step(
 
 
 def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int, *, workspace: str = "") -> str:
-    """Goals with status, brief results and summaries; work that belongs to no goal as one entry a turn.
+    """Return goals with status, brief results and summaries; work without a goal as one entry for each turn.
 
-    Of goals it is what ``daemon.steps.texts.to_history_string`` says. Paths in ``workspace`` are told as within it.
+    Goals look as in ``daemon.steps.texts.to_history_string``. Paths in ``workspace`` are shown relative to it.
 
     At most about ``limit`` tokens (estimated): results go first, then the oldest entries, which are counted.
     """
     turns, results = _sorted_out(messages, plan)
     tops = plan.children(None)
-    if tops:  # what the person asked for is carried over anyway; here it would only hide the plan
+    if tops:  # the user's requests are carried over anyway; here they would only hide the plan
         turns = [turn for turn in turns if turn.results or turn.conclusion]
     groups = [[turn] for turn in turns] + [_entries(plan, goal, results) for goal in tops]
     told: list[str] = []

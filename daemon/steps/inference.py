@@ -1,4 +1,4 @@
-"""What a message is as steps: its types, descriptions and data (source: seed 003, "Step 类型推断"). Pure."""
+"""Derive the types, descriptions and data of steps from messages. Pure."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _KEY_ARGUMENTS = (
     "path", "file_path", "pattern", "command", "query", "symbol", "name", "url", "job_id", "agent", "description",
     "prompt", "task",
 )  # fmt: skip
-"""What a call is about, by the names that tools and models give it; the first there is counts."""
+"""Argument names that identify the subject of a call; the first one present counts."""
 _ARGUMENT = 80
 _DEEPEST = 50
 _DESCRIPTION = 200
 
 
 def said_type(message: Message) -> StepType:
-    """``response`` when nothing follows from it, ``thought`` otherwise."""
+    """Return ``response`` when nothing follows from it, ``thought`` otherwise."""
     ended = message.stop_reason() in (None, "end_turn", "max_tokens")
     return "response" if not message.tool_calls() and ended and message.compaction() is None else "thought"
 
 
 def said_status(message: Message) -> StepStatus:
-    """A text that was broken off has failed."""
+    """Return the status; a text that was cut off has failed."""
     return "failed" if message.stop_reason() in ("error", "canceled", "max_tokens") else "completed"
 
 
 def said(message: Message) -> tuple[str, dict[str, Any]] | None:
-    """Description and data of what an assistant message says; None when it only calls tools."""
+    """Return description and data of an assistant message's text; None when it only calls tools."""
     text = message.text().strip()
     reasoning = "\n\n".join(
         part.text.strip() for part in message.content if isinstance(part, ReasoningPart) and part.text.strip()
@@ -96,7 +96,7 @@ def named_session(event: SessionUpdated, usage: Usage) -> dict[str, Any]:
 
 
 def _can_be_sent(value: object, depth: int = 0) -> bool:
-    """Whether every reader of JSON takes it: Python's own also knows NaN, and any depth."""
+    """Return whether every JSON parser accepts it: Python's own also accepts NaN, and any depth."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):
@@ -107,9 +107,9 @@ def _can_be_sent(value: object, depth: int = 0) -> bool:
 
 
 def action_label(tool_name: str, arguments: object, workspace: str = "") -> str:
-    """The tool's name with its key argument, e.g. ``read(src/app.py)`` (source: seed 003).
+    """Return the tool's name with its key argument, e.g. ``read(src/app.py)``.
 
-    Paths in ``workspace`` are told as within it.
+    Paths in ``workspace`` are shown relative to it.
     """
     key = key_argument(arguments)
     if workspace and key.startswith((f"{workspace}/", f"{workspace}\\")):
@@ -119,7 +119,7 @@ def action_label(tool_name: str, arguments: object, workspace: str = "") -> str:
 
 
 def key_argument(arguments: object) -> str:
-    """What a call is about; empty when nothing says it."""
+    """Return the argument that identifies the subject of a call; empty when there is none."""
     if not isinstance(arguments, Mapping):
         return ""
     items = cast("Mapping[str, object]", arguments).items()
@@ -148,25 +148,25 @@ def result_data(result: ToolResultPart) -> dict[str, Any]:
 
 
 def result_description(result: ToolResultPart) -> str:
-    """The title that the tool gave, or how its output begins."""
+    """Return the title that the tool gave, or how its output begins."""
     return one_line(result.title, _DESCRIPTION) or brief_output(result.content) or result.name
 
 
 def brief_output(output: str) -> str:
-    """The first line of an output that says something."""
+    """Return the first line of an output that is not blank."""
     line = next((line for line in head(output, 4000).splitlines() if line.strip()), "")
     return one_line(line, _DESCRIPTION)
 
 
 def goal_status(goal: Goal) -> StepStatus:
-    """A goal that was given up has failed when it was worked on, and else was skipped."""
+    """Return the status of a goal's step; an abandoned goal with work has failed, one without was skipped."""
     if goal.status == "abandoned":
         return "failed" if goal.cumulative_stats.message_count > 0 else "skipped"
     return "planned" if goal.status == "pending" else goal.status
 
 
 def goal_data(goal: Goal) -> dict[str, Any]:
-    """What a goal says of itself; only what there is, as most goals are plain ones."""
+    """Return the data of a goal's step, without empty fields."""
     data: dict[str, Any] = {"description": goal.description, "goal_id": goal.id, "type": goal.type}
     more = {
         "reason": goal.reason,

@@ -1,10 +1,10 @@
-"""The dumps of the sessions at work, written while they work (source: seed 003, "实时查看 Step 树").
+"""Dumps of the running sessions, written while they work.
 
 ``.trace/{trace_id}/tree.txt``, ``tree.md`` and ``tree.json``, the same in the folder of each branch and sub-agent, and
-those of the main line that worked last in ``.trace/`` itself: ``watch -n 0.5 cat .trace/tree.txt``.
+those of the main session that worked last in ``.trace/`` itself: ``watch -n 0.5 cat .trace/tree.txt``.
 
-The event loop only queues events. A thread folds them and writes, one at a time, at most once a second, and the longer
-the dump the rarer, so that looking on costs little.
+The event loop only queues events. A thread folds them and writes, one at a time, at most once a second, and less often
+for longer dumps, so that watching costs little.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
 _SHARE = 0.05
-"""Of its time that a thread spends on dumps, at most."""
+"""Share of its time that a thread spends on dumps, at most."""
 
 
 def dumps(fold: StepFold, now: datetime) -> dict[str, str]:
-    """The three dumps by the names of their files."""
+    """Return the three dumps by the names of their files."""
     return {
         "tree.txt": dump_tree(fold.head, fold.tree, now=now),
         "tree.md": dump_markdown(fold.head, fold.tree, now=now),
@@ -68,7 +68,7 @@ class LiveDumps:
             session.writing = asyncio.create_task(self._write(session, 0.0))
 
     async def close(self) -> None:
-        """Write what is left, and listen no more."""
+        """Write the rest, and stop listening."""
         self._bus.unsubscribe(self._heard)
         self._closing.set()
         await asyncio.gather(*(session.writing for session in self._sessions.values() if session.writing))
@@ -86,7 +86,7 @@ class LiveDumps:
             session.writing = asyncio.create_task(self._write(session, self._every_s))
 
     async def _write(self, session: _Dumped, delay_s: float) -> None:
-        """Write, and again for what has come meanwhile."""
+        """Write, and again if more has come meanwhile."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), delay_s)
@@ -120,11 +120,11 @@ class _Dumped:
                 fold.apply(event)
             self._fold = fold
         for event in events:
-            self._fold.apply(event)  # what the log had already does nothing
+            self._fold.apply(event)  # events of the log that it already has do nothing
         folders = [self._store.folder(self.session_id)]
         if branch_of(self.session_id) is None:
             folders.append(self._store.root)
         for name, text in dumps(self._fold, now().astimezone()).items():
             for folder in folders:
-                # A link that stands there is replaced, not followed.
+                # A link in its place is replaced, not followed.
                 write_atomically(folder / name, text.encode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Images and long texts, shortened to be shown (source: seed 003, "智能截断")."""
+"""Shorten images and long texts for display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.text.truncate import cut_text, head, short
 _PREVIEW = 11
 """Characters of an image's data that are shown, as many as in the seed's example."""
 SMALL_IMAGE = 120
-"""Base64 up to this length is no image worth shortening."""
+"""Base64 up to this length is no image and not shortened."""
 _DATA_URL = re.compile(
     rf"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[\w.+-]+)*;base64,([A-Za-z0-9+/=_-]{{{SMALL_IMAGE},}})"
 )
@@ -19,7 +19,7 @@ _DEPTH = 60
 
 
 def image_words(media_type: str, data: str) -> str:
-    """What stands for an image: ``<IMAGE_DATA: 2363.7KB, data:image/png;base64, preview: iVBORw0KGgo...>``.
+    """Return the placeholder of an image: ``<IMAGE_DATA: 2363.7KB, data:image/png;base64, preview: iVBORw0KGgo...>``.
 
     The size is that of the image itself, in units of 1024 bytes. ``data`` is base64.
     """
@@ -28,12 +28,13 @@ def image_words(media_type: str, data: str) -> str:
 
 
 def without_image_data(value: object) -> object:
-    """``value`` (JSON-able) with each long ``data:…;base64,…`` shortened, also within texts; nothing else changes."""
+    """Return ``value`` (JSON-able) with each long ``data:…;base64,…`` shortened, also within texts; nothing else
+    changes."""
     return _each_text(value, _no_data_url)
 
 
 def cut_texts(value: object, limit: int) -> object:
-    """The same, and each text cut to ``limit`` characters."""
+    """Return the value without image data, and with each text cut to ``limit`` characters."""
     return _each_text(value, lambda text: cut_text(_no_data_url(text), limit))
 
 
@@ -60,7 +61,7 @@ _END = re.compile(r"[。！？]|[.!?](?=\s|$)|\n")
 
 
 def first_sentence(text: str, limit: int = 120) -> str:
-    """The first sentence of a text on one line, or its beginning (source: seed 003, "description 提取")."""
+    """Return the first sentence of a text on one line, or its beginning."""
     text = text.strip()
     found = _END.search(text[: limit * 4])
     end = len(text) if found is None else found.start() if found[0] == "\n" else found.end()
@@ -68,7 +69,7 @@ def first_sentence(text: str, limit: int = 120) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """``text`` on one line of at most ``limit`` characters."""
+    """Return ``text`` on one line of at most ``limit`` characters."""
     return short(" ".join(head(text, limit * 8).split()), limit)
 
 
@@ -76,5 +77,6 @@ _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u20
 
 
 def shown(text: str) -> str:
-    """``text`` without what drives a terminal or reorders a line: a dump is looked at with ``cat`` and ``watch``."""
+    """Return ``text`` without what drives a terminal or reorders a line: a dump is looked at with ``cat`` and
+    ``watch``."""
     return _UNSHOWN.sub("\ufffd", text.replace("\r\n", "\n"))

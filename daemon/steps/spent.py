@@ -1,7 +1,7 @@
-"""What steps took. Pure.
+"""The cost of steps. Pure.
 
-One unit everywhere: tokens are those that went to the model and came back, as its provider counted them (source: seed
-003, "tokens: API 返回"). So what a goal took is what ``goalwright goals`` says.
+One unit everywhere: tokens are those sent to the model and received from it, as its provider counted them. So the
+numbers of a goal are those of ``goalwright goals``.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class Spent:
 
     @classmethod
     def of_answer(cls, message: Message) -> Spent:
-        """What the model took to give it."""
+        """Return the cost of a model's answer."""
         tokens = message.usage.total if message.usage is not None else 0
         return cls(worked_ms(message), tokens, message.cost or 0.0)
 
     @classmethod
     def of_step(cls, step: Step) -> Spent:
-        """What is said of a step."""
+        """Return the numbers of a step."""
         return cls(step.duration_ms or 0, step.tokens or 0, step.cost or 0.0)
 
     def without_time(self) -> Spent:
-        """Of a call: what the model took to ask for it; the time is the tool's own, known when it ends."""
+        """Return the model's cost of requesting a call; the time is the tool's own, known when it ends."""
         return Spent(0, self.tokens, self.cost)
 
     def fields(self) -> dict[str, Any]:
-        """As the fields of a step; what is nothing is left out of it."""
+        """Return it as fields of a step, without zero values."""
         return {
             "duration_ms": self.duration_ms or None,
             "tokens": self.tokens or None,
@@ -52,15 +52,15 @@ class Spent:
         }
 
     def and_also(self, other: Spent) -> Spent:
-        """The sum."""
+        """Return the sum."""
         return Spent(self.duration_ms + other.duration_ms, self.tokens + other.tokens, self.cost + other.cost)
 
     def taken_back(self) -> Spent:
-        """What takes it away again where it is added."""
+        """Return the negative of it, to subtract it by adding."""
         return Spent(-self.duration_ms, -self.tokens, -self.cost)
 
     def added_to(self, step: Step) -> dict[str, Any]:
-        """The fields of a step that change when it took this, too."""
+        """Return the fields of a step that change when it took this, too."""
         both = Spent.of_step(step).and_also(self)
         sums = Spent(max(0, both.duration_ms), max(0, both.tokens), max(0.0, round(both.cost, _CENTS)))
         changed = {name for name, value in self.fields().items() if value is not None}

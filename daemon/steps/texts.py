@@ -1,4 +1,4 @@
-"""The plan as short texts: a to-do list, and a history for compaction (source: seed 003, "Context 管理").
+"""The plan as short texts: a to-do list, and a history for compaction.
 
 Goals below a goal are indented; the labels are in the user's language. Pure.
 """
@@ -35,11 +35,11 @@ _ABOUT = 4_000
 _WORD = re.compile(r"\w+")
 _SUCCESS = re.compile(r"\AExit code: 0\b.*\n?")
 _WILDCARD = "*"
-"""A pattern says less than the number of what it found: the seed leaves it out."""
+"""A pattern is less informative than the number of its matches, so it is left out."""
 
 
 def to_todo_string(tree: StepTree) -> str:
-    """All goals with a mark for their status, one a line: ``[✓] Explore``; empty without goals."""
+    """Return all goals with a mark for their status, one a line: ``[✓] Explore``; empty without goals."""
     return "\n".join(
         f"{_TODO_INDENT * min(depth, DEEPEST)}[{ICONS[goal.status]}] {_flat(goal.description)}"
         for depth, goal in _goals(tree)
@@ -47,11 +47,9 @@ def to_todo_string(tree: StepTree) -> str:
 
 
 def to_history_string(tree: StepTree) -> str:
-    """The goals with what came of them: results and summary of each that was worked on; a blank line between those at
-    the top. Empty without goals.
+    """Return the goals with the results and summary of each that was worked on; a blank line between those at the top.
 
-    The seed's function says results of completed goals only, its example also those of the one at work: so it is here.
-    Of one that was given up only why: what was tried there is past (source: seed 000).
+    Empty without goals. The goal at work has its results, too. An abandoned goal has only the reason: its work is past.
     """
     lines: list[str] = []
     for depth, goal in _goals(tree):
@@ -65,14 +63,14 @@ def to_history_string(tree: StepTree) -> str:
 
 
 def extract_brief(label: str, title: str, output: str, *, about: str = "", is_error: bool = False) -> str:
-    """One line about a result: ``read_file(config.yaml): db_host=prod.db.com``. ``label``: of its action.
+    """Return one line about a result: ``read_file(config.yaml): db_host=prod.db.com``. ``label``: of its action.
 
-    What the tool gave as a title is taken, unless it only repeats what the call is about (``about``: its arguments), as
-    the title of a command repeats its description: then how its output begins.
+    The tool's title is used, unless it only repeats the subject of the call (``about``: its arguments), as the title of
+    a command repeats its description: then the beginning of its output.
     """
     said = one_line(title, _BRIEF)
     repeats = _words(said) <= _words(f"{label} {about}")
-    # That a command ended well is said by the mark of its step; what it wrote stands behind.
+    # The mark of the step shows that a command succeeded; its output comes after that.
     written = _SUCCESS.sub("", output, count=1)
     brief = brief_output(written) or brief_output(output) or said if repeats else said
     if is_error:
@@ -85,7 +83,7 @@ def _words(text: str) -> set[str]:
 
 
 def _goals(tree: StepTree) -> list[tuple[int, Step]]:
-    """The goals in the order of the plan, each with its depth among goals."""
+    """Return the goals in the order of the plan, each with its depth among goals."""
     return [(depth, step) for depth, step in tree.walk() if step.step_type == "goal"]
 
 
@@ -97,7 +95,7 @@ def _details(tree: StepTree, goal: Step) -> list[str]:
             lines.append(t("Summary: {summary}", summary=_flat(step.summary or step.description)))
         if given_up or step.step_type == "evaluation":
             continue
-        # A result stands below its action, unless that is unknown.
+        # A result is below its action, unless that is unknown.
         action = step if step.step_type == "action" else None
         for result in (step,) if action is None else tree.children(step.step_id):
             if result.step_type == "result" and result.data.get("tool_name") not in TOOLS_OF_THE_PLAN:

@@ -17,7 +17,7 @@ class StepTree:
     """The steps of one trace, or of one branch. Only ``StepFold`` changes it."""
 
     def __init__(self, trace_id: str, steps: Iterable[Step] = ()) -> None:
-        """``steps``: parents before their children; one whose parent is unknown stands at the top."""
+        """``steps``: parents before their children; one with an unknown parent goes to the top."""
         self.trace_id = trace_id
         self._steps: dict[str, Step] = {}
         self._children: dict[str | None, list[str]] = {}
@@ -30,19 +30,19 @@ class StepTree:
         return len(self._steps)
 
     def get(self, step_id: str) -> Step | None:
-        """The step with an id."""
+        """Return the step with an id."""
         return self._steps.get(step_id)
 
     def children(self, step_id: str | None) -> list[Step]:
-        """The children of a step in order; None: those at the top. None of an unknown one."""
+        """Return the children of a step in order; None: those at the top. None of an unknown one."""
         return [self._steps[child] for child in self._children.get(step_id, ())]
 
     def child_count(self, step_id: str | None) -> int:
-        """How many children a step has."""
+        """Return how many children a step has."""
         return len(self._children.get(step_id, ()))
 
     def walk(self, step_id: str | None = None) -> Iterator[tuple[int, Step]]:
-        """All steps below one (None: all), depth first, each with its depth from 0."""
+        """Yield all steps below one (None: all), depth first, each with its depth from 0."""
         todo = [(0, child) for child in reversed(self._children.get(step_id, ()))]
         while todo:
             depth, below = todo.pop()
@@ -50,26 +50,27 @@ class StepTree:
             todo += [(depth + 1, child) for child in reversed(self._children.get(below, ()))]
 
     def filter(self, step_type: StepType | None = None) -> list[Step]:
-        """All steps of one type, or all, depth first: goals are in the order of the plan."""
+        """Return all steps of one type, or all, depth first: goals are in the order of the plan."""
         return [step for _, step in self.walk() if step_type is None or step.step_type == step_type]
 
     def line(self, step_id: str | None) -> Iterator[Step]:
-        """A step, its parent, its grandparent, …; nothing of an unknown one."""
+        """Yield a step, its parent, its grandparent, …; nothing for an unknown one."""
         while (step := self._steps.get(step_id or "")) is not None:
             yield step
             step_id = step.parent_id
 
     def copy(self) -> StepTree:
-        """An independent copy; the steps, which never change, are shared."""
+        """Return an independent copy; the steps, which never change, are shared."""
         twin = StepTree(self.trace_id)
         twin._steps = dict(self._steps)
         twin._children = {parent: list(below) for parent, below in self._children.items()}
         return twin
 
     def let_go(self) -> None:
-        """Forget everything, for who is the last to have it. Call it in a thread.
+        """Delete everything, for the last owner. Call it in a thread.
 
-        To free ten thousand steps at once takes 40 ms in which nothing else runs; one by one, others have their turn.
+        Freeing ten thousand steps at once takes 40 ms in which nothing else runs; one by one, other threads get their
+        turn.
         """
         while self._steps:
             self._steps.popitem()
@@ -93,7 +94,7 @@ class StepTree:
     def move(self, step: Step, before_id: str | None = None) -> None:
         """Another state of a step, whose ``parent_id`` or place has changed."""
         siblings = self._children[self._steps[step.step_id].parent_id]
-        # What moves is mostly new, and stands last among thousands.
+        # Moved steps are mostly new, and last among thousands.
         place = next(at for at in range(len(siblings) - 1, -1, -1) if siblings[at] == step.step_id)
         del siblings[place]
         self._steps[step.step_id] = step

@@ -1,4 +1,4 @@
-"""One trace as one archive: what is in it, and writing it (``goalwright trace export``).
+"""Write one trace as one archive (``goalwright trace export``).
 
 A ``.tar.gz`` (ustar) that is the same, byte for byte, for the same trace::
 
@@ -6,8 +6,8 @@ A ``.tar.gz`` (ustar) that is the same, byte for byte, for the same trace::
     trace/                    the folder of the trace: events.jsonl, meta.json, goal.json, messages/, files/, output/,
                               branches/{id}/ and agents/{id}/ with the same, and result/ of a branch
 
-Only what is known is taken, links are not followed, and secrets are taken out of everything, versions of files
-included: a content that changes by that gets the name of its new hash, in the lists, too.
+Only known files are included, links are not followed, and secrets are removed from everything, including versions of
+files: a content that changes thereby gets the name of its new hash, in the lists, too.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _LARGEST = 8 * 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written."""
+    """The result of an export."""
 
     trace_id: str
     path: Path
@@ -75,7 +75,7 @@ class Exported:
     redacted: int = 0
     """Versions of files from which secrets were taken."""
     left_out: tuple[str, ...] = ()
-    """Names that are no part of a trace: links, and what is no file."""
+    """Names that are not part of a trace: links, and entries that are no files."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class _Found:
 
 
 def kind_of(name: str) -> str | None:
-    """What a file of a trace's folder is, by its name there; None for what is no part of a trace.
+    """Return the kind of a file in a trace's folder by its name; None for files that are not part of a trace.
 
     ``log``, ``derived`` (made from the log), ``list`` (of contents), ``content`` (named by its hash), ``text``.
     """
@@ -99,7 +99,7 @@ def kind_of(name: str) -> str | None:
 
 
 def without_secrets(data: bytes, kind: str) -> bytes:
-    """A file's bytes without secrets. JSON stays JSON; what is no text keeps its other bytes."""
+    """Yield a file's bytes without secrets. JSON stays JSON; binary data stays unchanged otherwise."""
     if kind == "log":
         return b"".join(SECRETS.json(line) for line in data.splitlines(keepends=True))
     if kind in ("derived", "list"):
@@ -110,14 +110,14 @@ def without_secrets(data: bytes, kind: str) -> bytes:
 
 
 def with_hashes(data: bytes, renamed: dict[bytes, bytes]) -> bytes:
-    """A list of contents with their new hashes."""
+    """Return a list of contents with their new hashes."""
     return _HASH.sub(lambda match: renamed.get(match[0], match[0]), data) if renamed else data
 
 
 def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace: bool = False) -> Exported:
-    """Write the archive of a main line. Blocking; reads only, also beside a daemon that works on it.
+    """Write the archive of a main session. Blocking; reads only, also while a daemon works on it.
 
-    Raises UnknownTraceError, and StoreError when it cannot be read, ``target`` is there (unless ``replace``), or cannot
+    Raises UnknownTraceError, and StoreError when it cannot be read, ``target`` exists (unless ``replace``), or cannot
     be written.
     """
     folder = store.folder(trace_id)
@@ -225,7 +225,7 @@ def _content(name: str, found: _Found) -> bytes:
     kind = kind_of(name) or ""
     data = _read(found.files[name])
     if kind == "log":
-        data = data[: data.rfind(b"\n") + 1]  # what follows is being written, or was never finished
+        data = data[: data.rfind(b"\n") + 1]  # the rest is being written, or was never finished
     if kind == "content":
         return data  # looked through before
     data = without_secrets(data, kind)
@@ -235,7 +235,7 @@ def _content(name: str, found: _Found) -> bytes:
 
 
 def _as_the_log_says(meta: bytes) -> bytes:
-    """Metadata without what no event says, and an import could only believe: how tokens were counted here."""
+    """Return metadata without fields that no event contains, and that an import could not verify: token counts."""
     with contextlib.suppress(ValueError, RecursionError):
         value: object = json.loads(meta)
         if isinstance(value, dict):
@@ -251,7 +251,7 @@ def _write(target: Path, manifest: bytes, found: _Found) -> None:
     try:
         with (
             os.fdopen(descriptor, "wb") as file,
-            # No name and no time of its own: the same trace makes the same bytes.
+            # No name and no time of its own: the same trace gives the same bytes.
             gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
         ):
@@ -275,7 +275,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def manifest_of(data: bytes) -> dict[str, object]:
-    """The archive's first file. Raises ValueError when it is none."""
+    """Return the archive's first file. Raises ValueError when it is none."""
     value: object = json.loads(data)
     if not isinstance(value, dict) or value.get("kind") != KIND:  # pyright: ignore[reportUnknownMemberType] - checked key by key
         raise ValueError("not the beginning of an archive of a trace")

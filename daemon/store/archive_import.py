@@ -1,9 +1,9 @@
-"""Taking in an archive of a trace, made here or by anybody (``goalwright trace import``).
+"""Import an archive of a trace from any source (``goalwright trace import``).
 
-Nothing of an archive is believed. Its names are compared with those a trace can have, links and devices refuse the
-whole, sizes are counted while unpacking, contents must be what their hashes say, and everything that is derived from
-the log is made anew from it: forged messages, plans and metadata are not even read. It all happens in a folder of
-its own; the trace appears in the store at once, complete, or not at all. What was imported counts as foreign, see
+Nothing in an archive is trusted. Its names are compared with those that a trace can have, links and devices reject the
+whole archive, sizes are counted while unpacking, contents must match their hashes, and everything that is derived from
+the log is rebuilt from it: forged messages, plans and metadata are not even read. All this happens in a separate
+folder; the trace appears in the store at once, complete, or not at all. It counts as imported, see
 ``daemon.store.own``.
 """
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MAX_MB = 1024.0
-"""Unpacked, unless somebody says otherwise."""
+"""Default limit of the unpacked size."""
 MAX_FILES = 200_000
 MAX_LOG = 256 * MB
 """Bytes of the logs of a trace."""
@@ -56,7 +56,7 @@ _NOTHING = noted("Nothing was imported.")
 
 
 class ArchiveError(StoreError):
-    """The archive is not taken in; the message says why."""
+    """Raised when the archive is rejected; the message says why."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{why} {t(_NOTHING)}")
@@ -64,7 +64,7 @@ class ArchiveError(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came."""
+    """The result of an import."""
 
     trace_id: str
     title: str
@@ -97,11 +97,11 @@ def import_trace(
     max_mb: float = MAX_MB,
     coming: Callable[[str], None] = lambda trace_id: None,
 ) -> Imported:
-    """Take in the archive at ``archive``. Blocking. ``max_mb``: most megabytes unpacked.
+    """Import the archive at ``archive``. Blocking. ``max_mb``: most megabytes unpacked.
 
-    ``coming`` is called just before the trace is there: to take its id off the list of own sessions. What it raises
-    keeps the trace out. Nobody else may be importing. Raises ArchiveError when the archive cannot be trusted or a
-    trace with its id is there, StoreError when the disk refuses; then nothing of it is left.
+    ``coming`` is called just before the trace appears: to remove its id from the list of own sessions. An exception
+    from it keeps the trace out. No other import may run. Raises ArchiveError when the archive is not trustworthy or a
+    trace with its id exists, StoreError when the disk fails; then nothing of it is left.
     """
     store.prepare()
     remove_leftovers(store.root)
@@ -138,7 +138,7 @@ def import_trace(
             t("{archive} is damaged or is no archive of a trace ({error}).", archive=archive, error=error)
         ) from error
     except OSError as error:
-        # What is written has no name in the error; what is read is there, or said so before.
+        # Errors while writing have no name; files to read exist, or were reported before.
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
         where = error.filename if isinstance(error.filename, str) else str(store.root if full else archive)
         raise StoreError(f"{where}: {error.strerror or error}. {t(_NOTHING)}") from error
@@ -175,7 +175,7 @@ class _Bounded(io.RawIOBase):
         self._at = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """``size`` bytes, which tarfile makes as large as a header says."""
+        """Return ``size`` bytes; a header can make tarfile request any number."""
         if not 0 <= size <= _HEADER:
             raise ArchiveError(t("The archive has a header of more than {header:,} bytes.", header=_HEADER))
         data = self._stream.read(size)
@@ -183,7 +183,7 @@ class _Bounded(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Only forward, over what is not wanted; it is unpacked and counted all the same."""
+        """Seek forward only; the skipped part is unpacked and counted all the same."""
         if whence != os.SEEK_SET or offset < self._at:
             raise ArchiveError(t("The archive is not in order."))
         while self._at < offset:
@@ -192,7 +192,7 @@ class _Bounded(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
-        """How much came so far."""
+        """Return how many bytes were read so far."""
         return self._at
 
     def finish(self) -> None:
@@ -213,7 +213,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
-    """Write what is known of a trace into ``folder``, which is made. Raises ArchiveError, OSError and tarfile's."""
+    """Write the known files of a trace into the new ``folder``. Raises ArchiveError, OSError and tarfile's."""
     folder.mkdir(mode=0o700)
     unpacked = _Unpacked()
     for member, file in _members(packed, most):
@@ -237,7 +237,7 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
                 unpacked.left_out.append(_shown(name))
             continue
         if kind == "derived":
-            continue  # made anew from the log
+            continue  # rebuilt from the log
         if kind == "log":
             unpacked.log_size += member.size
             if unpacked.log_size > MAX_LOG:
@@ -252,7 +252,7 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
 
 def _members(packed: IO[bytes], most: int) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
     bounded = _Bounded(packed, most)
-    # Headers come from the one who made the archive, too: `_Bounded` bounds what they make tarfile read.
+    # Headers are part of the untrusted archive: `_Bounded` bounds what they make tarfile read.
     with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # pyright: ignore[reportArgumentType] - reads, seeks and tells is all that is needed
         while (member := archive.next()) is not None:
             yield member, archive.extractfile(member) if member.isreg() else None
@@ -316,7 +316,7 @@ def _refuse_existing(store: FileTraceStore, trace_id: str) -> None:
 
 
 def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> None:
-    """One file. Raises ArchiveError when it is not what it should be."""
+    """Write one file. Raises ArchiveError when it is invalid."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as target:
@@ -337,20 +337,20 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
                     )
                 target.write(without_secrets(line, kind))
             return
-        # Whoever made it may have had another idea of what is secret. (Contents and their lists go by hashes.)
+        # Its creator may have had other rules for secrets. (Contents and their lists go by hashes.)
         pieces = iter(lambda: file.read(_CHUNK), b"") if kind == "list" else text_without_secrets(file.read)
         for piece in pieces:
             target.write(piece)
 
 
 def _has_its_folder(name: str) -> bool:
-    """Whether a content lies where its hash says; anywhere else nobody would find it."""
+    """Return whether a content is in the folder of its hash; it could not be found anywhere else."""
     _, folder, digest = name.rsplit("/", 2)
     return digest.startswith(folder)
 
 
 def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, ...]]:
-    """All that is derived, from the logs; children without a log that can be read are dropped."""
+    """Return all that is derived, from the logs; children without a log that can be read are dropped."""
     dropped: list[str] = []
     try:
         rebuilt = rebuild(store, trace_id)
@@ -376,13 +376,13 @@ def _shown(name: str) -> str:
 
 PIECE = 256 * 1024
 _BEHIND = 64 * 1024
-"""Bytes behind a cut that are looked at: no secret is longer, but one that the next piece shows to go on."""
+"""Bytes after a cut to check: no secret is longer, except one that continues into the next piece."""
 
 
 def text_without_secrets(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """The text that ``read`` gives, without secrets, piece by piece; what is no text keeps its bytes.
+    """Yield the text of ``read`` without secrets, piece by piece; binary data stays unchanged.
 
-    Cut only where no secret stands: between two lines, where there are any.
+    Cut only outside secrets: between two lines, if there are any.
     """
     held = b""
     while block := read(PIECE):
@@ -395,7 +395,7 @@ def text_without_secrets(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _cut(data: bytes) -> int:
-    """Where to divide ``data``, not far from its end."""
+    """Return where to divide ``data``, not far from its end."""
     spans = SECRETS.byte_spans(data)
     end = len(data) - _BEHIND
     for wanted in (data.rfind(b"\n", 0, end) + 1, data.rfind(b" ", 0, end) + 1, end):

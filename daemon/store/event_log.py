@@ -1,9 +1,9 @@
-"""Reading ``events.jsonl``: one event a line, rising ids, written by one process while others read.
+"""Read ``events.jsonl``: one event a line, rising ids, written by one process while others read.
 
-Lines are found without reading what stands before them: from the end backwards, and by bisecting the bytes for an
-event's id, which our own lines begin with. Any byte may be damaged, also of an id: see ``fitting``. What stands behind
-the last newline is still being written, or was torn by a crash, and is no line yet. A line may be anything and of any
-length, for the file may come from anybody.
+Lines are found without reading those before them: from the end backwards, and by bisecting the bytes for an event's id,
+with which our own lines begin. Any byte may be damaged, even of an id: see ``fitting``. Data after the last newline is
+still being written, or was torn by a crash, and is no line yet. A line may be anything and of any length, because the
+file is untrusted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MAX_LINE = 64 * 1024 * 1024
 MAX_ID = 2**53 - 1
 """The highest event id: JavaScript's numbers, in which clients read it, are exact so far. A higher one is damage."""
 _JUMP = 2**40
-"""No id is so far above the last one: what says so is damaged or forged, and would leave no numbers for what comes."""
+"""Largest plausible distance of an id from the last one: a larger one is damaged or forged, and would use up the
+numbers."""
 _BLOCK = 64 * 1024
 _SCANNED = 1024 * 1024
 _HEAD = 64
@@ -48,7 +49,7 @@ class LogLine(NamedTuple):
     """Empty when the line is too long."""
 
     def parsed(self) -> tuple[dict[str, object], int | None]:
-        """Its JSON object and its event id; None when there is none, for the line is damaged."""
+        """Return its JSON object and its event id; None when there is none, because the line is damaged."""
         try:
             value: object = json.loads(self.data)
         except (ValueError, RecursionError):
@@ -58,7 +59,7 @@ class LogLine(NamedTuple):
         return raw, event_id if type(event_id) is int and 0 < event_id <= MAX_ID else None
 
     def event_id(self) -> int | None:
-        """The id alone; without decoding the line when it is spelled like ours."""
+        """Return the id alone; without decoding the line when it is spelled like ours."""
         numbered = _NUMBERED.match(self.data)
         if numbered is None:
             return self.parsed()[1]
@@ -72,11 +73,11 @@ def fitting(
     skipped: Callable[[_T], None] = lambda _: None,
     after: int = 0,
 ) -> Iterator[tuple[int, _T]]:
-    """Those of ``records`` that have an id which fits its neighbours, with it; ``skipped`` gets the others.
+    """Yield those of ``records`` that have an id which fits its neighbours, with it; ``skipped`` gets the others.
 
-    Ids rise. One that does not is damage, of one record: were it taken for what it says, one wrong digit would hide
-    all that follows. An id fits when it is above the last one that did, and most of the next ones are above it.
-    ``after``: an id near which reading begins.
+    Ids rise. An id that does not is damaged, in one record: if it were accepted, one wrong digit would hide all records
+    after it. An id fits when it is above the last one that did, and most of the next ones are above it. ``after``: an
+    id near which reading begins.
     """
     numbered = ((number(record), record) for record in records)
     ahead: deque[tuple[int, _T]] = deque()
@@ -92,7 +93,7 @@ def fitting(
         if not ahead:
             return
         event_id, record = ahead.popleft()
-        # What is not above the last one speaks against itself.
+        # An id that is not above the last one is no evidence.
         witnesses = [other for other, _ in ahead if other > last]
         against = sum(other <= event_id for other in witnesses)
         twice = bool(witnesses) and witnesses[0] == event_id != last + 1
@@ -104,7 +105,7 @@ def fitting(
 
 
 class LogReader:
-    """The lines of an open log as it was when this was made. Not for two threads at once."""
+    """The lines of an open log at the time of creation. Not for two threads at once."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -117,8 +118,8 @@ class LogReader:
         """Bytes behind it."""
 
     def blocks(self, start: int = 0) -> Iterator[tuple[int, bytes, int]]:
-        """All lines from ``start``, which is the beginning of one, many at a time: where they begin, their bytes
-        and those of what follows, and how many are theirs. Lines that are too long are left out."""
+        """Yield all lines from ``start``, which is the beginning of one, many at a time: their offset, their bytes and
+        following ones, and the number of their own bytes. Lines that are too long are left out."""
         size = _SCANNED
         while start < self.end:
             block = self._read(start, min(self.end, start + size))
@@ -127,7 +128,7 @@ class LogReader:
                 yield start, block, whole
                 start, size = start + whole, _SCANNED
             elif len(block) < min(size, self.end - start):
-                return  # somebody made the file shorter
+                return  # the file became shorter
             elif size > MAX_LINE:
                 start, size = self._newline_behind(start, self.end) + 1, _SCANNED
             else:
@@ -140,7 +141,7 @@ class LogReader:
         while position < self.end:
             block = self._read(position, min(self.end, position + 4 * _BLOCK))
             if not block:
-                return  # somebody made the file shorter
+                return  # the file became shorter
             begin = 0
             while (newline := block.find(b"\n", begin)) >= 0:
                 size = held + newline - begin
@@ -167,11 +168,11 @@ class LogReader:
             end = start
 
     def line(self, offset: int, size: int) -> LogLine:
-        """A line whose place is known."""
+        """Return a line whose place is known."""
         return LogLine(offset, size, b"" if size > MAX_LINE else self._read(offset, offset + size))
 
     def last_id(self) -> int:
-        """The last id that fits; 0 when there is none."""
+        """Return the last id that fits; 0 when there is none."""
         ends: list[tuple[int, int]] = []
         for line in self.backwards():
             event_id = line.event_id()
@@ -182,7 +183,8 @@ class LogReader:
         return max((event_id for event_id, _ in fitting(reversed(ends), lambda end: end[0])), default=0)
 
     def position_after(self, event_id: int) -> int:
-        """The beginning of a line: no event before it has an id above ``event_id``, and the first that has is near.
+        """Return the beginning of a line: no event before it has an id above ``event_id``, and the first that has is
+        near.
 
         An id that does not fit its neighbours does not count, see ``fitting``.
         """
@@ -191,7 +193,7 @@ class LogReader:
             middle = (low + high) // 2
             found = self._id_behind(middle, high)
             if found is None:
-                break  # unreadable lines: what is left is read through
+                break  # unreadable lines: read through the rest
             start, number = found
             if start < high and number <= event_id and self._is_at_most(start, event_id):
                 low = start
@@ -200,7 +202,8 @@ class LogReader:
         return low
 
     def _is_at_most(self, start: int, event_id: int) -> bool:
-        """Whether one of the next two ids agrees with the one at ``start``: it may be damaged, but not two of three."""
+        """Return whether one of the next two ids agrees with the one at ``start``: it may be damaged, but not two of
+        three."""
         for _ in range(_WITNESSES - 1):
             found = self._id_behind(start, self.end)
             if found is None or found[0] >= self.end:
@@ -211,7 +214,8 @@ class LogReader:
         return False
 
     def _id_behind(self, position: int, end: int) -> tuple[int, int] | None:
-        """The first line that begins at or behind ``position``: where, and its id. None when none has one near."""
+        """Return the first line that begins at or behind ``position``: where, and its id. None when none has one
+        near."""
         for _ in range(_TRIES):
             start = self._newline_behind(position, end) + 1
             if start >= end:
@@ -227,7 +231,7 @@ class LogReader:
         return None
 
     def _newline_behind(self, position: int, end: int) -> int:
-        """Offset of the first newline at or behind ``position``; ``end`` when there is none before."""
+        """Return the offset of the first newline at or after ``position``; ``end`` when there is none before."""
         while position < end:
             block = self._read(position, min(end, position + _BLOCK))
             found = block.find(b"\n")
@@ -239,13 +243,13 @@ class LogReader:
         return end
 
     def _newline_before(self, end: int) -> int:
-        """Offset of the last newline before ``end``; -1 when there is none."""
+        """Return the offset of the last newline before ``end``; -1 when there is none."""
         while end > 0:
             if not self._block_at < end <= self._block_at + len(self._block):
                 self._block_at = max(0, end - _BLOCK)
                 self._block = self._read(self._block_at, end)
                 if len(self._block) < end - self._block_at:
-                    return -1  # somebody made the file shorter
+                    return -1  # the file became shorter
             found = self._block.rfind(b"\n", 0, end - self._block_at)
             if found >= 0:
                 return self._block_at + found

@@ -1,16 +1,16 @@
 """Traces as files::
 
     .trace/{trace_id}/meta.json  goal.json  messages/{message_id}.json  events.jsonl
-                      branches/{branch_id}/  the same of each branch   agents/{id}/  the same of each sub-agent
+                      branches/{branch_id}/  the same for each branch   agents/{id}/  the same for each sub-agent
 
-Trace ids and message ids sort by age, so the newest are found by name without opening anything. Every event
-is one ``write`` of one line: what the kernel has taken survives a ``kill -9`` of the daemon. A torn last
-line (power loss) is cut off when the log is opened again.
+Trace ids and message ids sort by age, so the newest are found by name without opening anything. Every event is one
+``write`` of one line: data that the kernel has accepted survives a ``kill -9`` of the daemon. A torn last line (power
+loss) is cut off when the log is opened again.
 
 The log holds the messages. The files in ``messages/`` are written from it for people and scripts; nothing here reads
 them, so they need no repair: the last one is written again when a session is opened, all of them by ``rebuild``.
 
-The folder lies in an untrusted workspace: links in it are not followed, and what is no regular file is not opened.
+The folder is part of an untrusted workspace: links in it are not followed, and only regular files are opened.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _LOG = "events.jsonl"
 
 
 class FileTraceStore:
-    """A folder of traces. One daemon writes (it holds the workspace's lock); others may read."""
+    """A folder of traces. One daemon writes (it holds the workspace's lock); other processes may read."""
 
     def __init__(
         self,
@@ -59,7 +59,8 @@ class FileTraceStore:
         formats: Formats = FORMATS,
         also: Path | None = None,
     ) -> None:
-        """``root``: where new traces go. ``also``: where there are others, from when ``root`` was another one."""
+        """``root``: the folder of new traces. ``also``: another folder with traces, from when ``root`` was a different
+        one."""
         self.root = root
         self._also = also
         self._formats = formats
@@ -68,7 +69,7 @@ class FileTraceStore:
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
         self._highest_ids: dict[str, int] = {}
-        """Of logs that were read through before they are written."""
+        """Highest event ids of logs that were read before they are written."""
         self._newest_line: tuple[Event, bytes] | None = None
         self._goals: dict[str, GoalFile] = {}
         self._snapshots = threading.Lock()
@@ -185,7 +186,7 @@ class FileTraceStore:
     def line(self, event: Event) -> bytes | None:
         """See TraceStore."""
         newest = self._newest_line
-        # Lines of a later format say which, and that is the store's own.
+        # Lines of a later format contain its number, and that is the store's own.
         return newest[1] if newest is not None and newest[0] is event and self._formats.current == 1 else None
 
     def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
@@ -240,7 +241,7 @@ class FileTraceStore:
         return put_aside(folder, moved=names, copied=copied)
 
     def delete(self, trace_id: str) -> None:
-        """See TraceStore. The folder goes at once; what a kill leaves of it goes with the next one."""
+        """See TraceStore. The folder disappears at once; remains after a kill are removed with the next one."""
         folder = self._folder(trace_id)
         for open_id in list(self._logs):
             if open_id == trace_id or open_id.startswith((f"{trace_id}:", f"{trace_id}.")):
@@ -271,7 +272,7 @@ class FileTraceStore:
         return self._reader.goal_tree(self._folder(trace_id), trace_id)
 
     def trace_ids(self) -> list[str]:
-        """All ids, newest first."""
+        """Return all ids, newest first."""
         names: set[str] = set()
         for root in filter(None, (self.root, self._also)):
             if not root.is_symlink():
@@ -335,7 +336,8 @@ class FileTraceStore:
         return size_of(self._folder(trace_id))
 
     def folder(self, trace_id: str) -> Path:
-        """Where a session is kept, there or not; a child in the folder of its parent. Raises UnknownTraceError."""
+        """Return where a session is kept, there or not; a child in the folder of its parent. Raises
+        UnknownTraceError."""
         names = folder_names(trace_id)
         also = self._also
         if also is None or os.path.lexists(self.root / names[0]) or not (also / names[0]).is_dir():
@@ -349,7 +351,7 @@ class FileTraceStore:
         return folder
 
     def _is_linked(self, folder: Path) -> bool:
-        """Whether a link leads to a session's folder: then it may be anywhere."""
+        """Return whether a link leads to a session's folder: then it may be anywhere."""
         while folder not in (self.root, self._also):
             if folder.is_symlink():
                 return True
@@ -363,7 +365,7 @@ class FileTraceStore:
         """
         own = session_of(message.trace_id, message.branch_id) == trace_id
         if not own or not MESSAGE_ID.fullmatch(message.message_id):
-            return False  # a damaged byte, or a stranger, may have made its ids others
+            return False  # damage, or another program, may have changed its ids
         path = self._folder(trace_id) / "messages" / f"{message.message_id}.json"
         data = json_bytes(self._formats.write("message", message.stored()), indent=1)
         if compare:
@@ -371,7 +373,7 @@ class FileTraceStore:
                 if read_regular(path) == data:
                     return False
         if not path.parent.exists():
-            with contextlib.suppress(OSError):  # else the write says it
+            with contextlib.suppress(OSError):  # else the write reports it
                 path.parent.mkdir()
         write_file(path, data)
         return True
@@ -382,7 +384,7 @@ class FileTraceStore:
             path = self._folder(trace_id) / _LOG
             try:
                 _cut_torn_line(path)
-                # Above all that was ever read: what is appended below a damaged id would not be seen.
+                # Above every id ever read: events below a damaged id would not be seen.
                 last = max(self.last_event_id(trace_id), self._highest_ids.get(trace_id, 0))
                 handle = path.open("ab", buffering=0)
             except OSError as error:
@@ -395,7 +397,7 @@ class FileTraceStore:
 
 
 def _message_files(folder: Path) -> set[str]:
-    """Ids of the messages that have a file. Files of a write that was killed begin with a dot."""
+    """Return the ids of the messages that have a file. Files of a write that was killed begin with a dot."""
     messages = folder / "messages"
     if messages.is_symlink():
         return set()
@@ -415,7 +417,7 @@ def _write_all(handle: IO[bytes], data: bytes) -> None:
 
 
 def _cut_torn_line(path: Path) -> int:
-    """Cut off what stands behind the last newline; how many bytes. Raises OSError."""
+    """Cut off the data after the last newline; returns the number of bytes. Raises OSError."""
     try:
         with open_regular(path) as file:
             reader = LogReader(file)
@@ -435,14 +437,14 @@ class GoalFile:
         self._known: dict[str, tuple[Goal, bytes]] = {}
 
     def encoded(self, tree: GoalTree) -> bytes:
-        """The file's content: the JSON of ``tree.stored()``, indented by one."""
+        """Return the file's content: the JSON of ``tree.stored()``, indented by one."""
         known: dict[str, tuple[Goal, bytes]] = {}
         for goal in tree.goals:
             before = self._known.get(goal.id)
             known[goal.id] = before if before is not None and before[0] is goal else (goal, _goal_text(goal))
         self._known = known
         record = self._formats.write("goal_tree", tree.model_copy(update={"goals": []}).stored())
-        record["goals"] = record.pop("goals")  # a format that is said stands before them
+        record["goals"] = record.pop("goals")  # the format, if present, comes before them
         head = json_bytes(record, indent=1)
         if not known:
             return head

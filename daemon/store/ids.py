@@ -1,4 +1,4 @@
-"""Ids of sessions as path segments and in lists. They come from clients, and from a folder that anybody may fill."""
+"""Ids of sessions as path segments and in lists. They come from clients, and from an untrusted folder."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from daemon.store.trace_store import UnknownTraceError
 from tools.localization import t
 
 TRACE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-"""Of a main line: a name that climbs nowhere, is not hidden, and has no ``:``."""
+"""Id of a main session: a name that does not climb, is not hidden, and has no ``:``."""
 MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def sequence_of(message_id: str) -> int:
-    """``msg_000012_ab12cd`` → 12; 0 for what says none."""
+    """Return the sequence in an id: ``msg_000012_ab12cd`` → 12; 0 if it has none."""
     parts = message_id.split("_")
     return int(parts[1]) if len(parts) > 1 and parts[1].isascii() and parts[1].isdigit() else 0
 
 
 def parent_of(session_id: str) -> str:
-    """Id of the session that a child belongs to directly: ``t:A.s1`` → ``t:A`` → ``t``; a main line is its own."""
+    """Return the id of a child's direct parent: ``t:A.s1`` → ``t:A`` → ``t``; a main session is its own."""
     root, child = root_of(session_id), branch_of(session_id)
     above = (child or "").rpartition(".")[0]
     return f"{root}:{above}" if above else root
@@ -33,7 +33,7 @@ def order_of_children(session_id: str) -> tuple[bool, int, str]:
 
 
 def folder_names(session_id: str) -> tuple[str, ...]:
-    """The folders from the store's root down to a session (seed 000 "存储结构"). Raises UnknownTraceError."""
+    """Return the folders from the store's root down to a session. Raises UnknownTraceError."""
     root, child = root_of(session_id), branch_of(session_id)
     if not TRACE_ID.fullmatch(root) or (child is None) != (root == session_id):
         raise UnknownTraceError(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
@@ -45,5 +45,5 @@ def folder_names(session_id: str) -> tuple[str, ...]:
 
 
 def kind_of(name: str) -> str:
-    """The folder in which a child called ``name`` is kept."""
+    """Return the folder in which a child called ``name`` is kept."""
     return "agents" if name.startswith("s") else "branches"

@@ -1,7 +1,7 @@
-"""Which traces lists show: with metadata also where its file is lost, damaged, or older than the log.
+"""The traces in lists: with metadata even where its file is lost, damaged, or older than the log.
 
-Lists leave out what cannot be read, and sessions in which nothing was ever begun. Whoever goes on with "the newest"
-must know of the first: else another conversation would silently be gone on with.
+Lists leave out unreadable sessions, and those in which nothing was ever begun. A caller that continues "the newest"
+must know of the unreadable ones, or it would silently continue another conversation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A session that cannot be read; ``why`` is for the person."""
+    """A session that cannot be read; ``why`` is for the user."""
 
     trace_id: str
     why: str
@@ -49,9 +49,8 @@ class Unreadable:
 def left_out(
     store: TraceStore, own: Collection[str], listed: Collection[str], *, above: str, below: str | None
 ) -> list[Unreadable]:
-    """Those of ``own`` between the ids ``above`` and ``below`` (None: the newest, too) that are not ``listed`` and
-    cannot be read, newest first; deleted ones are none. Blocking.
-    """
+    """Return those of ``own`` between the ids ``above`` and ``below`` (None: the newest, too) that are not ``listed``
+    and cannot be read, newest first; deleted ones are none. Blocking."""
     between = (name for name in own if name > above and (below is None or name < below))
     found: list[Unreadable] = []
     for trace_id in sorted(set(between) - set(listed), reverse=True)[:_MOST]:
@@ -65,7 +64,7 @@ def left_out(
 
 
 def last_used(store: TraceStore, by_use: Sequence[str]) -> tuple[str, Unreadable | None]:
-    """The first of ``by_use`` that was begun, and why it cannot be read when it cannot. Blocking."""
+    """Return the first of ``by_use`` that has any content, and why it cannot be read, if so. Blocking."""
     for trace_id in by_use[:_MOST]:
         try:
             if never_begun(store, store.trace(trace_id)):
@@ -79,7 +78,8 @@ def last_used(store: TraceStore, by_use: Sequence[str]) -> tuple[str, Unreadable
 
 
 def never_begun(store: TraceStore, trace: Trace) -> bool:
-    """Whether a stored session has no prompt, no goal and no title of the user's, e.g. as its only prompt was refused.
+    """Return whether a stored session has no prompt, no goal and no title of the user's, e.g. as its only prompt was
+    refused.
 
     Blocking; reads the beginning of the log of a session without messages.
     """
@@ -88,12 +88,12 @@ def never_begun(store: TraceStore, trace: Trace) -> bool:
     try:
         events = store.events(trace.trace_id, limit=_FEW)
     except StoreError:
-        return False  # it is told as damaged
+        return False  # it is reported as damaged
     return 0 < len(events) < _FEW and all(isinstance(event, _BEFORE_A_PROMPT) for event in events)
 
 
 class ListedTraces:
-    """What lists tell of traces. For any thread."""
+    """The entries of lists of traces. For any thread."""
 
     def __init__(self, reader: FileReader) -> None:
         self._reader = reader
@@ -157,7 +157,7 @@ class ListedTraces:
         except (StoreError, OSError):
             raise
         except Exception:
-            # A log that somebody made up is not to cost the person the list of all others.
+            # A forged log must not prevent the list of all other sessions.
             log.exception("the log of %s cannot be followed", trace.trace_id)
             return trace
         return state.trace.model_copy(update={"carried": trace.carried})
@@ -184,7 +184,7 @@ class ListedTraces:
 
 
 def _about_the_session(reader: LogReader) -> Iterator[LogLine]:
-    """What made it, what changed its title and so on, and its last event."""
+    """Yield the events that created the session, that changed its metadata, and its last event."""
     for line in reader.forwards():
         if b'"event":"session_' in line.data[:300]:
             yield line

@@ -1,4 +1,4 @@
-"""Where the messages of a trace stand in its log, and which goal and role each has.
+"""An index of the messages of a trace: their offsets in its log, with goal and role.
 
 Built in one pass over the log that decodes nothing but the heads of the lines (100 MB take about 0.1 s), and continued
 from there the next time. So a page of one goal's messages costs what it returns.
@@ -29,7 +29,7 @@ _END = 16 * 1024 * 1024
 """Bytes at the end of a log in which the first page is looked for."""
 _ENVELOPE = 400
 _OURS = b'{"event_id":'
-"""Begins a line of ours, and stands nowhere else in one: in a string, the quotes are escaped."""
+"""The beginning of our lines; it occurs nowhere else in one, because quotes in strings are escaped."""
 _KIND = b',"event":"'
 _OTHERS = frozenset(f'{kind}"'.encode() for kind in kinds() - {"message_added"})
 _LONGEST = max(map(len, _OTHERS))
@@ -42,7 +42,7 @@ _MESSAGE = re.compile(
 
 
 class IndexedMessage(NamedTuple):
-    """A message, as far as lists need it, and where its event stands in the log."""
+    """The fields of a message that lists need, and the offset of its event in the log."""
 
     message_id: str
     sequence: int
@@ -66,7 +66,7 @@ class _Index:
     _texts: dict[bytes, str | None] = field(default_factory=dict[bytes, "str | None"])
 
     def follow(self, log: BinaryIO) -> None:
-        """Take in what was appended since."""
+        """Read lines that were appended since."""
         status = os.fstat(log.fileno())
         reader = LogReader(log)
         if self.file != (status.st_dev, status.st_ino) or reader.end < self.scanned:
@@ -83,7 +83,8 @@ class _Index:
         self.scanned = reader.end
 
     def place(self, data: bytes, begin: int, end: int, offset: int) -> IndexedMessage | None:
-        """Of the event of a message; None for any other line. ``data``: the file from ``offset``, the line in it."""
+        """Return the place of a message from its event; None for any other line. ``data``: the file from ``offset``
+        on."""
         # No more than this is done for most of the lines: it is what the time goes into.
         kind = data.find(_KIND, begin, min(end, begin + _ENVELOPE))
         if kind >= 0 and data.startswith(_OURS, begin):
@@ -91,7 +92,7 @@ class _Index:
             if data[word : data.find(b'"', word, word + _LONGEST) + 1] in _OTHERS:
                 return None
             return self._spelled_like_ours(data, begin, end, offset, kind)
-        # Another program wrote it, or nobody did.
+        # Another program wrote it, or it is damaged.
         return _parsed_place(LogLine(offset + begin, end - begin, data[begin:end]))
 
     def _spelled_like_ours(
@@ -112,7 +113,7 @@ class _Index:
         )
 
     def _text(self, data: bytes, *, keep: bool = True) -> str | None:
-        """A JSON string or null. ``keep``: the same few come again and again."""
+        """Return a JSON string or null. ``keep``: the same few come again and again."""
         if data in self._texts:
             return self._texts[data]
         try:
@@ -132,7 +133,8 @@ class MessageIndexes:
         self._known: OrderedDict[str, _Index] = OrderedDict()
 
     def found(self, trace_id: str, log: Path) -> dict[str, IndexedMessage]:
-        """All messages of a log, by id. Raises OSError when it cannot be read; one that is not there is empty."""
+        """Return all messages of a log, by id. Raises OSError when it cannot be read; one that is not there is
+        empty."""
         with self._lock:
             index = self._known.setdefault(trace_id, _Index())
             self._known.move_to_end(trace_id)
@@ -190,7 +192,7 @@ def _event_id(place: IndexedMessage) -> int:
 
 
 def _from_the_end(reader: LogReader, limit: int) -> dict[str, IndexedMessage] | None:
-    """The last ``limit`` messages, or all; None when they are too far from the end."""
+    """Return the last ``limit`` messages, or all; None when they are too far from the end."""
     index = _Index()
     found: dict[str, IndexedMessage] = {}
     for line in reader.backwards():

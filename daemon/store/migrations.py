@@ -1,12 +1,12 @@
-"""Formats of what is stored, and how what an older version wrote is read.
+"""Formats of stored data, and migrations of what older versions wrote.
 
-Metadata says its ``format``; so does every other record (event, goal tree, message) from format 2 on, and one that says
-none is of format 1. So a log that was begun by an old version and goes on with this one is read line by line, and
-nothing has to be converted on the disk: what is old stays as it is until it is written anew.
+Metadata has its ``format``; so does every other record (event, goal tree, message) from format 2 on, and a record
+without one is of format 1. So a log that an old version started and this one continues is read line by line, and
+nothing has to be converted on disk: old records stay unchanged until they are written again.
 
-To change the format: raise ``daemon.model.traces.FORMAT``, add a ``Migration`` for the one before to ``STEPS``,
-and a trace of the old format to ``tests/contract/store/formats``. A new kind of event, or a new field with
-a default, needs neither.
+To change the format: raise ``daemon.model.traces.FORMAT``, add a ``Migration`` for the one before to ``STEPS``, and a
+trace of the old format to ``tests/contract/store/formats``. A new kind of event, or a new field with a default, needs
+neither.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["trace", "goal_tree", "message", "event"]
 Record = dict[str, Any]
-"""JSON of one record as it is stored. Any because it is JSON, of a version that this one need not know."""
+"""JSON of one stored record. Any because it may be of a version that this one does not know."""
 
 
 def _same(record: Record) -> Record:
@@ -50,13 +50,14 @@ STEPS: Mapping[int, Migration] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """What a store writes, and reads."""
+    """The formats that a store writes and reads."""
 
     current: int = FORMAT
     steps: Mapping[int, Migration] = field(default_factory=lambda: STEPS)
 
     def read(self, kind: Kind, record: Record, trace_id: str) -> Record:
-        """A record as the current format has it. Raises NewerFormatError, and ValueError for what has no format."""
+        """Return a record in the current format. Raises NewerFormatError, and ValueError for one without a valid
+        format."""
         written = record.get("format", 1)
         if type(written) is not int or written < 1:
             raise ValueError(t("{written!r} is no format", written=written))
@@ -67,7 +68,7 @@ class Formats:
         return {**record, "format": self.current} if kind == "trace" else record
 
     def write(self, kind: Kind, record: Record) -> Record:
-        """The same record with its format said; ``record`` may be changed."""
+        """Add the format to a record and return it; ``record`` may be changed."""
         if kind == "trace" or self.current > 1:
             record["format"] = self.current
         return record

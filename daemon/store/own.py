@@ -1,7 +1,7 @@
-"""Which sessions were made here.
+"""The list of sessions that were made here.
 
-A workspace is untrusted, and ``.trace`` lies in it: a cloned repository may bring sessions along whose history,
-grants and queue somebody else wrote. The list of our own sessions is kept where no repository can put anything.
+A workspace is untrusted, and ``.trace`` is part of it: a cloned repository may contain sessions whose history, grants
+and queue somebody else wrote. The list of our own sessions is kept where no repository can put anything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_REPEATED = 200
-"""Lines of ids that stand further down, too, before the list is written anew."""
+"""Most lines with ids that are repeated further down before the list is rewritten."""
 
 
 class OwnSessions:
@@ -45,7 +45,7 @@ class OwnSessions:
         ids.add(session_id)
 
     def forget(self, session_id: str) -> None:
-        """A session is gone, or what is here by its name comes from elsewhere. Raises StoreError."""
+        """Remove a session that is gone or was replaced by an imported one. Raises StoreError."""
         ids = self._read()
         if session_id not in ids:
             return
@@ -59,9 +59,9 @@ class OwnSessions:
         ids.discard(session_id)
 
     def use(self, session_id: str) -> None:
-        """Remember that a session is the one used last, whatever the clock says. Failures cost only that.
+        """Record that a session was used last, whatever the clock shows. Failures cost only that.
 
-        One that was not begun here stays unknown.
+        A session that was not started here stays unknown.
         """
         listed = self._listed()
         if session_id not in self._read() or listed[-1:] == [session_id]:
@@ -77,11 +77,11 @@ class OwnSessions:
                     file.write(f"{session_id}\n")
 
     def by_use(self) -> list[str]:
-        """All ids, the one used last first."""
+        """Return all ids, the one used last first."""
         return _last_of_each(self._listed())[::-1]
 
     def all(self) -> frozenset[str]:
-        """As they are now: for another thread, which must not read the list anew under this one."""
+        """Return the current ids: for another thread, which must not reread the list concurrently."""
         return frozenset(self._read())
 
     def __contains__(self, session_id: str) -> bool:

@@ -59,7 +59,8 @@ class TranscriptEvent:
 async def told_events(
     store: TraceStore, trace_id: str, first: int, before: int | None = None
 ) -> TranscriptEvent:
-    """Return what a transcript tells after the message ``first``, up to the message ``before``. Raises StoreError."""
+    """Return the notices of a transcript after the message ``first``, up to the message ``before``. Raises
+    StoreError."""
     return await asyncio.to_thread(_told, store, trace_id, first, before)
 
 

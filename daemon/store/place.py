@@ -1,6 +1,7 @@
-"""Where the traces of a workspace are: in it, or in the user's state folder when it cannot be written.
+"""Locate the traces of a workspace: in it, or in the user's state folder when it cannot be written.
 
-What can be written today may not have been yesterday: new traces go to the one, and those in the other stay at hand.
+A folder that is writable today may not have been yesterday: new traces go to the one, and those in the other stay
+available.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str]:
-    """The store to write to, its folder made; and what the person should know of it, empty for nothing.
+    """Return the store to write to, with its folder created, and a message for the user about it, empty for none.
 
     ``workspace`` is absolute and resolved. Raises StoreError when neither folder can be written.
     """
@@ -39,7 +40,7 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
 
 
 def stored(workspace: Path, state_folder: Path) -> FileTraceStore:
-    """The same store, only to be read: nothing is made. ``workspace`` is absolute and resolved."""
+    """Return the store for reading only: nothing is created. ``workspace`` is absolute and resolved."""
     here, elsewhere = workspace / ".trace", _elsewhere(workspace, state_folder)
     usable = here.is_dir() and not here.is_symlink() and os.access(here, os.W_OK)
     if not usable and elsewhere.is_dir():

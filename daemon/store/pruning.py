@@ -1,12 +1,12 @@
-"""Which old traces are deleted, by the settings ``trace_keep_days``, ``trace_max_mb`` and ``trace_keep``. Also removes
-what is no trace: what a killed import or beginning left.
+"""Choose old traces to delete, by the settings ``trace_keep_days``, ``trace_max_mb`` and ``trace_keep``. Also removes
+the remains of an interrupted import or start.
 
-The oldest go first. Never deleted are those that somebody works on, the newest ones (by use, and the one with the
-newest id, with which ``--continue`` goes on), and whatever is no trace.
+The oldest go first. Never deleted are those in use, the newest ones (by use, and the one with the newest id, which
+``--continue`` picks), and whatever is no trace.
 
-``.trace`` lies in an untrusted workspace: a repository may bring as many traces along as it likes, of any size, name
-and age. Own and foreign ones (see ``daemon.store.own``) are therefore two lists, each with its own newest ones, and
-what foreign ones take never makes an own one go.
+``.trace`` is part of an untrusted workspace: a repository may contain any number of traces, of any size, name and age.
+Own and imported ones (see ``daemon.store.own``) are therefore two lists, each with its own newest ones, and imported
+ones never cause an own one to be deleted.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MB = 1_000_000
 STAGING = ".import-"
 """How folders begin in which archives are unpacked."""
 _BEGINNING = timedelta(hours=1)
-"""No session takes so long to begin: an unfinished one that is older belongs to nobody."""
+"""No session takes so long to start: an older unfinished one is abandoned."""
 _HALF = re.compile(r"goal\.json|\.(?:goal|meta)\.json\..*")
-"""What a trace's folder has before it has metadata."""
+"""Files of a trace's folder that exist before its metadata."""
 IMPORTED = "imported.json"
 """In the folder of a trace that came by an archive: when, and as which file."""
 _MAX_META = 64 * MB
@@ -45,18 +45,16 @@ _MAX_META = 64 * MB
 
 @dataclass(frozen=True, slots=True)
 class PruneLimits:
-    """What may stay. None: no limit of that kind."""
+    """The limits on what stays. None: no limit of that kind."""
 
     keep_days: float | None = None
     max_mb: float | None = None
     """Megabytes (10⁶ bytes) of all together."""
     keep: int | None = None
-    """How many of the newest stay in any case, of the own and of the foreign ones. Where it is the only limit, all
-    others go.
-    """
+    """Number of the newest own and imported ones each that stay in any case. If it is the only limit, all others go."""
 
     unread: tuple[str, ...] = ()
-    """Settings that say a limit and cannot be read: then there is none, and nothing is deleted."""
+    """Settings with an unreadable limit: then there is none, and nothing is deleted."""
 
     @property
     def any(self) -> bool:
@@ -72,7 +70,7 @@ class Stored:
     used: datetime
     """When something happened in it last, or when it was imported."""
     size: int
-    """Bytes, with everything below it; 0 when nobody wanted to know."""
+    """Bytes, with everything below it; 0 when not requested."""
     own: bool
     """Begun here, not brought along by the folder or an archive."""
     title: str = ""
@@ -88,7 +86,7 @@ class Doomed:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was done, or would be."""
+    """The result of pruning, or of a dry run."""
 
     deleted: tuple[Doomed, ...] = ()
     kept: int = 0
@@ -96,7 +94,7 @@ class Pruned:
     kept_bytes: int | None = None
     """None: not known, because no limit on the size is set."""
     problems: tuple[str, ...] = ()
-    """What could not be deleted, and what a limit could not be kept for."""
+    """Traces that could not be deleted, and limits that could not be met."""
     dry_run: bool = False
 
     @property
@@ -108,9 +106,8 @@ class Pruned:
 def stored_traces(
     store: FileTraceStore, own: Collection[str], now: datetime, *, sizes: bool = True
 ) -> list[Stored]:
-    """All traces of a store. ``own``: ids of those begun here. Blocking: reads the metadata of each, and with
-    ``sizes`` looks at every file.
-    """
+    """Return all traces of a store. ``own``: ids of those started here. Blocking: reads the metadata of each, and with
+    ``sizes`` visits every file."""
     return list(_stored(store, own, now, sizes))
 
 
@@ -120,14 +117,14 @@ def doomed(
     now: datetime,
     in_use: Callable[[str], bool] = lambda trace_id: False,
 ) -> list[Doomed]:
-    """Those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
+    """Return those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
     own = [one for one in stored if one.own]
     foreign = [one for one in stored if not one.own]
     may_go = {id(group): _may_go(group, limits, in_use) for group in (own, foreign)}
     found: dict[str, Doomed] = {}
     only_newest = limits.keep_days is None and limits.max_mb is None and limits.keep is not None
     for one in (*may_go[id(own)], *may_go[id(foreign)]):
-        # Compared as a difference: a date that nobody can have meant does not overflow.
+        # Compared as a difference, so that an absurd date does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
             found[one.trace_id] = Doomed(
                 one, t("not used for more than {keep_days:g} days", keep_days=limits.keep_days)
@@ -137,7 +134,7 @@ def doomed(
             found[one.trace_id] = Doomed(
                 one, t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
             )
-    # Foreign ones first, and then without their bytes: nobody's repository pushes the person's own sessions out.
+    # Imported ones first, and then without their bytes: a repository must not push out the user's own sessions.
     for group, counted in ((foreign, stored), (own, own)):
         left = sum(one.size for one in counted if one.trace_id not in found)
         for one in may_go[id(group)]:
@@ -152,7 +149,7 @@ def doomed(
 
 
 def still_too_much(left: int, limits: PruneLimits) -> str:
-    """What the person should know when ``left`` bytes stay and that is over the limit; empty when it is not."""
+    """Return a message for the user when ``left`` bytes stay and exceed the limit; empty when they do not."""
     if limits.max_mb is None or left <= limits.max_mb * MB:
         return ""
     return t(
@@ -164,7 +161,7 @@ def still_too_much(left: int, limits: PruneLimits) -> str:
 
 
 def _may_go(group: Sequence[Stored], limits: PruneLimits, in_use: Callable[[str], bool]) -> list[Stored]:
-    """Those of the own or the foreign ones that are not protected, oldest first."""
+    """Return those of the own or the imported ones that are not protected, oldest first."""
     by_use = sorted(group, key=lambda one: (one.used, one.trace_id))
     safe = {one.trace_id for one in by_use[-(limits.keep or 1) :]}
     safe.add(max((one.trace_id for one in group), default=""))
@@ -185,9 +182,9 @@ def _stored(store: FileTraceStore, own: Collection[str], now: datetime, sizes: b
 
 
 def _used(folder: Path, meta: dict[str, Any], now: datetime) -> datetime:
-    """Metadata says it; of damaged ones and of such a time as no clock has shown, the file system does.
+    """Return the time of last use, from the metadata; if it is damaged or implausible, from the file system.
 
-    A time that is still to come was not shown by a right clock, or was forged to be the newest for ever.
+    A time in the future comes from a wrong clock, or was forged to be the newest forever.
     """
     told = (_time(meta.get("updated_at")), _changed(folder))
     used = next((time for time in told if time is not None and time <= now), now)
@@ -214,7 +211,7 @@ def _time(value: object) -> datetime | None:
 
 
 def _meta(path: Path) -> dict[str, Any]:
-    """A JSON object of any version, read as it is; empty when it cannot be."""
+    """Return a JSON object of any version, unmodified; empty when it cannot be read."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_META:
             value: object = json.loads(path.read_bytes())
@@ -223,12 +220,12 @@ def _meta(path: Path) -> dict[str, Any]:
 
 
 def holds_trace(folder: Path) -> bool:
-    """Whether a folder is a trace: without log and metadata there is nothing to show, nor to go on with."""
+    """Return whether a folder is a trace: without log and metadata there is nothing to show or continue."""
     return os.path.lexists(folder / "events.jsonl") or os.path.lexists(folder / "meta.json")
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove what an import left that was killed. Blocking; nobody may be importing."""
+    """Remove what a killed import left. Blocking; no import may be running."""
     if root.is_symlink():
         return
     for left in root.glob(f"{STAGING}*"):

@@ -1,4 +1,4 @@
-"""Reads the files of a trace, whoever wrote them and in whichever format. Any thread, nothing is ever written."""
+"""Read the files of a trace, from any source and in any format. Any thread, nothing is ever written."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def _events() -> TypeAdapter[Event]:
 
 
 def event_of(line: bytes) -> Event:
-    """A line of today's format as it is read from a log. Raises ValueError."""
+    """Return the event in a line of the current format. Raises ValueError."""
     return _events().validate_json(line)
 
 
 class FileReader:
-    """Remembers where messages stand, and the metadata of lists."""
+    """Reads traces; caches the offsets of messages, and the metadata of lists."""
 
     def __init__(self, formats: Formats) -> None:
         self._formats = formats
@@ -75,7 +75,7 @@ class FileReader:
             raw = self._record("trace", read_regular(path), trace_id)
             found = (BranchTrace if "explore_start_id" in raw else Trace).model_validate(raw)
             if found.trace_id != trace_id:
-                # A session's id is the name of its folder; what a file says may come from anybody.
+                # A session's id is the name of its folder; the content of a file is untrusted.
                 raise ValueError(t("it names another session"))
         except FileNotFoundError as error:
             if self.last_event_id(folder) == 0:
@@ -152,7 +152,7 @@ class FileReader:
         return found, skipped
 
     def others(self, folder: Path, trace_id: str, known: Collection[str]) -> list[Message]:
-        """Messages of the log but ``known`` (their ids). Raises StoreError."""
+        """Return the messages of the log but ``known`` (their ids). Raises StoreError."""
         places = [place for name, place in self._places(folder, trace_id).items() if name not in known]
         return [message for message in self._read(folder, trace_id, places) if message is not None]
 
@@ -171,7 +171,7 @@ class FileReader:
     def _read(
         self, folder: Path, trace_id: str, places: Sequence[IndexedMessage]
     ) -> Iterator[Message | None]:
-        """The message at each of these places of the log; None for a damaged one, which costs only itself."""
+        """Yield the message at each of these places of the log; None for a damaged one, which costs only itself."""
         with opened(folder / LOG) as file:
             reader = LogReader(file)
             for place in places:
@@ -218,9 +218,9 @@ class FileReader:
             return LogReader(file).last_id()
 
     def highest_event_id(self, folder: Path, trace_id: str) -> int:
-        """The highest id that any reader takes for one, wherever it begins: reads the whole log. 0: there is none.
+        """Return the highest id that any reader accepts, wherever it begins: reads the whole log. 0: there is none.
 
-        The same as the last one, but in a log that was damaged in many places, or made up.
+        It equals the last one, except in a log that was damaged in many places, or forged.
         """
         with opened(folder / LOG) as file:
             ids = [event_id for event_id, _ in fitting(LogReader(file).forwards(), LogLine.event_id)]
@@ -243,7 +243,7 @@ class FileReader:
             ]
 
     def event(self, line: LogLine, trace_id: str) -> Event | None:
-        """The event of a line; None when it is damaged, or this version does not know it."""
+        """Return the event of a line; None when it is damaged, or this version does not know it."""
         event = self._event(line, trace_id)
         # One that names another session is damaged, too; a log that begins with one is another session's.
         if event is not None and event.trace_id != trace_id and event.event != "session_created":
@@ -290,7 +290,7 @@ class FileReader:
     # -- formats --
 
     def _is_current(self, data: bytes) -> bool:
-        """Whether nothing can have to be converted, so that the fast parser may read it."""
+        """Return whether nothing can have to be converted, so that the fast parser may read it."""
         return self._formats.current == 1 and b'"format"' not in data
 
     def _record(self, kind: Kind, data: bytes, trace_id: str) -> Record:
@@ -301,7 +301,7 @@ class FileReader:
 
 
 def opened(log_file: Path) -> BinaryIO:
-    """A log, to be read; an empty one where there is none. Raises StoreError."""
+    """Open a log for reading; an empty one where there is none. Raises StoreError."""
     try:
         return open_regular(log_file)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Makes all that is derived from a trace's event log anew, and says what was wrong (``goalwright trace rebuild``).
+"""Rebuild everything that is derived from a trace's event log, and report problems (``goalwright trace rebuild``).
 
-The log itself is never changed, but for an event that was half written when the machine went down. All functions
-block: call them in a thread. Nobody may be writing the trace meanwhile.
+The log itself is never changed, except for an event that was half written when the machine went down. All functions
+block: call them in a thread. Nothing may write the trace meanwhile.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class RebuildOutcome:
-    """One session: the main line, a branch or a sub-agent."""
+    """One session: the main session, a branch or a sub-agent."""
 
     session_id: str
     events: int = 0
     messages: int = 0
     goals: int = 0
     repaired: tuple[str, ...] = ()
-    """What was wrong and is right now, in words; empty when all was as the log has it."""
+    """Fixed problems, as text for the user; empty when everything agreed with the log."""
     problems: tuple[str, ...] = ()
-    """What is wrong and stays so."""
+    """Problems that remain."""
     failed: bool = False
-    """It could not be rebuilt; ``problems`` say why."""
+    """It could not be rebuilt; ``problems`` has the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A trace with its branches and sub-agents, the main line first."""
+    """A trace with its branches and sub-agents, the main session first."""
 
     trace_id: str
     sessions: tuple[RebuildOutcome, ...]
@@ -107,7 +107,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
 
 
 def _derived(store: TraceStore, session_id: str) -> tuple[Trace | None, GoalTree | None, list[str]]:
-    """Metadata and plan as they are stored, and what is wrong with them. Raises NewerFormatError."""
+    """Return the stored metadata and plan, and their problems. Raises NewerFormatError."""
     wrong: list[str] = []
     trace: Trace | None = None
     tree: GoalTree | None = None
@@ -135,7 +135,7 @@ def _set_aside(
     *,
     damaged: bool,
 ) -> list[str]:
-    """Keep what is about to go because the log does not have it: it may be the only one that is left. In words."""
+    """Keep records that would be removed because the log lacks them: they may be the only copy. Returns a text."""
     after, goals = state.trace, len(state.plan.snapshot().goals)
     had = before.message_count if before is not None else 0
     planned = len(tree.goals) if tree is not None else 0

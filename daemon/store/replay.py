@@ -26,7 +26,7 @@ _RECENT = 32
 _FROM_EVENTS = (
     "message_count", "usage", "total_cost", "last_stop_reason", "running", "carried", "last_event_id",
 )  # fmt: skip
-"""Fields of the metadata that the log goes on to say: they begin from nothing."""
+"""Fields of the metadata that follow from the log: they start empty."""
 
 
 class MixedUpError(StoreError):
@@ -36,7 +36,7 @@ class MixedUpError(StoreError):
 def read_state(store: TraceStore, trace_id: str, *, foreign: bool = False) -> SessionState:
     """Return the state of a stored session. Reads the whole trace. Raises StoreError.
 
-    ``foreign``: somebody else wrote it, so that its snapshot may show anything: only the log is read.
+    ``foreign``: it was imported, so that its snapshot may show anything: only the log is read.
     """
     with COLLECTOR.building():
         return (None if foreign else _from_snapshot(store, trace_id)) or replayed(store, trace_id)
@@ -70,7 +70,7 @@ def _from_snapshot(store: TraceStore, trace_id: str) -> SessionState | None:
 
 
 def replayed(store: TraceStore, trace_id: str) -> SessionState:
-    """Return the state as the log tells it. Reads the whole log. Raises StoreError."""
+    """Return the state from the log. Reads the whole log. Raises StoreError."""
     return replayed_events(store, trace_id)[0]
 
 
@@ -88,7 +88,7 @@ def replayed_events(store: TraceStore, trace_id: str) -> tuple[SessionState, int
     state = SessionState(_begun(store, trace_id, events[0]))
     count = 0
     while events:
-        # Ids become paths; a log that came with a repository, or in an archive, may say anything.
+        # Ids become paths; a log from a repository or an archive is untrusted.
         for event in events:
             _check_id(event.trace_id, trace_id)
             state.apply(event)
@@ -98,13 +98,13 @@ def replayed_events(store: TraceStore, trace_id: str) -> tuple[SessionState, int
 
 
 def beginning_lost(store: TraceStore, trace_id: str) -> bool:
-    """Whether the event that made a session is gone from its log. Raises StoreError."""
+    """Return whether the event that made a session is gone from its log. Raises StoreError."""
     events = store.events(trace_id, limit=1)
     return bool(events) and events[0].event != "session_created"
 
 
 def _begun(store: TraceStore, trace_id: str, first: Event) -> Trace:
-    """Return a session as it began; where ``first`` does not say it, as far as its metadata does. Raises StoreError."""
+    """Return a session at its start; fields that ``first`` lacks come from its metadata. Raises StoreError."""
     if first.event == "session_created":
         _check_id(first.trace.trace_id, trace_id)
         refuse_newer(trace_id, first.trace.format)

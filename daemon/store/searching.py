@@ -1,4 +1,4 @@
-"""Search stored sessions by title and by what was said in them."""
+"""Search stored sessions by title and by their messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def search(store: FileTraceStore, query: str, limit: int, titles: Mapping[str, s
 
 
 def _first(store: FileTraceStore, trace_id: str, wanted: str) -> str:
-    """Return the first place in the messages of a session; empty when there is none or it cannot be read."""
+    """Return the first match in the messages of a session; empty when there is none or it cannot be read."""
     with contextlib.suppress(OSError, StoreError):
         if _log_has(store.folder(trace_id) / "events.jsonl", wanted):
             return next(_places(store.messages(trace_id), wanted), "")
@@ -58,7 +58,7 @@ def _first(store: FileTraceStore, trace_id: str, wanted: str) -> str:
 
 
 def _log_has(log: Path, wanted: str) -> bool:
-    """Tell quickly whether it is worth reading the messages: every word of the query is somewhere in the log."""
+    """Return quickly whether reading the messages is worthwhile: every word of the query is somewhere in the log."""
     with log.open("rb") as file:
         text = file.read(MAX_LOG_BYTES).decode("utf-8", "replace").casefold()
     return all(word in text or json.dumps(word)[1:-1] in text for word in wanted.split())

@@ -43,7 +43,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder at once for everybody who looks, then what was in it. Follows no links. Raises StoreError."""
+    """Remove a folder atomically for all readers, then its contents. Follows no links. Raises StoreError."""
     aside = folder.with_name(f"{_DELETED}{secrets.token_hex(4)}")
     try:
         folder.rename(aside)
@@ -88,7 +88,7 @@ def sweep(parent: Path) -> None:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder; links count as themselves, and what goes meanwhile does not count."""
+    """Return the bytes of all files below a folder; links count as themselves, and files that vanish do not count."""
     total = 0
     waiting = [str(folder)]
     while waiting:

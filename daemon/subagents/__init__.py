@@ -1,1 +1,1 @@
-"""Sessions that work for another one: sub-agents, and who takes over a design or a plan."""
+"""Sessions that work for another one: sub-agents, and successors that implement a design or a plan."""

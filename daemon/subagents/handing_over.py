@@ -1,6 +1,6 @@
-"""One agent passes its work on (source: seed 001, mission M8): the tool ``hand_over`` of a session.
+"""Pass the work on to another agent: the tool ``hand_over`` of a session.
 
-``plan`` → ``build``: the same session goes on as another agent, when the person says yes. ``init`` → ``execute`` →
+``plan`` → ``build``: the same session goes on as another agent, when the user approves. ``init`` → ``execute`` →
 ``init``: see ``daemon.subagents.iterating``.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BUILD = "build"
 PERMISSION = "hand_over"
 BUILD_PROMPT = "Build this plan."
-"""What is said to the model after ``hand_over_plan``."""
+"""Prompt for the model after ``hand_over_plan``."""
 _NO_GOALS = noted("The plan has no open goals: there is nothing to build.")
 _LONGEST_DETAIL = 20_000
 _LIFTS_MODE = noted("Yes ends mode plan: files may be changed then, as your rules say.")
@@ -48,7 +48,7 @@ class SessionHandOver:
     permission: CallPermission
 
     async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
-        """See HandOver. PermissionDeniedError passes through: the person said no to the plan."""
+        """See HandOver. PermissionDeniedError passes through: the user rejected the plan."""
         name = self.session.agent.name
         if name == "plan":
             return await self._plan(report)
@@ -88,7 +88,7 @@ class SessionHandOver:
                 notes=(t(_LIFTS_MODE),) if planning else (),
             )
         )
-        # As the plan is now: the person may have changed it before the answer.
+        # The current plan: the user may have changed it before the answer.
         goal = _first_open(tree)
         if goal is None:
             raise ToolError(f"{_NO_GOALS} The person has taken its goals out meanwhile: ask what is wanted.")
@@ -106,11 +106,11 @@ class SessionHandOver:
 
 
 async def hand_over_plan(session: Session, by: str) -> str:
-    """Have the plan of a session at rest carried out, as the user at the client ``by`` says.
+    """Start building the plan of an idle session, as the user at the client ``by`` wants.
 
-    The agent ``plan`` becomes ``build``, and mode plan is lifted. Returns the prompt with which the building begins
+    The agent ``plan`` becomes ``build``, and mode plan is lifted. Returns the first prompt of the building
     (``BUILD_PROMPT``); the caller sends it. Raises BusyError while a turn runs or waits, PlanError when there is
-    nothing to build or the session is no planning one, and SealedError, StoreError.
+    nothing to build or the session is not a planning one, and SealedError, StoreError.
     """
     from daemon.loop.closing import waits_for_answer
     from daemon.loop.session import BusyError, SealedError
@@ -147,7 +147,7 @@ async def _go_on_as(
     """From the next step on the session has the prompt, tools and rules of an agent."""
     updates: dict[str, object] = {}
     if lifts_mode:
-        # The session's own mode goes; where the settings say plan, too, the person's yes stands over them.
+        # The session's own mode is removed; where the settings say plan, too, the user's approval overrides them.
         updates["mode"] = "ask" if session.config.settings.approval.mode == "plan" else None
     profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
     now = session.services.now()
@@ -160,7 +160,7 @@ async def _go_on_as(
 
 
 def _first_open(tree: PlanTree) -> Goal | None:
-    """The first thing to do, in the order of work."""
+    """Return the first thing to do, in the order of work."""
     goal = tree.next_open(None)
     while goal is not None and (below := tree.next_open(goal.id)) is not None:
         goal = below

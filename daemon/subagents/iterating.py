@@ -1,9 +1,9 @@
-"""Init designs, execute carries the design out, init learns from what it reports, and so on (source: seed 001).
+"""Iterate: init designs, execute implements, init learns from the report, and so on.
 
-Each hand-over of a session of ``init`` is an iteration: a fresh session of ``execute``, a child like a sub-agent,
-begins with what init hands over, and what it reports is the result of init's call. They end when the success target
-is reached, after the last iteration, or when the person stops one. What is decided here is read from the record of
-the session, so it holds after a restart, too.
+Each handover of a session of ``init`` is an iteration: a fresh session of ``execute``, a child like a sub-agent, begins
+with init's handover, and its report is the result of init's call. Iterations end when the success target is reached,
+after the last iteration, or when the user stops one. All decisions are read from the record of the session, so they
+hold after a restart, too.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _DETAIL = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What an execute agent ended with. ``success_rate``: 0 to 1, None when it said none."""
+    """The final report of an execute agent. ``success_rate``: 0 to 1, None when it gave none."""
 
     report: str
     success_rate: float | None = None
 
 
 def giving_of(state: SessionState, *, report: str = "") -> Giving:
-    """A session as one that hands its work over."""
+    """Return a session as one that hands its work over."""
     return Giving(
         trace_id=state.trace.trace_id,
         agent=state.trace.agent,
@@ -73,7 +73,7 @@ def giving_of(state: SessionState, *, report: str = "") -> Giving:
 
 
 def reported(messages: Sequence[Message]) -> Reported:
-    """The last ``hand_over`` of an execute agent, else its last words."""
+    """Return the last ``hand_over`` of an execute agent, else its last words."""
     for message in reversed(messages):
         result = message.tool_result() if message.role == "tool" else None
         if result is not None and result.name == "hand_over" and not result.is_error:
@@ -86,8 +86,7 @@ def reported(messages: Sequence[Message]) -> Reported:
 async def report_back(
     session: Session, permission: CallPermission, report: str, success_rate: float | None
 ) -> WorkOutcome:
-    """The execute agent has done what it could: its turn ends with this step. Raises ToolError,
-    PermissionDeniedError."""
+    """End the execute agent's work: its turn ends with this step. Raises ToolError, PermissionDeniedError."""
     if not session.policy.handed_over:
         raise ToolError(
             "No init agent waits for this report: end with it, as your answer. (The person can hand the session over "
@@ -108,7 +107,7 @@ async def report_back(
 
 
 async def iterate(session: Session, permission: CallPermission, report: str) -> WorkOutcome:
-    """Have the design carried out once, and return what came of it. Raises ToolError, PermissionDeniedError."""
+    """Have the design implemented once, and return the result. Raises ToolError, PermissionDeniedError."""
     if session.foreign:
         raise ToolError(
             "This session came with the folder, so its words may be anybody's: nothing is handed over from it. Tell "
@@ -154,7 +153,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
                 done, child, detail = await _carried_out(
                     session, permission.call.tool_call_id, number, report, text
                 )
-        else:  # who works for another one waits for nobody
+        else:  # nested sub-agents take no slot: their parent holds one
             done, child, detail = await _carried_out(
                 session, permission.call.tool_call_id, number, report, text
             )
@@ -201,7 +200,7 @@ async def _carried_out(
         mission = {"mission": state.plan.mission}
         child.emit(SessionUpdated(trace_id=child.session_id, time=now(), updates=mission))
         result = await child.prompt(text, planner="in_loop")
-        await child.rest()  # the person may have said more to it
+        await child.rest()  # the user may have sent more to it
         stop, detail = child.state.trace.last_stop_reason or result.stop, result.detail
     finally:
         closing = asyncio.ensure_future(close_child(child))
@@ -230,13 +229,13 @@ def _ended(meta: SubagentMeta, state: SessionState, stop: StopReason) -> Subagen
 
 
 async def _earlier(session: Session, meta: SubagentMeta) -> str:
-    """What the iteration before reported, and the files it changed: the next one begins where it ended."""
+    """Return the report of the previous iteration and the files it changed: the next one begins where it ended."""
     state: SessionState | None = None
     try:
         child = child_id(session.session_id, meta.id)
         state = await asyncio.to_thread(read_state, session.services.store, child)
         if meta.stop_reason == "error":
-            # Its daemon may have been killed before anybody wrote down what it had reported.
+            # Its daemon may have been killed before its report was recorded.
             said = reported(state.messages)
             meta = meta.model_copy(update={"summary": said.report, "success_rate": said.success_rate})
     except StoreError as error:
@@ -256,17 +255,17 @@ async def _earlier(session: Session, meta: SubagentMeta) -> str:
 
 
 def _iterations(session: Session) -> list[SubagentMeta]:
-    """All of the session, in order."""
+    """Return all of the session, in order."""
     return [meta for meta in session.state.children.subagents.values() if meta.iteration is not None]
 
 
 def _refusal(session: Session) -> str:
-    """Why there is no further iteration now; empty when there may be one."""
+    """Return why there is no further iteration now; empty when there may be one."""
     settings = session.config.settings
     calls = _calls_since_prompt(session.state.messages)
     for meta in _iterations(session):
         if meta.tool_call_id not in calls:
-            continue  # the person has spoken since
+            continue  # the user has sent something since
         if _reached(session, meta):
             return (
                 f"The success criterion was reached in iteration {meta.iteration} ({_share(meta)}). Tell the person "
@@ -286,7 +285,7 @@ def _refusal(session: Session) -> str:
 
 
 def _calls_since_prompt(messages: Sequence[Message]) -> set[str]:
-    """Ids of the calls that were made since the person said something last."""
+    """Return the ids of the calls since the user's last message."""
     found: set[str] = set()
     for message in reversed(messages):
         said = any(not isinstance(part, NotePart) for part in message.content)
@@ -336,7 +335,7 @@ def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> 
 
 
 def _next(session: Session, meta: SubagentMeta) -> str:
-    """What is to be done now, in words."""
+    """Return the next action, as text for the model."""
     if refusal := _refusal(session):
         return refusal
     target = session.config.settings.agents.success_target

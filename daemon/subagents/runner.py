@@ -1,7 +1,7 @@
-"""Sub-agents: a task is done by an agent in a session of its own (source: seed 000 "Sub-Agent 机制", mission M10).
+"""Sub-agents: an agent does a task in a session of its own.
 
-The child works in its parent's folder, under its parent's rules besides its own, with the main line's mode, budget,
-trust and grants. When it has ended, its last words are the result of the call.
+The child works in its parent's folder, under its parent's rules besides its own, with the main session's mode, budget,
+trust and grants. When it has ended, its last text is the result of the call.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class SessionSubagents:
                 "This session came with the folder, so its words may be anybody's: no sub-agents are started from it. "
                 "Tell the person to begin a new session."
             )
-        # One after the other, as the calls stand: else whose file is read first would take the first free place.
+        # In the order of the calls; otherwise the one whose file is read first would take the first free slot.
         async with session.turn.starting:
             profile = await self._profile(agent)
         async with contextlib.AsyncExitStack() as stack:
-            # Who works for another one waits for nobody: that one waits for him, and holds a place.
+            # Nested sub-agents take no slot: their parent already holds one, so waiting would deadlock.
             if session.parent is None:
                 await stack.enter_async_context(
                     session.services.children.parallel.place(session.config.settings.agents.max_parallel)
@@ -123,7 +123,7 @@ class SessionSubagents:
                 stop, detail = await asyncio.shield(turn)
             except asyncio.CancelledError:
                 if not child.cancel():
-                    turn.cancel()  # it has not begun
+                    turn.cancel()  # it has not started
                 await finish(turn)
                 raise
         finally:
@@ -170,7 +170,7 @@ class SessionSubagents:
         )
 
     async def _bounded(self, meta: SubagentMeta, text: str) -> tuple[str, Path | None]:
-        """The text as the model gets it, and where all of it is when that is not all."""
+        """Return the text as the model gets it, and where all of it is when that is not all."""
         shown = HeadTail()
         shown.add(text)
         if not shown.cut:
@@ -186,7 +186,7 @@ class SessionSubagents:
 
 
 def last_words(messages: Sequence[Message]) -> str:
-    """What the agent said last; empty when it said nothing."""
+    """Return the agent's last text; empty when there is none."""
     for message in reversed(messages):
         if message.role == "assistant" and message.compaction() is None and (text := message.text().strip()):
             return text
@@ -194,10 +194,10 @@ def last_words(messages: Sequence[Message]) -> str:
 
 
 def _name(session: Session, call_id: str) -> str:
-    """The number follows the place of the call in its message, whichever of several calls begins first.
+    """Return the name of a sub-agent; its number follows the place of its call in the message, whichever starts first.
 
-    It is read from what is stored, so that nothing has to be given back: the number of a call that never began stays
-    unused when one behind it began, and the next message goes on after the last one used.
+    It is derived from stored data, so nothing has to be released: the number of a call that never started stays unused
+    when a later one started, and the next message continues after the last one used.
     """
     calls: list[str] = []
     for message in reversed(session.state.messages):
@@ -212,7 +212,7 @@ def _name(session: Session, call_id: str) -> str:
 
 
 def _starting(message: Message) -> list[str]:
-    """Ids of the calls of a message that may start a sub-agent each, in order."""
+    """Return the ids of the calls of a message that may start a sub-agent each, in order."""
     return [call.id for call in message.tool_calls() if call.name in ("task", "hand_over")]
 
 

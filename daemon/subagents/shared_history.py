@@ -1,6 +1,6 @@
-"""The history of a sub-agent's files: kept with its own session, and with the one that called it.
+"""The history of a sub-agent's files: kept with its own session, and with its caller's.
 
-So undo, redo and "what was changed" of the main line cover what its sub-agents did, as the work of the ``task`` call.
+So undo, redo and lists of changes in the main session cover its sub-agents, as the work of the ``task`` call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SharedHistory:
     above: LineHistory
     call_id: str
     _names: dict[str, str] = field(default_factory=dict[str, str])
-    """Of versions that are not written yet: what the one above calls them."""
+    """Names of unwritten versions in the parent's history."""
 
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
@@ -32,7 +32,7 @@ class SharedHistory:
         """See VersionKeeper."""
         own = await self.own.keep(changes, tool_call_id, counts)
         above = await self.above.keep(changes, self.call_id, counts)
-        # One for each change, as whoever writes counts on.
+        # One for each change, as the writer expects.
         self._names.update(zip(own, above, strict=True))
         return own
 
@@ -52,7 +52,8 @@ class SharedHistory:
         self.above.remained(self._done(versions))
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
-        """See FileHistory. One watch: a second one of the same command would take its changes for somebody else's."""
+        """See FileHistory. A single watch: a second one of the same command would take its changes for someone
+        else's."""
         return await self.own.watch_command(tool_call_id, self.above.places(self.call_id))
 
     def places(self, tool_call_id: str) -> list[Place]:

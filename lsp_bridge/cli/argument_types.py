@@ -1,4 +1,4 @@
-"""Values on the command line. Each raises ArgumentTypeError in words that argparse shows."""
+"""Types of command-line values. Each raises ArgumentTypeError with a message that argparse shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def amount(text: str) -> float:
 
 
 def usd(text: str) -> float | str:
-    """An amount of money, or NO_LIMIT."""
+    """Return an amount of money, or NO_LIMIT."""
     if text.strip().lower() == NO_LIMIT:
         return NO_LIMIT
     words = noted("{text!r} is not an amount of US dollars, e.g. 2.50, or none")
@@ -29,7 +29,7 @@ def usd(text: str) -> float | str:
 
 
 def tokens(text: str) -> int | str:
-    """A number of tokens, e.g. ``500k``, or NO_LIMIT."""
+    """Return a number of tokens, e.g. ``500k``, or NO_LIMIT."""
     short = text.strip().lower().replace(",", "").replace("_", "")
     if short == NO_LIMIT:
         return NO_LIMIT
@@ -52,12 +52,12 @@ def megabytes(text: str) -> float:
 
 
 def limit(text: str) -> int:
-    """A count, 0 for no limit."""
+    """Return a count, 0 for no limit."""
     return _whole(text, noted("{text!r} is not a count, e.g. 50; 0: no limit"), below=10**9)
 
 
 def port(text: str) -> int:
-    """A port, 0 for any free one."""
+    """Return a port, 0 for any free one."""
     return _whole(text, noted("{text!r} is not a port: 0 to 65535, 0 for any free one"), below=65_536)
 
 
@@ -72,7 +72,7 @@ def number(text: str) -> int:
 
 
 def model_name(text: str) -> str:
-    """``provider/model``."""
+    """Parse a model name of the form ``provider/model``."""
     provider, slash, model = text.partition("/")
     if not (provider and slash and model):
         raise ArgumentTypeError(t("{text!r} is not of the form provider/model", text=text))

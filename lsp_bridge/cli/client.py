@@ -36,7 +36,7 @@ class RequestTimeoutError(Exception):
 
 
 class RpcError(Exception):
-    """The daemon answered with an error; ``str(error)`` is its message, written for the person."""
+    """Raised when the daemon answers with an error; ``str(error)`` is its message for the user."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -127,7 +127,7 @@ class Client:
         """Send a request and return its result (``{}`` for null).
 
         Raises RpcError, ConnectionLostError, or RequestTimeoutError after ``timeout`` seconds. When it times out or the
-        waiting task is cancelled, the daemon is told with ``$/cancelRequest``.
+        waiting task is cancelled, the daemon receives ``$/cancelRequest``.
         """
         if self._lost is not None:
             raise self._lost
@@ -183,7 +183,7 @@ class Client:
         try:
             await self._writer.drain()
         except OSError as error:
-            # The reader may still hold the daemon's last words (a refusal); it is who reports the loss.
+            # The reader may still have the daemon's last message (a rejection); it reports the loss.
             await asyncio.wait([self._reading])
             raise (self._lost or _gone(str(error))) from error
 
@@ -200,7 +200,7 @@ class Client:
             try:
                 self._receive(message)
             except Exception as error:
-                # A handler failed (stdout is gone, or a bug): whoever waits for an answer gets to know.
+                # A handler failed (stdout is closed, or a bug): callers that wait for an answer must learn of it.
                 self._fail(error)
 
     async def _read_message(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Client:
             return
         future = self._pending.get(number) if isinstance(number, int) else None
         if future is None or future.done():
-            return  # a late answer to a request that was given up
+            return  # a late answer to an abandoned request
         if failure is not None:
             future.set_exception(failure)
         else:

@@ -1,4 +1,4 @@
-"""Reads the command line by the table of commands, and runs what it names."""
+"""Parse the command line by the table of commands, and run the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     _Parsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
 
 SHARED = ("command", "action", "function", "workspace", "session", "json", "no_color", "idle_timeout")
-"""What an ``Invocation`` is made of; a function gets the others."""
+"""Fields of an ``Invocation``; the rest are arguments of the function."""
 
 ARGPARSE = (
     noted("usage: "),
@@ -45,7 +45,7 @@ ARGPARSE = (
     noted("invalid choice: %(value)r (choose from %(choices)s)"),
     noted("invalid choice: %(value)r, maybe you meant %(suggestion)r? (choose from %(choices)s)"),
 )
-"""What argparse itself says."""
+"""Texts of argparse itself."""
 
 
 class _Version(argparse.Action):
@@ -59,7 +59,7 @@ class _Version(argparse.Action):
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The parsed command line. Exits with code 2 and a usage message when it is wrong."""
+    """Return the parsed command line. Exits with code 2 and a usage message when it is wrong."""
     if language() != DEFAULT:
         # argparse asks gettext under these names, which knows .mo files alone:
         # https://docs.python.org/3/howto/argparse.html#how-to-translate-the-argparse-output
@@ -135,7 +135,7 @@ def _add(parsers: _Parsers, name: str, above: frozenset[str] = frozenset()) -> N
         for names, text, options in arguments:
             made = group.add_argument(*names, help=None if text is None else t(text), **options)
             if made.dest in above:
-                made.default = argparse.SUPPRESS  # which would undo what stands before the action
+                made.default = argparse.SUPPRESS  # it would override an option before the action
             own.add(made.dest)
     if names := [one.name for one in COMMANDS if one.name.startswith(f"{name} ")]:
         actions = parser.add_subparsers(dest="action", metavar="action", required=not command.function)

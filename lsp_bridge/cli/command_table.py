@@ -48,17 +48,17 @@ class Command(NamedTuple):
 def value(
     name: str, metavar: str, text: str, kind: Callable[[str], object] | None = None, **options: Any
 ) -> Argument:
-    """An argument with a value."""
+    """Return an argument with a value."""
     return Argument((name,), text, {"metavar": metavar, "type": kind, **options})
 
 
 def flag(name: str, text: str, *names: str, **options: Any) -> Argument:
-    """An option without a value."""
+    """Return an option without a value."""
     return Argument((*names, name), text, {"action": "store_true", **options})
 
 
 def one_of(name: str, choices: object, text: str | None, **options: Any) -> Argument:
-    """An argument whose values are those of a Literal."""
+    """Return an argument whose values are those of a Literal."""
     return Argument((name,), text, {"choices": get_args(choices), **options})
 
 

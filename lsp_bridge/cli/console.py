@@ -1,4 +1,4 @@
-"""The terminal as a run sees it: where to write, whether it can show colours, and who can be asked."""
+"""The terminal of a run: where to write, whether it can show colours, and who can be asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Console:
-    """``out`` is stdout. ``tty`` is a file descriptor to ask a person on, None when there is nobody."""
+    """``out`` is stdout. ``tty`` is a file descriptor to ask a user on, None without one."""
 
     out: TextIO
     err: TextIO
@@ -28,14 +28,14 @@ class Console:
     columns: int = 80
     tty: int | None = None
     on_gone: Callable[[], None] = lambda: None
-    """Called once when nobody reads ``out`` any more (``| head``)."""
+    """Called once when the reader of ``out`` is gone (``| head``)."""
     _gone: bool = field(default=False, init=False)
 
     @staticmethod
     def of_process(*, color: bool = True) -> Console:
-        """The one this process was started with. ``NO_COLOR`` and ``TERM=dumb`` are honoured."""
+        """Return the console of this process. ``NO_COLOR`` and ``TERM=dumb`` are honoured."""
         for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # it was closed (`>&-`): what is written goes nowhere
+            if getattr(sys, name) is None:  # it was closed (`>&-`): discard the output
                 setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError):
@@ -71,7 +71,7 @@ class Console:
             self.out.flush()
 
     def write_bytes(self, data: bytes) -> None:
-        """To ``out`` as they are, at once: for programs, never for a screen."""
+        """Write bytes to ``out`` unchanged, at once: for programs, never for a screen."""
         with self._until_gone():
             self.out.buffer.write(data)
             self.out.flush()
@@ -86,17 +86,17 @@ class Console:
             self._gone = True
             self._drop_the_rest()
             self.on_gone()
-        except OSError:  # the disk is full: that is for the command to say
+        except OSError:  # the disk is full: the command reports it
             self._drop_the_rest()
             raise
 
     def _drop_the_rest(self) -> None:
-        """What is still written goes nowhere; the interpreter would fail once more when it flushes at exit."""
+        """Discard all further output; otherwise the interpreter would fail once more when it flushes at exit."""
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
 
     def tell(self, text: str) -> None:
-        """To ``err``, at once. What cannot be told is dropped."""
+        """Write to ``err`` at once; failures are ignored."""
         with contextlib.suppress(OSError):
             self.err.write(text)
             self.err.flush()
@@ -120,7 +120,7 @@ def _columns(stream: TextIO) -> int:
 def _descriptor() -> int | None:
     if _is_terminal(sys.stdin):
         return sys.stdin.fileno()
-    # The task may have been piped in while a person sits at the terminal.
+    # The task may have been piped in while a user sits at the terminal.
     with contextlib.suppress(OSError):
         return os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     return None

@@ -1,4 +1,4 @@
-"""What every command is given beside its own arguments, and the exit codes."""
+"""The common arguments of all commands, and the exit codes."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ class Invocation:
 
     @staticmethod
     def greeting() -> Greeting:
-        """What the command says of itself to the daemon."""
+        """Return the data that the command sends to the daemon about itself."""
         return Greeting(client=CLIENT_NAME, env=provider_env(os.environ))

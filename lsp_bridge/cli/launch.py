@@ -1,7 +1,7 @@
 """Find the daemon of a workspace, or start it.
 
-Two clients that come at the same time start one daemon: they take turns by a lock. What decides whether a
-daemon is there is that it answers; the address file and the socket may be left over from a killed one.
+Two clients that come at the same time start one daemon: they take turns by a lock. A daemon exists if it answers; the
+address file and the socket may be left over from a killed one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LONGEST_PAUSE_S = 0.03
 
 
 class LaunchError(Exception):
-    """No daemon could be reached; the message says why and what to do. ``code`` is for programs.
+    """Raised when no daemon could be reached; the message says why and what to do. ``code`` is for programs.
 
     Codes: ``workspace``, ``runtimeFolder``, ``startFailed``, ``startTimeout``, ``unresponsive``,
     ``unauthorized``, ``incompatible``, ``notRunning``.
@@ -69,13 +69,13 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a client says of itself in ``initialize``; see ``protocol.sessions.InitializationOptions``."""
+    """A client's data for ``initialize``; see ``protocol.sessions.InitializationOptions``."""
 
     client: str = "terminal"
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     trusted: bool | None = None
-    """None: the person's own list of trusted folders has the word."""
+    """None: the user's own list of trusted folders decides."""
     unattended: bool = False
 
 
@@ -97,7 +97,7 @@ class Launcher:
     """Called when a daemon has to be started, which takes a moment."""
 
     async def connect(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
-        """An initialized connection to the daemon of ``workspace``, which is started when there is none.
+        """Return an initialized connection to the daemon of ``workspace``, which is started when there is none.
 
         Raises LaunchError.
         """
@@ -115,7 +115,7 @@ class Launcher:
             return await self._start(paths, greeting, deadline)
 
     async def connect_running(self, workspace: Path, greeting: Greeting) -> tuple[Client, Address]:
-        """As ``connect``, but starts nothing: LaunchError with code ``notRunning`` when there is none."""
+        """Connect like ``connect``, but start nothing: LaunchError with code ``notRunning`` when there is none."""
         paths = runtime_paths(workspace, self.home)
         found = await self._try(paths, greeting, self.answer_s)
         if found is None:
@@ -129,7 +129,7 @@ class Launcher:
     async def _try(
         self, paths: RuntimePaths, greeting: Greeting, wait_s: float
     ) -> tuple[Client, Address] | None:
-        """Connect and shake hands; None when nobody is there. Raises LaunchError when somebody else is."""
+        """Connect and shake hands; None when nothing answers. Raises LaunchError when something else does."""
         address = paths.read_address()
         if address is None:
             return None
@@ -193,7 +193,7 @@ class Launcher:
         log_start = 0
         pause = _FIRST_PAUSE_S
         while True:
-            # First of all, because somebody else may have started it while this client waited for its turn.
+            # First of all, because another client may have started it while this one waited.
             found = await self._try(paths, greeting, max(self.answer_s, deadline - self.clock.now()))
             if found is not None:
                 return found
@@ -255,7 +255,7 @@ class Launcher:
 async def ensure_daemon(
     workspace: Path, *, idle_timeout_s: float | None = None, launcher: Launcher | None = None
 ) -> Address:
-    """The address of the daemon of ``workspace``, which is started when there is none.
+    """Return the address of the daemon of ``workspace``, which is started when there is none.
 
     ``idle_timeout_s`` only counts when it is started. Raises LaunchError.
     """
@@ -268,7 +268,7 @@ async def ensure_daemon(
 
 
 def passed_on(home: Path | None = None) -> list[str]:
-    """The setting ``environment`` of the user's file. The daemon reports what is wrong with that file."""
+    """Return the setting ``environment`` of the user's file. The daemon reports problems of that file."""
     # Not by daemon.config: that takes longer to import than everything else here.
     try:
         value: object = json.loads(read_regular(state_dir(home) / "config.json", MAX_SETTINGS, follow=True))
@@ -280,7 +280,7 @@ def passed_on(home: Path | None = None) -> list[str]:
 
 
 def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:
-    """The runtime paths of an existing workspace. Raises LaunchError."""
+    """Return the runtime paths of an existing workspace. Raises LaunchError."""
     try:
         if not workspace.is_dir():
             problem = t("is not a folder") if workspace.exists() else t("does not exist")
@@ -295,10 +295,10 @@ def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:
 
 
 def daemon_command() -> list[str]:
-    """Program and first arguments of the daemon: this interpreter, this code, and nothing of the workspace.
+    """Return the program and first arguments of the daemon: this interpreter, this code, and nothing of the workspace.
 
-    ``-I`` takes the current folder, ``PYTHONPATH`` and the user's site-packages off the import path. When
-    this code itself lives in one of the latter two, that one place is added again, at the end of the path.
+    ``-I`` removes the current folder, ``PYTHONPATH`` and the user's site-packages from the import path. When this code
+    itself is in one of the latter two, that one place is added again, at the end of the path.
     """
     place = own_folders()[-1]
     named = [str(Path(p).resolve()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
@@ -319,7 +319,7 @@ def _open_log(path: Path) -> tuple[int, int]:
 
 
 def _tail(path: Path, start: int) -> str:
-    """What was logged after byte ``start``, at most the last 2 000 characters of it."""
+    """Return the log after byte ``start``, at most its last 2 000 characters."""
     try:
         text = path.read_bytes()[start:].decode("utf-8", "replace").strip()
     except OSError:

@@ -65,8 +65,11 @@ def _send_all(source: BinaryIO, connection: socket.socket) -> None:
 
 
 def _reader(source: BinaryIO) -> Callable[[int], bytes]:
-    """Reads what is there. From the descriptor where there is one: a thread that waits inside of a buffered
-    reader holds its lock, and Python aborts when it ends with that lock held."""
+    """Return a function that reads available input.
+
+    From the descriptor where there is one: a thread that waits inside a buffered reader holds its lock, and Python
+    aborts when it ends with that lock held.
+    """
     try:
         descriptor = source.fileno()
     except (OSError, ValueError):
@@ -75,9 +78,9 @@ def _reader(source: BinaryIO) -> Callable[[int], bytes]:
 
 
 def _first_message(read: Callable[[int], bytes], env: Mapping[str, str]) -> bytes:
-    """What the editor sends first, with our provider variables added: the daemon was started without any.
+    """Return the editor's first message, with our provider variables added: the daemon was started without any.
 
-    Anything but a whole ``initialize`` is passed on as it came.
+    Anything but a whole ``initialize`` is passed on unchanged.
     """
     data = b""
     frame: re.Match[bytes] | None = None
@@ -93,12 +96,12 @@ def _first_message(read: Callable[[int], bytes], env: Mapping[str, str]) -> byte
     try:
         body = _with_env(json.loads(data[frame.end() : end]), env)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
-        return data  # not what it should be: the daemon says so in words
+        return data  # invalid: the daemon reports it
     return b"Content-Length: %d\r\n\r\n%s%s" % (len(body), body, data[end:])
 
 
 def _with_env(message: Any, env: Mapping[str, str]) -> bytes:
-    """The ``initialize`` with ``env`` under what the editor gives itself."""
+    """Return the ``initialize`` with ``env`` under what the editor gives itself."""
     if message["method"] != "initialize":
         raise ValueError("the first message is another one")
     options: dict[str, Any] = message["params"].get("initializationOptions") or {}

@@ -17,17 +17,17 @@ _REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """``text`` without escape sequences and control characters; newlines and tabs stay.
+    """Return ``text`` without escape sequences and control characters; newlines and tabs stay.
 
-    For what models and tools say, which is read and not approved; ``shown`` is for the rest. Characters that
-    change the direction of writing are shown by their number.
+    For output of models and tools, which is read and not approved; ``shown`` is for the rest. Characters that change
+    the direction of writing are shown by their number.
     """
     text = _CONTROL.sub("", terminal.plain(text))
     return _REORDER.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """``text`` safe and on one line of at most ``limit`` characters."""
+    """Return ``text`` safe and on one line of at most ``limit`` characters."""
     return short(" ".join(clean(text).split()), limit)
 
 
@@ -38,12 +38,12 @@ class Cleaner:
         self._whole = terminal.Whole()
 
     def feed(self, piece: str) -> str:
-        """The safe text that is complete so far; the beginning of an escape sequence is held back."""
+        """Return the safe text that is complete so far; the beginning of an escape sequence is held back."""
         return clean(self._whole.feed(piece))
 
 
 def fit(text: str, columns: int) -> str:
-    """The beginning of ``text`` that fits into so many columns (East Asian letters take two)."""
+    """Return the beginning of ``text`` that fits into so many columns (East Asian letters take two)."""
     used = 0
     for position, letter in enumerate(text):
         used += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
@@ -53,12 +53,12 @@ def fit(text: str, columns: int) -> str:
 
 
 def pad(text: str, columns: int) -> str:
-    """``text`` with blanks up to so many columns (East Asian letters take two)."""
+    """Return ``text`` with blanks up to so many columns (East Asian letters take two)."""
     return text + " " * max(0, columns - width(text))
 
 
 def width(text: str) -> int:
-    """The columns that ``text`` takes."""
+    """Return the columns that ``text`` takes."""
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
@@ -83,7 +83,7 @@ STATES = {
 
 
 def state(name: str) -> str:
-    """A state in words; an unknown one as it is called."""
+    """Return a state in the user's language; an unknown one by its name."""
     return t(STATES[name]) if name in STATES else name.replace("_", " ")
 
 
@@ -97,31 +97,31 @@ class Style:
         return f"\x1b[{code}m{text}\x1b[0m" if self._color and text else text
 
     def dim(self, text: str) -> str:
-        """For what matters less."""
+        """Style less important text."""
         return self._wrap("2", text)
 
     def bold(self, text: str) -> str:
-        """For headings."""
+        """Style headings."""
         return self._wrap("1", text)
 
     def red(self, text: str) -> str:
-        """For failures and removed lines."""
+        """Style failures and removed lines."""
         return self._wrap("31", text)
 
     def green(self, text: str) -> str:
-        """For success and added lines."""
+        """Style success and added lines."""
         return self._wrap("32", text)
 
     def yellow(self, text: str) -> str:
-        """For warnings and questions."""
+        """Style warnings and questions."""
         return self._wrap("33", text)
 
     def cyan(self, text: str) -> str:
-        """For positions."""
+        """Style positions."""
         return self._wrap("36", text)
 
     def diff(self, text: str) -> str:
-        """A unified diff, coloured, with all that is in it made visible (see ``shown``)."""
+        """Return a unified diff, coloured, with all that is in it made visible (see ``shown``)."""
         lines: list[str] = []
         for raw in text.split("\n"):
             line = shown(raw)
@@ -139,19 +139,19 @@ class Style:
 
 
 def tokens(count: int) -> str:
-    """E.g. ``12,300 tokens``."""
+    """Return e.g. ``12,300 tokens``."""
     return n("{count:,} token", "{count:,} tokens", count)
 
 
 def money(usd: float) -> str:
-    """US dollars: cents from a dollar on, below it as many digits as say something."""
+    """Return an amount in US dollars: cents from a dollar on, below it with the significant digits."""
     if usd >= 1 or usd == 0:
         return f"${usd:,.2f}"
     return f"${usd:.4f}"
 
 
 def share(part: float, whole: float) -> str:
-    """A part in per cent; ``<1 %`` instead of nothing."""
+    """Return a part in per cent; ``<1 %`` instead of nothing."""
     if whole <= 0:
         return "0 %"
     per_cent = 100 * part / whole

@@ -1,7 +1,7 @@
-"""Language services: of the working copies of branches, and a navigation that is imported when it is first asked.
+"""Language services: of the working copies of branches, and a navigation that is imported at the first query.
 
-Made at the composition root and handed to the daemon as ``daemon.files.eyes.OpenEyes``. No editor looks at a copy, so
-its files are what is on disk.
+Made at the composition root and handed to the daemon as ``daemon.files.eyes.OpenEyes``. No editor opens a copy, so its
+files are those on disk.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CopyEyes:
         """See RootEyes."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
-        # Whoever is canceled while waiting must not leave a process behind.
+        # A caller that is canceled while waiting must not leave a process behind.
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:

@@ -1,8 +1,8 @@
-"""The wire, its part about branches of explorations, sub-agents and agents.
+"""The protocol's messages about branches of explorations, sub-agents and agents.
 
 A branch and a sub-agent are sessions: their messages, goals and events come by ``goalwright/session/…`` with the id
-``{sessionId}:{id}``. What is here is about them as results: which there are, what they changed, which one is used.
-See ``lsp_bridge.protocol.sessions`` for the rules.
+``{sessionId}:{id}``. The messages here are about results: lists of branches, their changes, and the choice. See
+``lsp_bridge.protocol.sessions`` for the rules.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class ExploreListParams(Model):
 
 
 class Exploration(Model):
-    """One exploration with its branches, as seed 000's API lists them."""
+    """One exploration with its branches, as the trace API lists them."""
 
     explore_start_id: str
     explore_merge_id: str | None = None
     """The goal in which a branch is chosen; null while branches are at work."""
     merge_summary: str = ""
     selected_branch: str | None = None
-    """What was applied: an id, or several with their paths."""
+    """The applied choice: an id, or several with their paths."""
     awaits_choice: bool = False
-    """The daemon waits for the person: ``goalwright/explore/select`` or ``…/leave``."""
+    """The daemon waits for the user: ``goalwright/explore/select`` or ``…/leave``."""
     branches: tuple[BranchMeta, ...]
 
 
@@ -52,7 +52,7 @@ class BranchParams(Model):
 
 
 class BranchFilesResult(Model):
-    """What a branch that has ended changed, in the order of the paths; of very many files the first ones."""
+    """The changed files of an ended branch, in the order of the paths; of very many files the first ones."""
 
     files: tuple[FileDiff, ...]
     ignored: tuple[FileDiff, ...] = ()
@@ -69,7 +69,7 @@ class BranchContentParams(Model):
 
 
 class BranchContentResult(Model):
-    """``base``: where the branch began; ``branch``: what it made of it. ``null``: the file does not exist there."""
+    """``base``: the start of the branch; ``branch``: its result. ``null``: the file does not exist there."""
 
     base: str | None
     branch: str | None
@@ -77,9 +77,9 @@ class BranchContentResult(Model):
 
 
 class ExploreSelectParams(Model):
-    """The person's choice: a branch (``["A"]``), or files and folders of several (``["A:src/a.py", "B:docs"]``).
+    """The user's choice: a branch (``["A"]``), or files and folders of several (``["A:src/a.py", "B:docs"]``).
 
-    What is to be written is asked about first, as every change is; the answer comes when that is decided.
+    The changes need approval first, as every change does; the answer comes after the decision.
     """
 
     session_id: str
@@ -87,8 +87,8 @@ class ExploreSelectParams(Model):
 
 
 class ExploreSelectResult(Model):
-    """What came of it, in words. Not ``applied``: the person rejected the change. What cannot be merged without a guess
-    is an error (HISTORY_CONFLICT) that shows both sides, and changes nothing."""
+    """The outcome, as text for the user. Not ``applied``: the user rejected the change. A merge that is not certain is
+    an error (HISTORY_CONFLICT) that shows both sides, and changes nothing."""
 
     applied: bool
     title: str
@@ -96,7 +96,7 @@ class ExploreSelectResult(Model):
 
 
 class ExploreLeaveParams(Model):
-    """The person does not choose: the model is to, or ``none`` of the branches is wanted."""
+    """The user does not choose: the model does, or ``none`` of the branches is wanted."""
 
     session_id: str
     explore_start_id: str | None = None
@@ -105,7 +105,7 @@ class ExploreLeaveParams(Model):
 
 
 class ExploreLeaveResult(Model):
-    """``left`` is false when no exploration waited for the person."""
+    """``left`` is false when no exploration waited for the user."""
 
     left: bool
 
@@ -115,11 +115,11 @@ class BranchPatchResult(Model):
 
     patch: str
     base64: bool = False
-    """The patch is no UTF-8 text, so it comes in base64."""
+    """The patch is not UTF-8 text, so it is in base64."""
 
 
 class AgentListParams(Model):
-    """``sessionId``: the agents are those of its folder either way; it says which one is at work."""
+    """``sessionId``: selects the current agent; the list is the same for all sessions of the folder."""
 
     session_id: str | None = None
 
@@ -130,9 +130,9 @@ class AgentInfo(Model):
     name: str
     description: str
     source: Literal["shipped", "user", "workspace"] = "shipped"
-    """Whose it is: the product's, of ``~/.goalwright/agents``, of the folder's ``.goalwright/agents``."""
+    """Origin of the agent: the product, ``~/.goalwright/agents``, or the folder's ``.goalwright/agents``."""
     file: str = ""
-    """Where it stands; empty for shipped ones."""
+    """Path of its file; empty for shipped ones."""
     model: str | None = None
     """Its own model; null: the session's."""
     tools: tuple[str, ...] | None = None
@@ -144,28 +144,28 @@ class AgentInfo(Model):
 
 
 class AgentListResult(Model):
-    """Shipped ones first, then the person's own. ``problems``: files that are no agents, in words."""
+    """Shipped agents first, then the user's own. ``problems``: files that are no valid agents, as text for the user."""
 
     agents: tuple[AgentInfo, ...]
     problems: tuple[str, ...] = ()
 
 
 class PlanReplanParams(Model):
-    """Plan again from here. ``reason``: what is wrong with the plan, in the person's words."""
+    """Replan from here. ``reason``: what is wrong with the plan, in the user's words."""
 
     session_id: str
     reason: str = ""
 
 
 class PlanReplanResult(Model):
-    """The plan was made, or why it was not. Comes when that is so; a turn that runs goes on by it."""
+    """The plan was made, or the reason why not. Sent when that is known; a running turn continues by the new plan."""
 
     stop_reason: StopReason
     detail: str = ""
 
 
 class PlanBuildParams(Model):
-    """The person hands the plan of a planning session over to the agent that builds."""
+    """The user hands the plan of a planning session over to the building agent."""
 
     session_id: str
     start: bool = True

@@ -1,7 +1,7 @@
-"""What the daemon asks of an attached editor, besides what LSP has. An editor that can says so in ``initialize``.
+"""Requests of the daemon to an attached editor, besides LSP's own. An editor announces its support in ``initialize``.
 
-Diagnostics of the *editor* (of all extensions that the person has) are asked for, not pushed: the daemon needs them
-around a change only, and needs to know what they are about.
+Diagnostics of the *editor* (of all the user's extensions) are requested, not pushed: the daemon needs them only around
+a change, and needs to know which text they are about.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class EditorFile(Model):
 
 
 class EditorDiagnosticsParams(Model):
-    """Ask for problems.
+    """Request diagnostics.
 
-    Without ``since`` (a baseline) the editor answers at once with what it knows. With it, the editor waits for what its
-    extensions say after the documents have these texts, until nothing more has come for ``settle_ms``, and not longer
-    than ``timeout_ms``.
+    Without ``since`` (a baseline) the editor answers at once with its current diagnostics. With it, the editor waits
+    for reports of its extensions after the documents have these texts, until there was no news for ``settle_ms``, and
+    not longer than ``timeout_ms``.
     """
 
     files: tuple[EditorFile, ...]
@@ -40,16 +40,16 @@ class EditorDiagnosticsParams(Model):
     settle_ms: int = Field(default=300, ge=0, le=10_000)
     timeout_ms: int = Field(default=2_500, ge=0, le=60_000)
     patient: bool = False
-    """Wait the whole time also for extensions that have not yet shown that they look after such files; else those are
-    waited for shortly only. For finding out, when nobody waits for the answer."""
+    """Wait the whole time also for extensions that have not yet shown that they cover such files; otherwise only
+    briefly. For tests of coverage, when nothing waits for the answer."""
 
 
 class EditorFileDiagnostics(Model):
-    """What the editor knows of one file.
+    """The editor's diagnostics of one file.
 
-    ``fresh``: it is about the asked text (for a baseline: about the text that the editor has now, and said after that
-    text was there). ``pending``: some extension looks after such files, and has not spoken about this text.
-    ``uncovered``: nothing in the editor reports problems of such files, as far as it has shown.
+    ``fresh``: they are about the requested text (for a baseline: about the editor's current text, and reported for that
+    text). ``pending``: some extension covers such files, and has not reported about this text. ``uncovered``: nothing
+    in the editor reports problems of such files, as far as it has shown.
     """
 
     uri: str
@@ -58,12 +58,12 @@ class EditorFileDiagnostics(Model):
     diagnostics: tuple[dict[str, Any], ...] = ()
     """LSP's Diagnostic objects; positions in UTF-16 units."""
     before: tuple[dict[str, Any], ...] | None = None
-    """What was known of the text at ``since`` when that text was changed, so newer than what the baseline could say.
-    Null: the editor does not know that baseline any more, or there was none."""
+    """Diagnostics of the text at ``since`` when that text was changed, so newer than those of the baseline. Null: the
+    editor no longer knows that baseline, or there was none."""
 
 
 class EditorDiagnosticsResult(Model):
-    """The files asked about, and others whose problems changed since ``since``."""
+    """The requested files, and others whose problems changed since ``since``."""
 
     generation: int
     """Rises with everything that happens to documents and diagnostics in the editor."""

@@ -1,6 +1,6 @@
-"""What both ends agree on besides the messages.
+"""Constants that both ends share, besides the messages.
 
-Apart from the models because the terminal client needs it, and must start without pydantic.
+Separate from the models because the terminal client needs them, and must start without pydantic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PREAMBLE = "GOALWRIGHT/1"
 
 
 class ErrorCode(IntEnum):
-    """JSON-RPC error codes; the message always says what to do."""
+    """JSON-RPC error codes; the message always has advice."""
 
     UNAUTHORIZED = -32001
     """The first line of the connection had a wrong token. Comes with ``"id": null``."""
@@ -24,7 +24,8 @@ class ErrorCode(IntEnum):
     UNKNOWN_SESSION = -32011
     """There is no such session."""
     UNKNOWN_REQUEST = -32012
-    """What the request names, such as a question, queued prompt, change or job, is not there or waits no longer."""
+    """The subject of the request, such as a question, queued prompt, change or job, does not exist or no longer
+    waits."""
     INCOMPATIBLE = -32013
     """The client speaks another version of the protocol."""
     STORE_FAILED = -32014
@@ -36,7 +37,7 @@ class ErrorCode(IntEnum):
     SEALED = -32017
     """The session is the record of a branch or sub-agent that has ended: prompt the session it belongs to."""
     UNKNOWN_BRANCH = -32018
-    """There is no such branch, or nothing of it is there."""
+    """There is no such branch, or its result is gone."""
     API_FAILED = -32019
     """The trace API cannot be opened."""
     INVALID_PARAMS = -32602
@@ -44,12 +45,12 @@ class ErrorCode(IntEnum):
 
 
 def preamble(token: str) -> bytes:
-    """The first line of a connection."""
+    """Return the first line of a connection."""
     return f"{PREAMBLE} {token}\n".encode("ascii")
 
 
 class RequestError(Exception):
-    """Becomes a JSON-RPC error; the message says what to do."""
+    """Raised to answer with a JSON-RPC error; the message says what to do."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -20,7 +20,7 @@ class HistoryFile(Model):
 
 
 class HistoryChange(Model):
-    """What one tool call changed. A change that was ``undone`` can be redone."""
+    """The change by one tool call. A change that was ``undone`` can be redone."""
 
     change_id: str
     tool_call_id: str
@@ -42,12 +42,12 @@ class HistoryResult(Model):
 
 
 class HistoryStepParams(Model):
-    """Undo or redo one change: ``change_id``, or the one that is next. The person's own edits stay."""
+    """Undo or redo one change: ``change_id``, or the next one. The user's own edits stay."""
 
     session_id: str
     change_id: str | None = None
     dry_run: bool = False
-    """Only say what would happen."""
+    """Only report what would happen."""
 
 
 class HistoryRestoreParams(Model):
@@ -65,10 +65,10 @@ class HistoryRestoreParams(Model):
 
 
 class HistoryOutcome(Model):
-    """What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing."""
+    """The files that were changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing."""
 
     target: str
-    """What it is, in words: "edit of src/a.py"."""
+    """Description for the user: "edit of src/a.py"."""
     files: tuple[FileDiff, ...]
     texts: tuple[str | None, ...] = ()
     """Their texts afterwards, when ``texts`` asked for them; null: deleted, or not a text."""

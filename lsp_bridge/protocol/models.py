@@ -26,7 +26,7 @@ class OfferedModel(Model):
 
 
 class ModelProvider(Model):
-    """A provider, and what it offers."""
+    """A provider, and its models."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ class ModelProvider(Model):
     default: str = ""
     """The model to begin with; empty: none is offered."""
     error: str = ""
-    """Why its models are not known, in words."""
+    """Why its models are unknown, as text for the user."""
     error_kind: str | None = None
     """``auth``, ``network`` …"""
 
@@ -61,7 +61,8 @@ class ModelTestParams(Model):
 
 
 class ModelTestResult(Model):
-    """How that went. ``error``: why there was no answer, in words; then the other numbers are what is known of it."""
+    """The result of the test. ``error``: why there was no answer, as text for the user; other fields may still be
+    set."""
 
     window: int
     input_price: float | None = None
@@ -79,7 +80,7 @@ class ModelCheckParams(Model):
 
 
 class ModelCheckResult(Model):
-    """``problem``: what is wrong with the name, in words; empty when nothing is, as far as anybody can tell."""
+    """``problem``: the problem with the name, as text for the user; empty when none is known."""
 
     problem: str = ""
 
@@ -89,13 +90,13 @@ class CommitMessageParams(Model):
 
     model: str
     changes: str
-    """A diff. What is too long for a message is cut at its end."""
+    """A diff. A part that is too long for a message is cut at its end."""
     recent: tuple[str, ...] = ()
     """Subjects of earlier commits, newest first: the message is written like them."""
 
 
 class CommitMessageResult(Model):
-    """``error``: why there is no message, in words."""
+    """``error``: why there is no message, as text for the user."""
 
     message: str = ""
     error: str = ""

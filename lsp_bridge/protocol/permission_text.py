@@ -1,4 +1,4 @@
-"""A permission request in words: what would be done, what asks, what cannot be undone, what "always" remembers."""
+"""Describe a permission request: the action, the rule that asks, irreversible effects, and the grants of "always"."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ _COMMANDS = ("bash", "doom_loop")
 
 
 def action_detail(request: dict[str, Any]) -> str:
-    """All of what would be done, made safe; empty where the title says it all."""
+    """Return the whole action, sanitized; empty where the title is complete."""
     detail = shown(string(request.get("detail")).strip(" \t\n"))
     return "" if shown_line(string(request.get("title"))).endswith(shown_line(detail)) else detail
 
 
 def logged_lines(request: dict[str, Any]) -> list[str]:
-    """What stands below the title in the log of an unattended run: the whole of a command."""
+    """Return the lines below the title in the log of an unattended run: the whole command."""
     return indented(action_detail(request)) if request.get("permission") in _COMMANDS else []
 
 
 def indented(detail: str) -> list[str]:
-    """The lines of a detail, none for an empty one."""
+    """Return the lines of a detail, none for an empty one."""
     return [f"    {line}" for line in detail.split("\n")] if detail else []
 
 
 def note_lines(request: dict[str, Any]) -> list[str]:
-    """What else Goalwright says about it."""
+    """Return Goalwright's notes on the request."""
     return [shown_line(text) for text in strings(request.get("notes"))]
 
 
 def model_lines(request: dict[str, Any]) -> list[str]:
-    """The model's words about it, and that they are the model's. They come last: they may be wrong."""
+    """Return the model's words about it, and that they are the model's. They come last: they may be wrong."""
     words = shown_line(string(request.get("modelSays")).strip())
     return [t('the model says: "{words}"', words=words)] if words else []
 
 
 def rule_words(rule: dict[str, Any]) -> str:
-    """A rule with its place, e.g. ``your rule bash: git push * → ask (~/.goalwright/config.json)``."""
+    """Return a rule with its place, e.g. ``your rule bash: git push * → ask (~/.goalwright/config.json)``."""
     source = string(rule.get("source")) or "shipped"
     permission, pattern = string(rule.get("permission")) or "*", string(rule.get("pattern")) or "*"
     whose = t(_WHOSE[source]) if source in _WHOSE else t("the {source} rule", source=source)
@@ -70,12 +70,12 @@ def rule_words(rule: dict[str, Any]) -> str:
 
 
 def asked_by(request: dict[str, Any]) -> str:
-    """The rule that made the whole a question."""
+    """Return the rule that made the whole a question."""
     return t("asked because of {rule}", rule=rule_words(mapping(request.get("rule"))))
 
 
 def reason_lines(reasons: object, command: str = "") -> list[str]:
-    """Each thing that would be done, with the rule that decides about it. ``command``: what is shown above already."""
+    """Return each access, with the rule that decides about it. ``command``: shown above already."""
     entries = mappings(reasons)
     lines = [_reason(entry, command) for entry in entries[:_MAX_REASONS]]
     if len(entries) > _MAX_REASONS:
@@ -93,7 +93,7 @@ def _reason(entry: dict[str, Any], command: str) -> str:
 
 
 def asked_lines(request: dict[str, Any]) -> list[str]:
-    """The model's questions to the user with their options, numbered; empty for all other requests."""
+    """Return the model's questions to the user with their options, numbered; empty for all other requests."""
     lines: list[str] = []
     for question in mappings(request.get("questions")):
         lines += shown(string(question.get("text")).strip()).split("\n")
@@ -102,7 +102,7 @@ def asked_lines(request: dict[str, Any]) -> list[str]:
 
 
 def option_texts(question: dict[str, Any]) -> list[str]:
-    """The options of a question, each on one line."""
+    """Return the options of a question, each on one line."""
     texts: list[str] = []
     for option in mappings(question.get("options")):
         about = shown_line(string(option.get("description")).strip())
@@ -128,7 +128,8 @@ def typed_answer(question: dict[str, Any], line: str) -> dict[str, Any] | None:
 
 
 def question_lines(request: dict[str, Any]) -> list[str]:
-    """Why it is asked: one line, or one for each thing in it when there are several. A question needs no reason."""
+    """Return why it is asked: one line, or one for each thing in it when there are several. A question needs no
+    reason."""
     if mappings(request.get("questions")):
         return []
     if len(mappings(request.get("reasons"))) > 1:
@@ -139,18 +140,18 @@ def question_lines(request: dict[str, Any]) -> list[str]:
 
 
 def warning_lines(request: dict[str, Any]) -> list[str]:
-    """What could not be taken back."""
+    """Return the warnings about effects that cannot be undone."""
     return [f"! {shown_line(text)}" for text in strings(request.get("warnings"))]
 
 
 def suggested(request: dict[str, Any]) -> list[tuple[str, str]]:
-    """What "always" would remember: permission and pattern."""
+    """Return the permissions and patterns that "always" would store."""
     grants = mappings(request.get("suggestions"))
     return [(string(grant.get("permission")), string(grant.get("pattern"))) for grant in grants]
 
 
 def suggestion_words(request: dict[str, Any]) -> str:
-    """The patterns that "always" would allow; those of another permission than the request's with its name."""
+    """Return the patterns that "always" would allow; those of another permission than the request's with its name."""
     own = string(request.get("permission"))
     return ", ".join(
         shown_line(pattern if permission == own else f"{permission} {pattern}")

@@ -33,8 +33,8 @@ class PermissionListResult(Model):
 
     requests: tuple[PermissionRequest, ...]
     attended_by: tuple[str, ...] = ()
-    """Of one session: the other clients who are there to answer what its turn asks, by their names: those with a person
-    to whom it is shown, and whoever sent the prompt of the turn. Nobody: whoever asks may answer."""
+    """For one session: names of the other clients that can answer its turn's requests: those with a user to whom the
+    session is shown, and the sender of the turn's prompt. Nobody: any client may answer."""
 
 
 class PermissionContentParams(Model):
@@ -54,7 +54,7 @@ class PermissionContentResult(Model):
 
 
 class PermissionPreviewParams(Model):
-    """Ask what would be written if a request were accepted with these answers."""
+    """Ask for the files that would be written if a request were accepted with these answers."""
 
     request_id: str
     files: tuple[FileAnswer, ...]
@@ -67,7 +67,7 @@ class PermissionPreviewResult(Model):
 
 
 class PermissionReplyParams(Model):
-    """The person's answer. ``feedback`` with ``reject`` lets the turn go on with it."""
+    """The user's answer. ``feedback`` with ``reject`` lets the turn continue with it."""
 
     request_id: str
     reply: Reply
@@ -75,7 +75,7 @@ class PermissionReplyParams(Model):
     files: tuple[FileAnswer, ...] = ()
     """With ``once`` and ``always``: files of which only some hunks, or an edited text, are accepted."""
     grants: tuple[Grant, ...] | None = None
-    """With ``always``: what to remember, as the person edited it; null: the request's suggestions."""
+    """With ``always``: the grants to store, as the user edited them; null: the request's suggestions."""
     scope: Scope = "session"
     """With ``always``: where that holds."""
     answers: tuple[QuestionAnswer, ...] = ()
@@ -83,20 +83,20 @@ class PermissionReplyParams(Model):
 
 
 class PermissionReplyResult(Model):
-    """``accepted`` is false when somebody else was first; ``by`` says who."""
+    """``accepted`` is false when another client answered first; ``by`` is its name."""
 
     accepted: bool
     by: str = ""
 
 
 class PermissionRulesParams(Model):
-    """``session_id``: with what was granted in this session, and its agent's limits."""
+    """``session_id``: includes the grants for this session, and its agent's limits."""
 
     session_id: str | None = None
 
 
 class PermissionRulesResult(Model):
-    """What holds now. ``grants``: what the person granted, which can be taken back; ``rules``: all others, weak to
+    """The rules in force. ``grants``: the user's grants, which can be revoked; ``rules``: all others, weak to
     strong."""
 
     grants: tuple[StoredGrant, ...]
@@ -104,7 +104,7 @@ class PermissionRulesResult(Model):
     mode: Mode
     trust: Trust
     problems: tuple[str, ...] = ()
-    """What does not count, or keeps anything from being done, in words: damaged files, settings that are none."""
+    """Parts that are ignored, or that block all actions, as text for the user: damaged files, unknown settings."""
 
 
 class PermissionForgetParams(Model):
@@ -122,7 +122,7 @@ class PermissionForgetResult(Model):
 
 
 class PermissionExplainParams(Model):
-    """What would happen, and why: for a path (``permission`` read, edit, …) or a command line (``bash``)."""
+    """Asks what would happen, and why: for a path (``permission`` read, edit, …) or a command line (``bash``)."""
 
     permission: str
     target: str
@@ -162,13 +162,13 @@ class JobKillParams(Model):
 
 
 class CommandStopParams(Model):
-    """Stop a command that the turn waits for; the turn goes on with what the command came to."""
+    """Stop a command that the turn waits for; the turn continues with the partial result."""
 
     session_id: str
     tool_call_id: str
 
 
 class JobResult(Model):
-    """The job as it is now."""
+    """The current state of the job."""
 
     job: JobInfo

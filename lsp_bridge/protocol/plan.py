@@ -1,4 +1,4 @@
-"""The wire, its part about the plan and the context: what the person does to goals, and what the model is sent.
+"""The protocol's messages about the plan and the context: the user's changes of goals, and the model's input.
 
 See ``lsp_bridge.protocol.sessions`` for the rules.
 """
@@ -15,7 +15,8 @@ from daemon.model.stored_model import Model
 
 
 class GoalAddParams(Model):
-    """A goal the person adds: under ``parent_id`` (None: at the top), before the sibling ``before_id`` (None: last)."""
+    """A goal that the user adds: under ``parent_id`` (None: at the top), before the sibling ``before_id`` (None:
+    last)."""
 
     session_id: str
     description: str
@@ -49,7 +50,7 @@ class GoalParams(Model):
 
 
 class GoalDoneParams(Model):
-    """The person calls a goal reached; the summary replaces its details in what the model sees."""
+    """The user completes a goal; the summary replaces its details in the model's input."""
 
     session_id: str
     goal_id: str
@@ -57,18 +58,19 @@ class GoalDoneParams(Model):
 
 
 class GoalAbandonParams(Model):
-    """The person gives a goal up. ``revert_files`` also takes back what was changed for it (or HISTORY_CONFLICT)."""
+    """The user abandons a goal. ``revert_files`` also undoes the changes for it (or fails with HISTORY_CONFLICT)."""
 
     session_id: str
     goal_id: str
     reason: str
     revert_files: bool = False
     dry_run: bool = False
-    """Only say which files would be taken back."""
+    """Only report which files would be undone."""
 
 
 class GoalResult(Model):
-    """What was done. The plan itself goes to everybody by events: a large one must not travel with each click."""
+    """The result of a change. The plan itself goes to all clients by events: a large one must not travel with each
+    click."""
 
     goal_id: str
     """The goal that was added or changed."""
@@ -77,7 +79,7 @@ class GoalResult(Model):
     current_id: str | None
     """The goal in focus now."""
     files: tuple[FileDiff, ...] = ()
-    """What was taken back on disk."""
+    """Files that were undone on disk."""
 
 
 class ContextPart(Model):
@@ -96,7 +98,7 @@ class ContextMessage(Model):
     role: Literal["user", "assistant", "tool"]
     goal_id: str | None = None
     kind: Literal["message", "goal_summary", "compaction", "history"] = "message"
-    """``goal_summary`` stands for the messages of an ended goal; ``history`` is what is left of a past turn."""
+    """``goal_summary`` replaces the messages of an ended goal; ``history`` is the rest of a past turn."""
     tokens: int
     content: tuple[Part, ...]
 
@@ -110,28 +112,29 @@ class ContextTool(Model):
 
 
 class ContextResult(Model):
-    """Exactly what the model would be sent now, if the person said nothing more."""
+    """The exact next input of the model, if the user sent nothing more."""
 
     model: str
     system: tuple[str, ...]
     tools: tuple[ContextTool, ...]
     messages: tuple[ContextMessage, ...]
     tail: str
-    """The plan at the end of the last message (empty when it stands in the system prompt)."""
+    """The plan at the end of the last message (empty when it is part of the system prompt)."""
     parts: tuple[ContextPart, ...]
     tokens: int
     meter: Meter
 
 
 class SessionCompactParams(Model):
-    """Compact the context now. ``instructions``: what to keep, in the person's words."""
+    """Compact the context now. ``instructions``: what to keep, in the user's words."""
 
     session_id: str
     instructions: str = ""
 
 
 class CompactResult(Model):
-    """Estimated tokens of the next request before and after. ``detail`` says what was done, or why nothing was."""
+    """Estimated tokens of the next request before and after. ``detail`` describes the compaction, or why there was
+    none."""
 
     before: int
     after: int
@@ -139,7 +142,7 @@ class CompactResult(Model):
 
 
 class SessionHandoverParams(Model):
-    """Begin a session of ``agent`` that takes over from another one (source: seed 001, init ↔ execute)."""
+    """Begin a session of ``agent`` that takes over from another one (``init`` or ``execute``)."""
 
     session_id: str
     agent: TakingOver

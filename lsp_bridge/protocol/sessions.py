@@ -1,7 +1,7 @@
 """Params and results of the requests about sessions and the daemon, and its notifications.
 
-Names follow the Agent Client Protocol where it has the thing; camelCase on the wire. Which method has which of these
-models its handler in ``lsp_bridge/server/requests`` says; the types of ``vscode-extension/src/protocol.gen.ts`` and
+Names follow the Agent Client Protocol where possible; camelCase on the wire. The models of each method are in the
+signature of its handler in ``lsp_bridge/server/requests``; the types of ``vscode-extension/src/protocol.gen.ts`` and
 ``docs/protocol.md`` are generated from there (``make generate``).
 """
 
@@ -24,30 +24,30 @@ from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 
 
 class Empty(Model):
-    """No params, or nothing to say."""
+    """No params, or no result."""
 
 
 class InitializationOptions(Model):
-    """What a client may put into ``initializationOptions`` of LSP's ``initialize``."""
+    """A client's ``initializationOptions`` in LSP's ``initialize``."""
 
     protocol_version: int = PROTOCOL_VERSION
     client: str = "editor"
-    """Shown where it matters who answered a request, e.g. ``VS Code``, ``terminal``."""
+    """Name of the client for messages such as who answered a request, e.g. ``VS Code``, ``terminal``."""
     trusted: bool | None = None
-    """Whether the person trusts this folder (VS Code's workspace trust); null: the editor has no say in it, and
-    ``goalwright trust`` has."""
+    """Whether the user trusts this folder (VS Code's workspace trust); null: the editor does not decide, but
+    ``goalwright trust`` does."""
     can_save: bool = False
     """The client answers ``goalwright/editor/save`` (``{"uri": …}`` → ``{"saved": bool}``): a file with unsaved changes
     there can be changed in its buffer and saved."""
     diagnostics: bool = False
-    """The client answers ``goalwright/editor/diagnostics``, see ``editor_protocol``: what its own extensions say about
-    files counts, and where they cover a language no server is started for it."""
+    """The client answers ``goalwright/editor/diagnostics``, see ``editor_protocol``: diagnostics of its own extensions
+    count, and no server is started for a language that they cover."""
     chat: bool = False
     """The client shows sessions and questions itself, as the VS Code extension does. Any other LSP editor is shown them
     by LSP's own means: messages, progress, code lenses."""
     unattended: bool = False
-    """A program without a person: it answers what its own turns ask, and what others ask only when nobody else is there
-    to answer (``attendedBy`` of ``goalwright/permission/list``)."""
+    """A program without a user: it answers requests of its own turns, and those of others only when no one else is
+    there to answer (``attendedBy`` of ``goalwright/permission/list``)."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the editor or the command line, same keys as ``config.json``."""
     env: dict[str, str] = Field(default_factory=dict)
@@ -64,9 +64,9 @@ class SessionInfo(Model):
     demo: bool = False
     """The scripted demo model answers, not a real one."""
     foreign: bool = False
-    """The session came with the folder: it was not begun by this user on this machine."""
+    """The session came with the folder: this user did not start it on this machine."""
     mode: Mode = "ask"
-    """What passes unasked, for this client."""
+    """Permission mode for this client."""
     trust: Trust = "unknown"
 
 
@@ -79,11 +79,11 @@ class SessionNewParams(Model):
 
 
 class SessionForkParams(Model):
-    """Begin a session with the conversation of another one, which stays as it is. Files stay as they are, too."""
+    """Start a session with the conversation of another one, which stays unchanged. Files stay unchanged, too."""
 
     session_id: str
     message_id: str | None = None
-    """A message of the user (its id or its number): the fork has what was said before it. Null: all of it."""
+    """A message of the user (its id or its number): the fork has the conversation before it. Null: all of it."""
 
 
 class SessionResult(Model):
@@ -97,7 +97,7 @@ class SessionListParams(Model):
 
     limit: int = Field(default=50, ge=1, le=1000)
     before: str | None = None
-    """``trace_id`` after which to go on, for the next page."""
+    """``trace_id`` after which the next page starts."""
 
 
 class SessionListResult(Model):
@@ -106,13 +106,13 @@ class SessionListResult(Model):
     sessions: tuple[SessionInfo, ...]
     more: bool = False
     unreadable: tuple[UnreadableSession, ...] = ()
-    """Sessions of this person's that would stand among these, and on the first page the one used last."""
+    """This user's unreadable sessions that belong to this page, and on the first page the last used one."""
     last_used: str | None = None
     """On the first page: the user's own session that was prompted last, whatever the clocks said."""
 
 
 class UnreadableSession(Model):
-    """What is stored of it is damaged, or of a newer version; ``why``, in words."""
+    """A session whose stored data is damaged, or of a newer version; ``why``, as text for the user."""
 
     session_id: str
     why: str
@@ -140,20 +140,21 @@ class SessionLoadResult(Model):
     goal_numbers: dict[str, str]
     """Display number of each goal by its id; abandoned ones have none."""
     view: ViewUpdate | None = None
-    """Status and totals, ready to show; updates tell what changes."""
+    """Status and totals, ready to show; updates have the changes."""
     pending: tuple[PermissionRequest, ...]
     queue: tuple[QueuedPrompt, ...]
     last_event_id: int
     meter: Meter | None = None
     branches: dict[str, BranchMeta] = Field(default_factory=dict)
-    """By id, as seed 000's API has them; what is inside of one comes by loading the session ``{sessionId}:{id}``."""
+    """Branches by id, in the fields of the trace API; load the session ``{sessionId}:{id}`` for the contents of one."""
     subagents: dict[str, SubagentMeta] = Field(default_factory=dict)
     awaits_choice: tuple[str, ...] = ()
-    """Explorations (ids of their goals) in which the daemon waits for the person to choose."""
+    """Explorations (ids of their goals) in which the daemon waits for the user to choose."""
     sealed: str = ""
-    """Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words."""
+    """Not empty: the record of an ended branch or sub-agent, which accepts no prompts; the reason, as text for the
+    user."""
     notices: tuple[Told, ...] = ()
-    """What a transcript tells among ``messages``, in order."""
+    """Notices of a transcript among ``messages``, in order."""
     under_way: tuple[CallUnderWay, ...] = ()
     """Tool calls that have been started and have no result yet, and those whose background job still runs."""
     compacting: bool = False
@@ -161,7 +162,7 @@ class SessionLoadResult(Model):
 
 
 class CallUnderWay(Model):
-    """A tool call at work. ``output``: the end of what it has written so far."""
+    """A tool call at work. ``output``: the end of its output so far."""
 
     tool_call_id: str
     output: str = ""
@@ -196,7 +197,7 @@ class SessionMessagesResult(Model):
     messages: tuple[Message, ...]
     has_earlier: bool
     notices: tuple[Told, ...] = ()
-    """What a transcript tells among ``messages``, in order."""
+    """Notices of a transcript among ``messages``, in order."""
 
 
 class SessionEventsParams(Model):
@@ -220,7 +221,8 @@ class SessionPromptParams(Model):
     attachments: tuple[FilePart, ...] = ()
     """With ``data``: contents, e.g. of a pasted image. Without: ``name`` is the path of a file that the daemon reads,
     as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error. With
-    the media type ``text/x-open-file`` nothing is read: the model is told that the editor shows ``path:from-to``."""
+    the media type ``text/x-open-file`` nothing is read: the model is informed that the editor shows ``path:from-to``.
+    """
     prompt_id: str | None = None
     """Chosen by the client, to recognise it in the queue and in events."""
     when_busy: Literal["queue", "refuse", "steer"] = "queue"
@@ -244,7 +246,7 @@ class SessionParams(Model):
 
 
 class SessionCancelParams(Model):
-    """Stop the running turn. ``hold_queue``: what is queued waits for ``goalwright/queue/send``."""
+    """Stop the running turn. ``hold_queue``: queued prompts wait for ``goalwright/queue/send``."""
 
     session_id: str
     hold_queue: bool = False
@@ -275,7 +277,7 @@ class SessionSetParams(Model):
     budget: Budget | None = None
     mode: Mode | None = None
     agent: str | None = None
-    """The name of the agent that goes on with the session. Not while a turn is under way."""
+    """Name of the agent that takes over the session. Not while a turn is under way."""
 
 
 class ActiveSession(Model):
@@ -290,7 +292,7 @@ class ActiveSession(Model):
 
 
 class DaemonStatus(Model):
-    """What the daemon is and does."""
+    """The state of the daemon."""
 
     version: str
     protocol_version: int
@@ -304,15 +306,15 @@ class DaemonStatus(Model):
     """The model a new session gets for this client."""
     demo: bool
     model_notice: str = ""
-    """What to tell the user about the model, e.g. how to set a key."""
+    """Message for the user about the model, e.g. how to set a key."""
     notice: str = ""
-    """What else to tell the user, e.g. of settings that are ignored."""
+    """Another message for the user, e.g. about settings that are ignored."""
     demo_prompt: str = ""
     """The task that the demo can do here; empty: none, or the model is a real one."""
     trace_folder: str
     trust: Trust = "unknown"
     sandbox: str = ""
-    """Where commands run, in words; empty: as they are, after a question."""
+    """The sandbox of commands, as text for the user; empty: none, commands run after a question."""
     memory_mb: float | None = None
     api_url: str | None = None
     """Where the trace API is, without its token; null: it is not open."""
@@ -320,7 +322,7 @@ class DaemonStatus(Model):
 
 
 class Notification(Model):
-    """What the daemon tells connections that loaded a session, or, of all sessions, clients with a chat."""
+    """A notification to connections that loaded a session, or, about all sessions, to clients with a chat."""
 
     method: ClassVar[str]
 
@@ -352,14 +354,14 @@ class SessionDelta(Notification):
 
 
 class SessionsActivity(Notification):
-    """What all sessions of the daemon do, as a whole: sent to clients with a chat whenever it changes."""
+    """The activity of all sessions of the daemon: sent to clients with a chat whenever it changes."""
 
     method = "goalwright/sessions/activity"
     active: tuple[ActiveSession, ...]
     ended: str | None = None
     """Id of the session whose turn has just ended."""
     title: str = ""
-    """Of that session."""
+    """Title of that session."""
     stop_reason: StopReason | None = None
 
 

@@ -14,28 +14,28 @@ from daemon.model.stored_model import Model
 
 
 class TraceRebuildParams(Model):
-    """Make messages, plan and metadata of a trace anew from its event log. Refused while it is open."""
+    """Rebuild messages, plan and metadata of a trace from its event log. Rejected while it is open."""
 
     trace_id: str
 
 
 class RebuiltSession(Model):
-    """What was found of one session: the main line, a branch or a sub-agent."""
+    """The findings about one session: the main session, a branch or a sub-agent."""
 
     session_id: str
     events: int = 0
     messages: int = 0
     goals: int = 0
     repaired: tuple[str, ...] = ()
-    """What was wrong and is right now."""
+    """Problems that were fixed."""
     problems: tuple[str, ...] = ()
-    """What is wrong and stays so."""
+    """Problems that remain."""
     failed: bool = False
     """It could not be rebuilt."""
 
 
 class TraceRebuildResult(Model):
-    """The main line first."""
+    """The rebuilt sessions, the main session first."""
 
     trace_id: str
     sessions: tuple[RebuiltSession, ...]
@@ -53,7 +53,8 @@ class TraceImportParams(Model):
 
 
 class TraceImportResult(Model):
-    """What came. The trace counts as foreign: it can be read, and nothing in it acts in the person's name."""
+    """The result of an import. The trace counts as imported: it can be read, and nothing in it acts in the user's
+    name."""
 
     trace_id: str
     title: str
@@ -68,7 +69,7 @@ class TraceImportResult(Model):
 
 
 class TracePruneParams(Model):
-    """Delete old traces. Null: as the settings say."""
+    """Delete old traces. Null: the setting's value."""
 
     keep_days: float | None = Field(default=None, gt=0)
     max_mb: float | None = Field(default=None, gt=0)
@@ -138,7 +139,7 @@ class TraceExportParams(Model):
 
 
 class TraceExportResult(Model):
-    """What was written."""
+    """The result of an export."""
 
     archive: str
     files: int
@@ -150,7 +151,7 @@ class ApiOpenParams(Model):
     """Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
-    """On 127.0.0.1; 0: any free one; null: as the setting ``apiPort`` says."""
+    """Port on 127.0.0.1; 0: any free one; null: that of the setting ``apiPort``."""
 
 
 class ApiOpenResult(Model):
@@ -164,14 +165,14 @@ class ApiOpenResult(Model):
 
 
 class TraceMessagesParams(Model):
-    """Messages of a session, newest page first, e.g. those of one goal: the work that an edge of the graph stands for.
+    """Messages of a session, newest page first, e.g. those of one goal, which an edge of the graph represents.
 
-    Nothing is opened for it and nobody is subscribed.
+    This opens no session and subscribes to none.
     """
 
     session_id: str
     branch_id: str | None = None
-    """Of this branch or sub-agent of the session (``A``, ``A.s1``); null: the session's own."""
+    """A branch or sub-agent of the session (``A``, ``A.s1``); null: the session itself."""
     goal_id: str | None = None
     """The internal id, which abandoned goals have too; null: of all goals and of none."""
     without_goal: bool = False
@@ -186,7 +187,7 @@ class TraceMessagesParams(Model):
 
 
 class TraceMessagesResult(Model):
-    """What was found, oldest first."""
+    """The messages found, oldest first."""
 
     messages: tuple[Message, ...]
     has_earlier: bool

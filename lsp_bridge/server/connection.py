@@ -1,7 +1,7 @@
 """One pygls language server per connection, over the shared daemon.
 
-Standard LSP for what LSP has (so any LSP editor can attach), ``goalwright/…`` requests for the rest. Handlers
-validate with the models of the protocol; everything the client may do wrong becomes a JSON-RPC error in words.
+Standard LSP for what LSP has (so any LSP editor can attach), ``goalwright/…`` requests for the rest. Handlers validate
+with the models of the protocol; every error of the client becomes a JSON-RPC error with a message.
 """
 
 from __future__ import annotations
@@ -55,29 +55,30 @@ log = logging.getLogger(__name__)
 _SLOW_CLIENT = 512 * 1024
 """Bytes waiting for a client above which deltas are dropped for it."""
 _DEAD_CLIENT = 64 * 1024 * 1024
-"""Bytes waiting above which a client is hung up on; it can come back and ask for what it missed."""
+"""Unsent bytes above which a client is disconnected; it can reconnect and request the events that it missed."""
 
 
 @dataclass(slots=True)
 class Bridge:
-    """What the connections share."""
+    """The state that connections share."""
 
     version: str
     choose: ModelChooser
     warm: Callable[[dict[str, str], str | None], Coroutine[Any, Any, None]] | None = None
     """Prepares for the model of a client with this environment and configured model."""
     decisions: SharedDecisions = field(default_factory=SharedDecisions)
-    """What was decided hunk by hunk in any of the editors."""
+    """Decisions hunk by hunk in any of the editors."""
     _warming: Background = field(default_factory=lambda: Background("preparing for the first prompt"))
     editors: AttachedEditors = field(default_factory=AttachedEditors)
-    """What is open in all of them."""
+    """Open documents of all editors."""
     peers: EditorPeers = field(default_factory=EditorPeers)
-    """Those that tell what their extensions say."""
+    """Editors that share their extensions' diagnostics."""
     clients: list[ClientState] = field(default_factory=list[ClientState])
-    """Of all that are attached."""
+    """The states of all attached clients."""
 
     def trusts(self, listed: bool) -> bool:
-        """Whether the workspace's own programs may be started; ``listed``: the person's list of folders says so.
+        """Return whether the workspace's own programs may be started; ``listed``: by the user's list of trusted
+        folders.
 
         They are shared by all clients: one in restricted mode is enough to keep them from being started.
         """
@@ -91,7 +92,7 @@ class Bridge:
         self._warming.start(self.warm(env, configured))  # a prompt after a failure will fail in its own words
 
     def unsaved_text(self, path: Path) -> str | None:
-        """The unsaved text of a file in any attached editor."""
+        """Return the unsaved text of a file in any attached editor."""
         return self.editors.unsaved(path)
 
 
@@ -198,7 +199,7 @@ class ClientServer:
         try:
             self._server.protocol.handle_message(structured)
         except Exception:
-            # What only looks like JSON-RPC.
+            # It only resembles JSON-RPC.
             log.exception("a message could not be handled")
             self.refuse(message_id, -32600, "The message is not valid JSON-RPC.")
 
@@ -210,12 +211,12 @@ class ClientServer:
         self._server.protocol._send_data(message)  # pyright: ignore[reportPrivateUsage]
 
     def hang_up(self) -> None:
-        """End the connection; the daemon goes on."""
+        """End the connection; the daemon keeps running."""
         self.closed = True
         self._writer.close()
 
     def gone(self) -> None:
-        """The connection has ended: forget it, and let what runs go on."""
+        """Forget the ended connection; running work continues."""
         self.closed = True
         self._core.bus.unsubscribe(self._published)
         if self._activity is not None:
@@ -317,7 +318,7 @@ class ClientServer:
         self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
-        # SDKs look for these only here. What is set while a process runs is not seen in its /proc/…/environ.
+        # SDKs look for these only here. Variables that are set at run time do not show in /proc/…/environ.
         os.environ.update({k: v for k, v in self._client.env.items() if is_cloud_variable(k)})
         self._initialized = True
         self._editor.initialized()
@@ -331,7 +332,7 @@ class ClientServer:
         self._bridge.client_came(env, settings.model.model)
 
     def _attach(self) -> None:
-        """The daemon may ask this client what its extensions say."""
+        """Let the daemon request this client's diagnostics."""
         if self._peer is None:
             send = self._server.protocol.send_request_async
             self._peer = EditorPeer(self._client.name, send, self._uri_of)
@@ -343,7 +344,7 @@ class ClientServer:
 
 
 def _shows_lenses(capabilities: types.ClientCapabilities) -> bool:
-    """Accept and Reject stand there as code lenses, whatever session asks."""
+    """Return whether the client shows Accept and Reject as code lenses, for requests of any session."""
     documents = capabilities.text_document
     return documents is not None and documents.code_lens is not None
 
@@ -353,7 +354,7 @@ def _is_id(value: object) -> bool:
 
 
 def _malformed(message: Mapping[str, Any]) -> str:
-    """What keeps a message from being JSON-RPC, in words, or nothing."""
+    """Return why a message is not JSON-RPC, as text; empty when it is."""
     if message.get("jsonrpc") != "2.0":
         return 'A message must have "jsonrpc": "2.0".'
     if message.get("id") is not None and not _is_id(message["id"]):
@@ -366,7 +367,7 @@ def _malformed(message: Mapping[str, Any]) -> str:
 
 
 def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[Any], Any]:
-    """``call`` as a handler: what the client did wrong, and bugs, are JSON-RPC errors in words."""
+    """Return ``call`` as a handler: errors of the client, and bugs, become JSON-RPC errors with a message."""
 
     async def handle(params: Any) -> Any:
         try:
@@ -390,7 +391,7 @@ def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[An
 
 
 def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
-    """What is wrong where, in words; not the values, which may be keys."""
+    """Describe the invalid params and where they are, without the values, which may be keys."""
     wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors())
     return JsonRpcException(message=f"{what}: {wrong}", code=ErrorCode.INVALID_PARAMS)
 
@@ -410,13 +411,13 @@ class _Protocol(DocumentProtocol):
     def get_message_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
         self, method: str
     ) -> type[Any] | None:
-        """The type of a method's message, if LSP has the method."""
+        """Return the type of a method's message, if LSP has the method."""
         return types.METHOD_TO_TYPES.get(method, (None,))[0]
 
     def get_result_type(  # pyright: ignore[reportIncompatibleVariableOverride]  # a method is what pygls calls
         self, method: str
     ) -> type[Any] | None:
-        """The type of a method's answer, if LSP has the method."""
+        """Return the type of a method's answer, if LSP has the method."""
         return types.METHOD_TO_TYPES.get(method, (None, None))[1]
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
@@ -428,7 +429,7 @@ class _Protocol(DocumentProtocol):
 
     @lsp_method(types.EXIT)
     def lsp_exit(self, *args: object) -> Generator[Any, Any, None]:
-        """The client is done."""
+        """Handle the client's exit."""
         self.hang_up()
         yield from ()
 
@@ -437,7 +438,7 @@ class _Protocol(DocumentProtocol):
 def _converter() -> cattrs.Converter:
     """Return the converter of all connections; making one takes 50 ms and 0.2 MB.
 
-    It is pygls' own, but with params and results of our own methods left as they are, in both directions.
+    It is pygls' own, except that params and results of our own methods stay unchanged, in both directions.
     """
     converter = converters.get_converter()
 
@@ -447,7 +448,7 @@ def _converter() -> cattrs.Converter:
         return cls(**{name: fields[name] for name in names})
 
     def fields_alone(message: Any) -> dict[str, Any]:
-        # What is not JSON in them comes back to pygls one by one, from the encoder.
+        # Non-JSON values in them come back to pygls one by one, from the encoder.
         return {attribute.name: getattr(message, attribute.name) for attribute in message.__attrs_attrs__}
 
     for cls in (JsonRPCRequestMessage, JsonRPCNotification, JsonRPCResponseMessage):

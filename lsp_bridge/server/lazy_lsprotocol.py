@@ -43,7 +43,7 @@ _building = threading.RLock()
 
 
 class _Unbuilt:
-    """Stands for the attributes of a class until somebody makes an instance or looks at them."""
+    """A placeholder for the attributes of a class until an instance is created or the attributes are read."""
 
     def __init__(self, cls: Any, define: Any) -> None:
         self._cls = cls
@@ -73,7 +73,7 @@ class _Unbuilt:
             import attrs
             from lsprotocol import types
 
-            # In place, so that those who have the class already see it: therefore without slots.
+            # In place, so that all who have the class already see it: therefore without slots.
             self._define(cls, slots=False, init=True, repr=False, eq=False)
             attrs.resolve_types(cls, dict(types.ALL_TYPES_MAP), {})  # a copy, because attrs adds to it
 

@@ -1,7 +1,7 @@
-"""The daemon's door: an accept loop with one pygls server per connection over one shared core.
+"""Accept connections to the daemon: one pygls server per connection over one shared core.
 
-pygls' own ``start_tcp`` ends the whole server when a client leaves; here a client that leaves, lies about its
-token or sends nonsense costs nobody else anything.
+pygls' own ``start_tcp`` ends the whole server when a client leaves; here a client that leaves, sends a wrong token or
+garbage affects no other one.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Listener:
                 await writer.wait_closed()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client until it leaves. Until it says something it costs next to nothing."""
+        """Serve a client until it leaves. Until its first message it costs next to nothing."""
         server: ClientServer | None = None
         try:
             async for message in _messages(reader):
@@ -152,7 +152,7 @@ class _Unreadable:
 
 
 async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
-    """The decoded messages of a connection until it ends; ``_Unreadable`` in the place of one that is not JSON.
+    """Return the decoded messages of a connection until it ends; ``_Unreadable`` in the place of one that is not JSON.
 
     pygls' own loop structures every nested object that has a "jsonrpc" key; here only the message itself is one.
     """
@@ -176,11 +176,11 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
 
 
 class _BadHeaderError(Exception):
-    """What was sent is no message; the text says why."""
+    """Raised for data that is no message; the text says why."""
 
 
 async def _content_length(reader: asyncio.StreamReader) -> int | None:
-    """The length of the next message, None at the end. Raises _BadHeaderError."""
+    """Return the length of the next message, None at the end. Raises _BadHeaderError."""
     length: int | None = None
     begun = False
     while True:

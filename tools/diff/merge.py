@@ -1,8 +1,8 @@
-"""Three-way merge of a file's lines: what makes undo keep the person's own edits. Pure.
+"""Three-way merge of a file's lines: it lets undo keep the user's own edits. Pure.
 
-``base`` is what the agent wrote, ``ours`` what is on disk now, ``theirs`` what stood before. The result is the
-base with both sides' changes, or a conflict: where it is not certain what is meant, nothing is merged. Lines keep
-their own ends, and bytes that nobody changed stay as they are.
+``base`` is the agent's version, ``ours`` the current one on disk, ``theirs`` the one before. The result is the base
+with both sides' changes, or a conflict: where the result is not certain, nothing is merged. Lines keep their own ends,
+and unchanged bytes stay as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """A place that both sides changed differently. Lines count from 1 in ``ours``, the file as it is now."""
+    """A place that both sides changed differently. Lines count from 1 in ``ours``, the current file."""
 
     line: int
     base: str
@@ -56,7 +56,7 @@ class _Region:
     high: int
 
     def touches(self, other: _Region, *, close: bool) -> bool:
-        """Whether the two are about the same lines; unless ``close``, also an insertion at the border."""
+        """Return whether the two are about the same lines; unless ``close``, also an insertion at the border."""
         if close and (self.lo == self.hi) != (other.lo == other.hi):
             one, many = (self, other) if self.lo == self.hi else (other, self)
             return many.lo < one.lo < many.hi
@@ -66,10 +66,10 @@ class _Region:
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes, *, close: bool = False) -> bytes:
-    """The base with the changes of both sides. Raises MergeConflictError; never guesses.
+    """Return the base with the changes of both sides. Raises MergeConflictError; never guesses.
 
-    ``close``: lines that one side adds right beside lines that the other changes are no conflict. So a change is taken
-    back a moment after it was made, beside which somebody types.
+    ``close``: lines that one side adds right beside lines that the other changes are no conflict. This is for undoing a
+    change right after it was made, while the user types beside it.
     """
     if ours in (base, theirs):
         return theirs
@@ -81,7 +81,7 @@ def merge(base: bytes, ours: bytes, theirs: bytes, *, close: bool = False) -> by
 
 
 def merge_texts(base: str, ours: str, theirs: str, *, close: bool = False) -> str:
-    """The same of texts. Raises MergeConflictError."""
+    """Return the merge of three texts. Raises MergeConflictError."""
     if ours in (base, theirs):
         return theirs
     return ours if theirs == base else _merged(base, ours, theirs, str, close)
@@ -118,22 +118,22 @@ def split(text: str) -> list[str]:
 
 
 def _common_codec(*contents: bytes) -> str:
-    """What to read all of them with, so that their lines can be told apart and nothing is lost.
+    """Return a codec that reads all of them, so that their lines can be told apart and nothing is lost.
 
     Raises MergeConflictError when they are not text, or not in the same encoding: their bytes must not be mixed.
     """
     kinds = {_encoding(data) for data in contents if data}
     if not any(kind in _WIDE for kind in kinds):
-        kinds.discard("ascii")  # reads the same in all the others
+        kinds.discard("ascii")  # reads the same with all other codecs
     if len(kinds) > 1:
         raise MergeConflictError("its encoding was changed, so the two cannot be put together")
     kind = next(iter(kinds), "")
-    # Line ends are the same bytes in all others, and every byte is a character of Latin-1: nothing to guess.
+    # Line ends are the same bytes in all others, and every byte is a Latin-1 character: nothing to guess.
     return kind if kind in _WIDE else "latin-1"
 
 
 def _encoding(data: bytes) -> str:
-    """The encoding as far as it matters: a Unicode one, or some code page."""
+    """Return the encoding as far as it matters: a Unicode one, or some code page."""
     try:
         codec = decode(data).codec
     except ToolError as error:
@@ -146,7 +146,7 @@ def _encoding(data: bytes) -> str:
 
 
 def _readable(text: str, codec: str, whole: bytes) -> str:
-    """A piece of a file for people to read."""
+    """Return a piece of a file for people to read."""
     return text if codec in _WIDE else text.encode(codec).decode(decode(whole).codec, "replace")
 
 
@@ -161,7 +161,7 @@ def _regions(side: int, old: Sequence[str], new: Sequence[str]) -> list[_Region]
 
 
 def _slack(old: Sequence[str], lo: int, hi: int, new: Sequence[str]) -> tuple[int, int]:
-    """By how many lines an insertion or deletion could as well stand higher or lower."""
+    """Return by how many lines an insertion or deletion could equivalently move up or down."""
     if (lo == hi) == (not new):
         return 0, 0
     moving = new or old[lo:hi]
@@ -197,7 +197,7 @@ def _clusters(regions: Sequence[_Region], close: bool) -> list[list[_Region]]:
 
 
 def _apart(clusters: Sequence[list[_Region]]) -> list[list[_Region]]:
-    """Clusters whose lines lie within each other's are one."""
+    """Join clusters whose lines overlap."""
     result: list[list[_Region]] = []
     end = -1
     for cluster in clusters:

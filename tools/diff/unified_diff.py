@@ -105,7 +105,7 @@ def _line_codes(old: Sequence[Line], new: Sequence[Line]) -> list[Opcode]:
 
 
 def shown_name(path: str) -> str:
-    """A file's name on one line: control characters escaped, and what hides or reorders text.
+    """Return a file's name on one line: control characters escaped, and what hides or reorders text.
 
     A name may hold line ends, and with them lines that look like those of a diff of another file.
     """
@@ -116,9 +116,9 @@ def shown_name(path: str) -> str:
 
 
 def of_change(change: FileChange, path: str, base: bytes | None = None) -> Diff:
-    """Diff of a planned change, both sides in the encoding of the old one; binary data is only named.
+    """Return the diff of a planned change, both sides in the encoding of the old one; binary data is only named.
 
-    ``base`` stands for the missing old content of a file that is moved.
+    ``base`` replaces the missing old content of a moved file.
     """
     before = change.before if base is None else base
     try:
@@ -130,7 +130,7 @@ def of_change(change: FileChange, path: str, base: bytes | None = None) -> Diff:
 
 
 def hunks(diff: str) -> tuple[DiffHunk, ...]:
-    """The hunks of a diff of any number of files, parsed by ``unidiff``. Raises ToolError if malformed."""
+    """Return the hunks of a diff of any number of files, parsed by ``unidiff``. Raises ToolError if malformed."""
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
 
@@ -154,13 +154,13 @@ def hunks(diff: str) -> tuple[DiffHunk, ...]:
 
 
 def without_head(diff: str) -> str:
-    """The hunks of the diff of one file, without what names it; empty when it has none."""
+    """Return the hunks of the diff of one file, without what names it; empty when it has none."""
     at = 0 if diff.startswith("@@") else diff.find("\n@@") + 1
     return diff[at:] if diff.startswith("@@", at) else ""
 
 
 def limited(diff: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> str:
-    """``diff`` cut to a size for display, with a last line that says how much is left out."""
+    """Return ``diff`` cut to a size for display, with a last line on the omitted part."""
     lines = diff.split("\n")
     total = len(lines) - (lines[-1] == "")
     shown: list[str] = []
@@ -219,7 +219,7 @@ def _grouped(codes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
 
 
 def _window(old: str, new: str) -> tuple[int, str, str]:
-    """The parts of two texts that differ, with enough whole lines around for the context.
+    """Return the parts of two texts that differ, with enough whole lines around for the context.
 
     Returns the offset of the two parts, and the parts. Most changes are small and most files are
     not: this is what keeps the diff of a long file cheap.
@@ -241,7 +241,7 @@ def _window(old: str, new: str) -> tuple[int, str, str]:
 
 
 def _longest(limit: int, holds: Callable[[int], bool]) -> int:
-    """The largest size up to ``limit`` for which ``holds`` is true, given that it is for all smaller ones."""
+    """Return the largest size up to ``limit`` for which ``holds`` is true, given that it is for all smaller ones."""
     low, step = 0, 1024
     while low + step <= limit and holds(low + step):
         low += step

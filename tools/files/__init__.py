@@ -1,1 +1,1 @@
-"""Files that others may have prepared: links, pipes, protected names."""
+"""Access to files that others may have prepared: links, pipes, protected names."""

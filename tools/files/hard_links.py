@@ -1,4 +1,4 @@
-"""Other names of one file: through a hard link, what is protected must stay protected. Blocking."""
+"""Find other names of a file: protection must hold through hard links, too. Blocking."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PASSED_BY = frozenset({"node_modules", ".venv", "__pycache__", "objects"})
 
 
 def has_other_names(path: Path) -> bool:
-    """Whether ``other_names`` would look for any: one look at the file, quick enough for the event loop."""
+    """Return whether ``other_names`` would look for any: one look at the file, quick enough for the event loop."""
     try:
         return _is_linked(path.stat(follow_symlinks=False))
     except OSError:
@@ -26,9 +26,9 @@ def has_other_names(path: Path) -> bool:
 
 
 def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.monotonic) -> list[Path]:
-    """Where else the file at ``path`` is found: among the person's secrets and in the workspace.
+    """Return other paths of the file at ``path``: among the user's secrets and in the workspace.
 
-    Looked for only when there are other names at all, and within bounds: first where secrets are.
+    Searched only when other names exist at all, and within limits: first where secrets are.
     """
     try:
         wanted = path.stat(follow_symlinks=False)

@@ -41,7 +41,7 @@ FOLDERS = {
     ),
     **_each(_TOOLS, ".mise .config/mise .config/mise.toml .config/mise.local.toml"),
 }
-"""What they hold, in words, by name; of some only with the folder before it."""
+"""Descriptions of protected folders by name; some count only with the folder before it."""
 SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
     ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".logout", "config.fish", ".inputrc",
@@ -81,7 +81,7 @@ OTHER_FILES = {
         ".mcp.json opencode.json opencode.jsonc .opencode.json crush.json .crush.json .aider.conf.yml",
     ),
 }
-"""What they hold, in words, by name in lower case."""
+"""Descriptions of other protected files by name in lower case."""
 WORKSPACE_FILE = ".code-workspace"
 """The end of a VS Code workspace's name."""
 _NAMES = frozenset((*(name for name in FOLDERS if "/" not in name), *SHELL_FILES, *GIT_FILES, *OTHER_FILES))
@@ -89,7 +89,7 @@ _WITH_PARENT = tuple(f"/{name}" for name in FOLDERS if "/" in name)
 
 
 def is_protected_name(path: str) -> bool:
-    """Whether the last part of ``path``, a name in the workspace with ``/``, is such a name."""
+    """Return whether the last part of ``path``, a name in the workspace with ``/``, is such a name."""
     name = path.rpartition("/")[2].lower()
     if name in _NAMES or name.endswith(WORKSPACE_FILE):
         return True

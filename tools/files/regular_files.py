@@ -1,4 +1,4 @@
-"""Open files and make folders safely where others may write: no links, devices or pipes, nothing beyond a size."""
+"""Open files and create folders safely where others may write: no links, devices or pipes, no excessive sizes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _FLAGS = (
 
 
 def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
-    """A file for reading. Raises OSError: FileNotFoundError when it is not there, ELOOP when it is a link.
+    """Open a file for reading. Raises OSError: FileNotFoundError when it does not exist, ELOOP when it is a link.
 
-    ``follow``: a link may lead to the file, as people keep their settings elsewhere.
+    ``follow``: a link may lead to the file, as users keep their settings elsewhere.
     """
-    kind = path.stat(follow_symlinks=follow).st_mode  # opening a device can do things by itself
+    kind = path.stat(follow_symlinks=follow).st_mode  # opening a device can have effects
     if stat.S_ISLNK(kind):
         raise OSError(errno.ELOOP, t("it is a link"), str(path))
     if not stat.S_ISREG(kind):
@@ -44,7 +44,7 @@ def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
 
 
 def read_regular(path: Path, most: int = MAX_FILE, *, follow: bool = False) -> bytes:
-    """The whole content. Raises OSError as ``open_regular`` does, and EFBIG for more than ``most`` bytes."""
+    """Return the whole content. Raises OSError as ``open_regular`` does, and EFBIG for more than ``most`` bytes."""
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
@@ -60,9 +60,9 @@ TRACES = ".trace"
 
 
 def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder and those above it. Raises OSError.
+    """Create a folder and those above it. Raises OSError.
 
-    The folder of traces itself is not made: who deleted or renamed its workspace does not want it back.
+    The folder of traces itself is not created: a user who deleted or renamed the workspace does not want it back.
     """
     above = next((parent for parent in (folder, *folder.parents) if parent.name == TRACES), None)
     if above is not None and not above.is_dir():

@@ -1,7 +1,7 @@
-"""Carrying ``new_string`` over to the place where ``old_string`` was found. Pure.
+"""Adapt ``new_string`` to the place where ``old_string`` was found. Pure.
 
-What ``new_string`` repeats from ``old_string`` keeps the file's own bytes (blanks, line ends, look-alike
-characters); what it adds is adapted the way the two differ, e.g. re-indented.
+Text that ``new_string`` repeats from ``old_string`` keeps the file's own bytes (blanks, line ends, look-alike
+characters); added text is adapted by the difference between the two, e.g. re-indented.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _pairs(old: Sequence[str], found: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def shift(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
-    """How to re-indent when all lines of ``found`` are ``old``'s with one more (or less) common prefix."""
+    """Return how to re-indent when all lines of ``found`` are ``old``'s with one more (or less) common prefix."""
     pairs = _pairs(old, found)
     theirs, ours = pairs[0]
     if ours.endswith(theirs):
@@ -68,9 +68,9 @@ def _without(body: str, prefix: str) -> str | None:
 
 
 def retab(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
-    """How to re-indent when the indentations are equal in columns (up to one common distance).
+    """Return how to re-indent when the indentations are equal in columns (up to one common distance).
 
-    With a distance other than zero the tab width may be in doubt: then only what all widths say is said.
+    With a distance other than zero the tab width may be ambiguous: then only what holds for all widths is used.
     """
     pairs = _pairs(old, found)
     at_once: list[Reindent] = []
@@ -89,7 +89,7 @@ def retab(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
 
 
 def _unanimous(pairs: Sequence[tuple[str, str]], fits: Sequence[Reindent]) -> Reindent:
-    """What all ``fits`` say, and the tab width that the step from a known indentation to the line's suggests."""
+    """Return the reindentation on which all ``fits`` agree, with the tab width that the known indentation suggests."""
     known = [theirs for theirs, _ in pairs if theirs]
 
     def adapt(body: str) -> str | None:
@@ -120,7 +120,7 @@ def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Re
             return body
         indent = _indent(body)
         if indent in seen:
-            # A file that has one depth in two spellings does not tell which a new line is to have.
+            # A file that spells one depth in two ways does not show which one a new line needs.
             return min(seen[indent]) + body[len(indent) :] if len(seen[indent]) == 1 else None
         columns = _columns(indent, width) + distance
         if columns < 0 or (tabs and columns % width):
@@ -138,7 +138,7 @@ def indents_of(bodies: Iterable[str]) -> list[tuple[int, str]]:
 
 
 def may_be_shifted(indents: Sequence[tuple[int, str]], found: Sequence[Line], first: int) -> bool:
-    """Whether ``reindents`` can succeed for lines of these ``indents`` at ``found[first:]``.
+    """Return whether ``reindents`` can succeed for lines of these ``indents`` at ``found[first:]``.
 
     Says no at the first line that is out of step, so that a place among many like it costs next to nothing.
     """
@@ -155,7 +155,8 @@ def may_be_shifted(indents: Sequence[tuple[int, str]], found: Sequence[Line], fi
 
 
 def reindents(old: Sequence[str], found: Sequence[str]) -> tuple[Reindent | None, bool]:
-    """How to re-indent when ``found`` are the lines of ``old`` but for indentation, and whether by tabs and spaces."""
+    """Return how to re-indent when ``found`` are the lines of ``old`` but for indentation, and whether by tabs and
+    spaces."""
     by_prefix = shift(old, found)
     return (by_prefix, False) if by_prefix is not None else (retab(old, found), True)
 
@@ -182,11 +183,11 @@ def transfer(
     loose: bool = False,
     folded: bool = False,
 ) -> str | None:
-    """What to put at ``text[start:end]``, where ``old`` was found, so that it says what ``new`` says.
+    """Return the text to put at ``text[start:end]``, where ``old`` was found, so that it matches ``new``.
 
-    ``old`` and ``new`` have ``\\n`` line ends; the result has those of the file. ``loose``: ``old``
-    and the text may differ in blanks at line ends, and by ``reindent``; ``folded``: in look-alike characters too.
-    None when it is unclear how ``new`` is to be indented.
+    ``old`` and ``new`` have ``\\n`` line ends; the result has those of the file. ``loose``: ``old`` and the text may
+    differ in blanks at line ends, and by ``reindent``; ``folded``: in look-alike characters too. None when the
+    indentation of ``new`` is unclear.
     """
     if folded:
         old, new = plain_edges(text[start:end], old, new)
@@ -200,7 +201,7 @@ def transfer(
     outer_end = line_end_at(text, end)
     out: list[str] = []
     if excess and any(_bare(piece.body) != piece.body for piece in there) and _brings(made, wanted, excess):
-        return None  # The file has such blanks too: it is open which of them are meant.
+        return None  # The file has such blanks too: it is ambiguous which of them count.
     if (
         loose
         and _other_blanks(there, wanted)
@@ -260,20 +261,20 @@ def _excess_blanks(there: Sequence[_Piece], wanted: Sequence[_Piece]) -> frozens
 
 
 def _other_blanks(there: Sequence[_Piece], wanted: Sequence[_Piece]) -> bool:
-    """Whether a line with words ends in blanks both in the file and in old_string, and in different ones."""
+    """Return whether a line with text ends in blanks both in the file and in old_string, and in different ones."""
     pairs = ((ours.body, theirs.body) for ours, theirs in zip(there, wanted, strict=True) if _bare(ours.body))
     tails = ((ours[len(_bare(ours)) :], theirs[len(_bare(theirs)) :]) for ours, theirs in pairs)
     return any(ours and theirs and ours != theirs for ours, theirs in tails)
 
 
 def _brings(made: Sequence[_Piece], wanted: Sequence[_Piece], excess: frozenset[str]) -> bool:
-    """Whether a line that old_string does not have ends in blanks of ``excess``."""
+    """Return whether a line that old_string does not have ends in blanks of ``excess``."""
     known = {piece.body for piece in wanted if _bare(piece.body)}
     return any(piece.body[len(_bare(piece.body)) :] in excess for piece in made if piece.body not in known)
 
 
 def _brings_tabs(bodies: Sequence[str], text: str) -> bool:
-    """Whether lines that were re-indented begin with tabs in a file whose lines all begin with spaces."""
+    """Return whether lines that were re-indented begin with tabs in a file whose lines all begin with spaces."""
     tabbed = any(body.startswith("\t") for body in bodies)
     return (
         tabbed
@@ -288,9 +289,9 @@ def _without_excess(body: str, excess: frozenset[str]) -> str:
 
 
 def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequence[_Piece]) -> bool:
-    """Whether new_string is indented like old_string for certain, and not like the file already.
+    """Return whether new_string is certainly indented like old_string, and not like the file already.
 
-    The lines that it repeats tell. That they have the file's indentation is no proof of the contrary: they may be
+    The lines that it repeats decide. That they have the file's indentation is no proof of the contrary: they may be
     moved to there.
     """
     ours, theirs = [piece.body for piece in there], [piece.body for piece in wanted]
@@ -303,16 +304,16 @@ def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequ
                 like_file += _indent(new[j]) == _indent(ours[i])
     if like_old or like_file:
         return not like_file
-    # Nothing is repeated, or all of it at another depth: by where its leftmost line stands.
+    # Nothing is repeated, or all of it at another depth: use the position of its leftmost line.
     return _leftmost(new) in (None, _leftmost(theirs))
 
 
 def written_for_the_file(before: str, found: str, old: str, new: str) -> bool:
-    """Whether ``new`` has the indentation of ``found`` for certain, although ``old`` has another.
+    """Return whether ``new`` certainly has the indentation of ``found``, although ``old`` has another.
 
-    The lines that it repeats all stand where the file's do, none stands before the leftmost of them, and some words
-    are other ones. ``before`` is the last line with text above: if what new_string says could as well be meant as
-    so much deeper still, it either opens a block or stands there.
+    The lines that it repeats are all where the file's are, none is before the leftmost of them, and some words differ.
+    ``before`` is the last line with text above: if new_string could equally belong deeper, it either opens a block or
+    is placed there.
     """
     ours, theirs, made = ([piece.body for piece in _pieces(text)] for text in (found, old, new))
     repeated = 0
@@ -331,7 +332,7 @@ def written_for_the_file(before: str, found: str, old: str, new: str) -> bool:
 
 
 def said(bodies: Sequence[str]) -> list[str]:
-    """The words of lines, without what is around them."""
+    """Return the text of lines, without surrounding blanks."""
     return [body.strip(" \t") for body in bodies if body.strip(" \t")]
 
 
@@ -340,9 +341,9 @@ def _leftmost(bodies: Sequence[str]) -> str | None:
 
 
 def _opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
-    """Like ``difflib``'s, but what the two have in common at both ends is always told as such.
+    """Return opcodes like ``difflib``'s, but with common beginnings and ends always reported as such.
 
-    It costs nothing then, and an insertion is where it was made: difflib looks for the longest common part first.
+    That makes them cheap, and an insertion is where it was made: difflib looks for the longest common part first.
     """
     top = 0
     while top < min(len(a), len(b)) and a[top] == b[top]:

@@ -1,6 +1,6 @@
-"""Exact hits that are not what they seem: where taking the edit at its word would write the wrong thing. Pure.
+"""Exact matches that are misleading: applying the edit literally would write the wrong text. Pure.
 
-Measured on mutated edits of real files: each rule here stands for writes that went wrong without it.
+Measured on mutated edits of real files: each rule here prevents writes that went wrong without it.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ Depth = Literal["literal", "relative", "whole first line", "unclear"]
 
 
 def indentation_before(text: str, start: int) -> str:
-    """The blanks between the beginning of the line and ``start``; empty when anything else stands there."""
+    """Return the blanks between the beginning of the line and ``start``; empty when there is anything else."""
     line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start) if "\r" in text else -1) + 1
     before = text[line:start]
     return before if not before.strip(_BLANKS) else ""
 
 
 def begins_inside_indentation(text: str, start: int, old: str) -> bool:
-    """Whether ``old`` was found within the indentation of a deeper line, so that its own is not the file's."""
+    """Return whether ``old`` was found within the indentation of a deeper line, so that its own is not the file's."""
     return old[:1] in (" ", "\t") and indentation_before(text, start) != ""
 
 
 def indentation_after(text: str, end: int) -> str:
-    """The indentation of the first line behind the one with ``end`` that is not blank."""
+    """Return the indentation of the first line behind the one with ``end`` that is not blank."""
     rest = re.compile(r"[^\r\n]*[\r\n]\s*?^([ \t]*)(?=[^\s])", re.MULTILINE).match(text, end)
     return rest.group(1) if rest else ""
 
 
 def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
-    """How the lines of ``new`` are indented when ``old`` was found after the blanks ``before`` of its line.
+    """Return how the lines of ``new`` are indented when ``old`` was found after the blanks ``before`` of its line.
 
     ``literal``: as the file's lines are, but for the first. ``relative``: like ``old``, i.e. all of them lack
     ``before``. ``whole first line``: like the file's lines, the first one too. ``after``: the
@@ -63,7 +63,7 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     new_first, _, new_rest = new.partition("\n")
     doubled = bool(before) and not old.startswith((" ", "\t")) and _indent(new_first) == before
     if rest.strip() or (rest and rest.split("\n")[-1]):
-        # Its further lines stand where the file's stand: only the first was cut.
+        # Its further lines are where the file's are: only the first was cut.
         if doubled and new_first.strip() == first.strip() and _solid(rest) & _solid(new_rest):
             return "whole first line"
         # The first line comes again further down, cut as it was: is it to lose its indentation in the file?
@@ -85,7 +85,7 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
             return "literal" if literal else "unclear"
         return "relative" if relative else "unclear"
     if literal and relative:
-        # Whichever stands where the file's own next line does.
+        # Choose the one that aligns with the file's own next line.
         here, cut = _columns(further[0]), _columns(before + further[0])
         goes_on = _columns(after + "x")
         return "literal" if here == goes_on else "relative" if cut == goes_on else "unclear"
@@ -96,12 +96,12 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     # A text without any indentation may have lines left of its first one because a block ends here.
     here = _columns(before + first)
     goes_on = old.startswith((" ", "\t")) or _columns(after + "x") >= here
-    # And lines that stand just where the file's line does may be beside it, though that reads oddly.
+    # Lines that are exactly where the file's line is may be siblings, though that reads oddly.
     return "relative" if goes_on and min(map(_columns, further)) != here else "unclear"
 
 
 def _mixes(depth: str, lines: list[str]) -> bool:
-    """Whether one of ``lines`` has spaces where ``depth`` has tabs, or the other way round."""
+    """Return whether one of ``lines`` has spaces where ``depth`` has tabs, or the other way round."""
     return any(indent and indent[0] != depth[0] for indent in map(_indent, lines)) if depth else False
 
 
@@ -110,7 +110,7 @@ def _solid(text: str) -> set[str]:
 
 
 def one_line_less_deep(found: str, old: str) -> bool:
-    """Whether ``old`` is one line that was found at a lesser depth: as likely the twin of one that is gone."""
+    """Return whether ``old`` is one line that was found at a lesser depth: as likely the twin of one that is gone."""
     if len(_solid(old)) != 1 or "\t" in found + old:
         return False
     ours, theirs = _solid(found).pop(), _solid(old).pop()
@@ -130,7 +130,7 @@ _GOES_ON = re.compile(r"[.?:+]|&&|\|\||(?:and|or)\b")
 
 
 def _reads_well(first: str, further: list[str]) -> bool:
-    """Whether ``further`` lines stand where code after ``first`` does: in it, beside it, but not before it."""
+    """Return whether ``further`` lines are where code after ``first`` belongs: in it, beside it, but not before it."""
     base, following = _columns(first), [_columns(line) for line in further]
     if min(following) < base:
         return False
@@ -188,17 +188,17 @@ def _unquoted(text: str, at: int) -> bool:
 
 
 def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[str, str]:
-    """``new`` with the line end that it lacks where old's last line has one, and why not when that is unclear.
+    """Return ``new`` with the line end that it lacks where old's last line has one, and why not when that is ambiguous.
 
-    Taken at its word, such an edit joins the next line to the last one of ``new``. Where the next line is blank or
-    there is none, nothing is joined and the word counts. Two lines with text are not joined, except by a call that
-    begins within a line; where a call may mean to join whole lines, that is unclear.
+    Applied literally, such an edit joins the next line to the last one of ``new``. Where the next line is blank or
+    there is none, nothing is joined and the literal text counts. Two lines with text are not joined, except by a call
+    that begins within a line; where a call may intend to join whole lines, that is ambiguous.
     """
     last, only_end = new.rpartition("\n")[2], new == old.removesuffix("\n")
     if not (old.endswith("\n") and old.strip() and last.strip()) or not _joins(text, end):
         return new, ""
     if start and text[start - 1] not in "\r\n" and not indentation_before(text, start):
-        # It begins within a line, so it may well end within one, unless that leaves a gap there.
+        # It begins within a line, so it may end within one, unless that leaves a gap there.
         meant = only_end or last[-1] in _BLANKS or not text.startswith(("  ", "\t"), end)
         return (new, "") if meant else (new + "\n", "")
     context = last == old.removesuffix("\n").rpartition("\n")[2]
@@ -208,7 +208,8 @@ def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[
 
 
 def lost_first_end(text: str, start: int, old: str, new: str) -> str:
-    """``new`` with the line end that it lacks where old begins with one, if whole lines would be joined without it.
+    """Return ``new`` with the line end that it lacks where old begins with one, if whole lines would be joined without
+    it.
 
     A call that takes away nothing else means to join, and one whose first line is not where old's was may do so.
     """
@@ -223,6 +224,6 @@ def lost_first_end(text: str, start: int, old: str, new: str) -> str:
 
 
 def _joins(text: str, end: int) -> bool:
-    """Whether there is text in the line that begins at ``end``."""
+    """Return whether there is text in the line that begins at ``end``."""
     rest = re.compile(r"[^\r\n]*").match(text, end)
     return rest is not None and rest.group().strip(_BLANKS) != ""

@@ -1,4 +1,4 @@
-"""What the model is told when an edit has no certain place. Pure."""
+"""Messages for the model when an edit has no certain place. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MatchError(ToolError):
 
 
 def ambiguous(lines: Sequence[int], differing: str) -> MatchError:
-    """Several places. ``differing`` names the looser rung, empty for the exact one."""
+    """Return the error for several places. ``differing`` names the looser strategy, empty for the exact one."""
     shown = ", ".join(map(str, lines[:20])) + (", …" if len(lines) > 20 else "")
     how = f" (differing in {differing} only)" if differing else ""
     more = "and copy them exactly" if differing else "or set replace_all to change all of them"
@@ -56,7 +56,7 @@ def differing(places: Sequence[tuple[int, str]]) -> MatchError:
 
 
 def too_many(limit: int) -> MatchError:
-    """``replace_all`` found more places than one call may change."""
+    """Return the error for ``replace_all`` with more places than one call may change."""
     return MatchError(
         "ambiguous",
         f"old_string occurs more than {limit:,} times, which is the most that one call replaces: give more context, "
@@ -65,13 +65,13 @@ def too_many(limit: int) -> MatchError:
 
 
 def already_applied(line: int) -> MatchError:
-    """The file reads as it would after the edit."""
+    """Return the error for an edit whose result the file has already."""
     message = f"Already applied: new_string stands at line {line} as it is. Nothing was changed."
     return MatchError("already_applied", message, [line])
 
 
 def unclear(line: int, why: str) -> MatchError:
-    """A place was found, but what to write there could be read in two ways."""
+    """Return the error for a place whose replacement is ambiguous."""
     return MatchError(
         "unclear", f"old_string was found at line {line}, but nothing was changed: {why}", [line]
     )
@@ -103,7 +103,7 @@ def _solid(text: str) -> list[str]:
 
 
 def stands_already(lines: Sequence[str], old: str, new: str) -> bool:
-    """Whether the file has what ``new`` says, and ``old`` does not say it: the edit may be made already."""
+    """Return whether the file has the text of ``new``, and ``old`` does not: the edit may be done already."""
     return _stands_at(lines, to_lf(new)) > 0 and _adds_words(old, new)
 
 
@@ -112,7 +112,7 @@ def _adds_words(old: str, new: str) -> bool:
 
 
 def _stands_at(lines: Sequence[str], new: str) -> int:
-    """Number of the line at which ``new`` stands, trailing blanks aside; 0 when it does not."""
+    """Return the number of the line where ``new`` is, ignoring trailing blanks; 0 when it is nowhere."""
     if not re.search(r"\w", new):
         return 0
     text = "\n".join(line.rstrip(" \t") for line in lines) + "\n"

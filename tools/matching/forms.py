@@ -1,7 +1,7 @@
-"""The file's text in the forms that the rungs of ``tools.matching.match`` search, and the places found there. Pure.
+"""The file's text in the forms that the strategies of ``tools.matching.match`` search, and their matches. Pure.
 
-Everything here is linear in the file: splitting happens only when the exact text is not there, and sequences of
-lines are found as strings of one character a line.
+Everything here is linear in the file: splitting happens only when the exact text is absent, and sequences of lines are
+found as strings of one character a line.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FoundText:
 
 
 class Haystack:
-    """The file's text, and the forms of it that the rungs search."""
+    """The file's text, and the forms of it that the strategies search."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -80,7 +80,7 @@ class Haystack:
 
 
 def fold(text: str) -> str:
-    """``text`` with plain characters for typographic ones, one for one."""
+    """Return ``text`` with plain characters for typographic ones, one for one."""
     return _FANCY.sub(lambda found: LOOK_ALIKES[ord(found.group())], text)
 
 
@@ -102,7 +102,7 @@ class _Plain:
         self.text = to_lf(text)
 
     def original(self, offset: int) -> int:
-        # What lies before an offset of the file is shorter here by one for each \r\n in it, or half of one.
+        # Text before an offset of the file is shorter here by one for each \r\n in it, or half of one.
         low, high, pairs = offset, min(len(self._text), 2 * offset), self._pairs(0, offset)
         while low < high:
             middle = (low + high) // 2
@@ -155,7 +155,7 @@ class _Keys:
         self._text = "".join([self._codes.setdefault(key, _nth_character(len(self._codes))) for key in keys])
 
     def places(self, wanted: Sequence[str]) -> Iterator[int]:
-        """Indexes of the lines at which all of ``wanted`` stand one after the other."""
+        """Yield the indexes of the lines where all of ``wanted`` follow one another."""
         codes = [self._codes.get(key, _UNKNOWN) for key in wanted]
         if _UNKNOWN in codes or not any(wanted):
             return
@@ -221,7 +221,7 @@ def _cuts_a_token(text: str, offset: int) -> bool:
 
 
 def _trim_lines(old: str) -> tuple[str, bool]:
-    """``old`` without blanks at line ends, and whether its last line lost some."""
+    """Return ``old`` without blanks at line ends, and whether its last line lost some."""
     pieces = old.split("\n")
     trimmed = [piece.rstrip(BLANKS) for piece in pieces]
     return "\n".join(trimmed), trimmed[-1] != pieces[-1]

@@ -1,10 +1,10 @@
-"""Where an edit belongs: finds ``old_string`` in a file, and says what exactly to put there. Pure, no I/O.
+"""Find ``old_string`` in a file, and the exact replacement to put there. Pure, no I/O.
 
-A ladder of rungs; an exact hit decides, if it is unique. A looser hit counts only if no other rung, reading or depth
-points elsewhere. It may differ only in what carries no meaning (line ends, trailing blanks, uniform indentation, tabs
-against spaces, Unicode look-alikes, escapes, copied line numbers, a code fence or blank lines around the text); words,
-numbers and operators are always equal. What only ``new_string`` has is written as it is, typography included.
-Similarity is used only to show the nearest place in an error (source: conventions.md, "Edit matching").
+A ladder of match strategies: an exact match decides, if it is unique. A looser match counts only if no other strategy,
+reading or depth points elsewhere. It may differ only in insignificant ways (line ends, trailing blanks, uniform
+indentation, tabs against spaces, Unicode look-alikes, escapes, copied line numbers, a code fence or blank lines around
+the text); words, numbers and operators are always equal. Text that only ``new_string`` has is written unchanged,
+typography included. Similarity is used only to show the nearest place in an error.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ Rung = Literal[
     "escaped characters", "line numbers", "code fence", "blank lines",
 ]  # fmt: skip
 MAX_REPLACEMENTS = 10_000
-"""Each place is looked at by itself; more of them is a job for a command."""
+"""Most replacements: each place is checked separately; more of them is a job for a command."""
 MAX_LISTED = 200
 """Lines of candidates that are looked up for an error."""
 _MAX_LINES_COMPARED = 10_000
-"""On a looser rung, in all candidates together; two are always compared."""
+"""With a looser strategy, in all candidates together; two are always compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +68,25 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What to do: spans in rising order, the rung that found them, and words about what differed."""
+    """The edit to make: spans in rising order, the strategy that found them, and a note on differences."""
 
     spans: tuple[Span, ...]
     rung: Rung
     note: str = ""
-    """How ``old_string`` differed and what was done about it; empty when the edit is literally the call's."""
+    """How ``old_string`` differed and how that was handled; empty when the edit is literal."""
 
     def apply(self, text: str) -> str:
-        """``text`` with all spans replaced."""
+        """Return ``text`` with all spans replaced."""
         for span in reversed(self.spans):
             text = text[: span.start] + span.replacement + text[span.end :]
         return text
 
 
 def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
-    """The place of ``old`` in ``text`` and its replacement made from ``new``.
+    """Return the place of ``old`` in ``text`` and its replacement made from ``new``.
 
-    ``replace_all`` replaces every hit of the exact rung (line ends aside, which a model does not see).
-    Raises MatchError when nothing is to be changed, or the place is absent or ambiguous.
+    ``replace_all`` replaces every match of the exact strategy (ignoring line ends, which a model does not see). Raises
+    MatchError when there is nothing to change, or the place is absent or ambiguous.
     """
     if old == new:
         raise MatchError("identical", "old_string and new_string are identical: nothing to change.")
@@ -127,7 +127,7 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
         # The caller does see line ends: among places that differ in nothing else, they may decide.
         places = [p for p in places if hay.text[p.start : p.end] == literal] or places
     if not old.strip():
-        # The final line end that a file lacks can be taken as there, but not be all that is meant.
+        # A missing final line end in the file may be assumed, but must not be the whole match.
         places = [p for p in places if to_lf(hay.text[p.start : p.end]) == old]
     exact_rung = _exact_rung(hay, places, old, literal)
     if len(places) > 1:
@@ -142,10 +142,10 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
         if (edit := _loose_edit(hay, rung, place, old, new)) is not None:
             return edit
     if here and "\n" not in old + new:
-        # No line of the file is this one but for its indentation: it is meant as a part of a line.
+        # No line of the file equals this one except for indentation: it is a part of a line.
         return _edit(hay, exact_rung, [_literal_span(hay, places[0], old, new)])
     if places:
-        # Only now: had a looser rung found the line as a whole, its indentation would be known.
+        # Only now: if a looser strategy had found the line as a whole, its indentation would be known.
         raise unclear(line_number(hay.text, places[0].start), ambiguity.UNCLEAR_INDENT)
     return None
 
@@ -159,10 +159,10 @@ _RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[FoundText]]], ...] 
 
 
 def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, FoundText]]:
-    """The one place that the looser rungs find, in the order of the rungs, each in its own terms.
+    """Return the one place that the looser strategies find, in the order of the strategies, each in its own terms.
 
-    Raises MatchError when two point to different places, or when the same lines stand elsewhere at whatever depths:
-    no difference is likelier to be meant than another.
+    Raises MatchError when two point to different places, or when the same lines occur elsewhere at whatever depths: no
+    difference is more plausible than another.
     """
     found: list[tuple[Rung, FoundText]] = []
     limit = max(2, _MAX_LINES_COMPARED // (old.count("\n") + 1))
@@ -181,7 +181,7 @@ def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, FoundText]]:
 
 
 def _first_solid(text: str, place: FoundText | Span) -> int:
-    """Where the words of a place begin, so that two rungs that find one place agree on it."""
+    """Return where the words of a place begin, so that two strategies that find one place agree on it."""
     piece = text[place.start : place.end]
     return place.start + len(piece) - len(piece.lstrip())
 
@@ -200,7 +200,7 @@ def _exact_rung(hay: Haystack, places: Iterable[FoundText], old: str, literal: s
 
 
 def _exact_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
-    """The edit at the only exact hit; None when the hit says nothing about the indentation that is meant."""
+    """Return the edit at the only exact match; None when the match leaves the indentation open."""
     depth = _depth(hay, place, old, new)
     if depth == "relative":
         return None
@@ -217,7 +217,7 @@ def _exact_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str)
 
 
 def _loose_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
-    """The edit at the only hit of a looser rung; None like ``_exact_edit``."""
+    """Return the edit at the only match of a looser strategy; None like ``_exact_edit``."""
     if place.reindent is None and _depth(hay, place, old, new) != "literal":
         return None
     if place.reindent is not None and ambiguity.one_line_less_deep(hay.text[place.start : place.end], old):
@@ -239,7 +239,7 @@ _AS_IT_IS = "new_string had the file's indentation already and was taken as it i
 
 
 def _at_its_depth(hay: Haystack, place: FoundText, old: str, new: str) -> str:
-    """``old`` with the file's indentation if new_string has that already; else an empty string."""
+    """Return ``old`` with the file's indentation if new_string has that already; else an empty string."""
     found = hay.text[place.start : place.end]
     above = hay.text[: place.start].rstrip()
     last = above[max(above.rfind("\n"), above.rfind("\r")) + 1 :]
@@ -251,7 +251,7 @@ def _at_its_depth(hay: Haystack, place: FoundText, old: str, new: str) -> str:
 
 
 def _depth(hay: Haystack, place: FoundText, old: str, new: str) -> ambiguity.Depth:
-    """How ``new`` is indented when ``old`` was found as it is. Raises MatchError when that is unclear."""
+    """Return how ``new`` is indented when ``old`` was found exactly. Raises MatchError when that is ambiguous."""
     before = ambiguity.indentation_before(hay.text, place.start)
     if not before:
         return "literal"
@@ -263,7 +263,7 @@ def _depth(hay: Haystack, place: FoundText, old: str, new: str) -> ambiguity.Dep
 
 
 def _mended(hay: Haystack, place: FoundText, old: str, new: str) -> str:
-    """``new`` with the line ends that it lost. Raises MatchError when it cannot be what is meant."""
+    """Return ``new`` with the line ends that it lost. Raises MatchError when it cannot be intended."""
     mended, why = ambiguity.lost_line_end(hay.text, place.start, place.end, old, new)
     why = why or ambiguity.stray_escape(old, new)
     if why:
@@ -289,7 +289,7 @@ def _literal_span(hay: Haystack, place: FoundText, old: str, new: str) -> Span:
 
 
 def _deleted_indentation(hay: Haystack, place: FoundText, old: str, new: str) -> str:
-    """What goes with the deleted rest of a line and its end: its indentation must not move to the next line."""
+    """Return the indentation to delete with the rest of a line and its end: it must not move to the next line."""
     deletes = new == "" and old.endswith("\n") and old.strip() != ""
     return ambiguity.indentation_before(hay.text, place.start) if deletes else ""
 
@@ -323,7 +323,7 @@ _NOTES: dict[Rung, str] = {
 
 
 def _stands_already(text: str, span: Span) -> bool:
-    """Whether the file already reads as it would after the edit, around the place of the edit.
+    """Return whether the file already reads as it would after the edit, around the place of the edit.
 
     Blank lines and blanks are no evidence: to add one more is a usual wish.
     """
@@ -347,7 +347,7 @@ _MAX_TRIED = 100
 
 
 def _read_otherwise(hay: Haystack, edit: Edit | None, readings: Iterator[Variant]) -> Edit | None:
-    """``edit``, or else that of the first reading that has a place.
+    """Return ``edit``, or else that of the first reading that has a place.
 
     Raises MatchError when another kind of reading points elsewhere, unless ``edit`` is exact.
     """
@@ -364,7 +364,7 @@ def _read_otherwise(hay: Haystack, edit: Edit | None, readings: Iterator[Variant
 
 
 _WIDER: tuple[Rung, ...] = ("code fence", "blank lines")
-"""Readings with less around them: they find more places than what they are read from, not other ones."""
+"""Readings with less around them: they find more places than the originals, not other ones."""
 _CERTAIN: tuple[Rung, ...] = ("exact", "line ends")
 
 
@@ -373,7 +373,7 @@ def _line_of(hay: Haystack, place: FoundText | Span) -> int:
 
 
 def _bounded(text: str, span: Span, variant: Variant) -> bool:
-    """Whether the place begins and ends as the variant asks."""
+    """Return whether the place begins and ends as the variant asks."""
     before, after = text[: span.start], text[span.end :]
     if variant.whole_lines and (before if variant.from_first_column else before.rstrip(" \t"))[-1:] not in (
         "",
@@ -395,7 +395,8 @@ _NEAR = 2_000
 
 
 def _blank_near(lines: Sequence[str]) -> bool:
-    """Whether blank lines come so soon that they may be those of old_string, which lacks or misses what is between."""
+    """Return whether blank lines come so soon that they may be those of old_string, which lacks or skips the lines
+    between."""
     solid = [line.strip() != "" for line in itertools.islice(lines, 3)]
     return not all(solid) and any(line.strip() for line in lines)
 
@@ -432,7 +433,7 @@ def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
         edit = _climb(hay, variant.old, variant.new)
     except MatchError:
         if variant.at_its_depth:
-            return None  # The same reading follows without that limit, and says it then.
+            return None  # The same reading follows without that limit, and reports it then.
         raise
     if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
         return None

@@ -1,4 +1,4 @@
-"""The place that an ``old_string`` which is not in the file most likely meant: shown, never used. Pure."""
+"""Find the place that an absent ``old_string`` most likely refers to: shown, never used. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_WIDTH = 300
 _MAX_OLD_LINES = 400
 _MAX_TOKENS = 48
 _MAX_HITS = 40
-"""A word that stands in more lines says little about where the text is."""
+"""A word in more lines is not informative."""
 _MAX_DIFFED = 40
 
 
@@ -34,10 +34,10 @@ class Region:
 
 
 def nearest_region(lines: Sequence[str], old: str) -> Region | None:
-    """The region of ``lines`` that shares most with ``old``; None when it shares next to nothing.
+    """Return the region of ``lines`` that shares most with ``old``; None when it shares next to nothing.
 
-    Some words of ``old``, the longest, vote for the distance between its lines and the file's; rare ones more.
-    Time is linear in the file, however often anything stands in it.
+    Some words of ``old``, the longest, vote for the distance between its lines and the file's; rare ones more. Time is
+    linear in the file, however often any text occurs in it.
     """
     wanted = old.strip("\n").split("\n")[:_MAX_OLD_LINES]
     text = "\n".join(lines)
@@ -57,7 +57,7 @@ def nearest_region(lines: Sequence[str], old: str) -> Region | None:
 
 
 def _telling(wanted: Sequence[str]) -> dict[str, list[int]]:
-    """The longest words, with the numbers of up to ten lines of each."""
+    """Return the longest words, with the numbers of up to ten lines of each."""
     where: dict[str, list[int]] = {}
     for index, line in enumerate(wanted):
         for token in _TOKEN.findall(line[: 20 * _MAX_WIDTH]):

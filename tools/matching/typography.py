@@ -1,7 +1,7 @@
 """Typographic characters (curly quotes, dashes, no-break spaces) that the file and a call spell differently. Pure.
 
-Only what ``old_string`` and ``new_string`` share is spelled as the file has it. A typographic character that only
-``new_string`` has is content and is written as it is; where it could be either, nothing is written.
+Only text that ``old_string`` and ``new_string`` share gets the file's spelling. A typographic character that only
+``new_string`` has is content and is written unchanged; where it could be either, nothing is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOOK_ALIKES: dict[int, str] = {
 _QUOTES = frozenset(_SINGLE + _DOUBLE)
 _BLANKS = " \t" + _SPACES
 _MAX_COMPARED = 4_000_000
-"""Pairs of characters: longer lines are taken as they are."""
+"""Most pairs of characters to compare: longer lines stay unchanged."""
 
 
 class Spelling:
@@ -45,9 +45,9 @@ class Spelling:
     def of_lines(
         self, there: Sequence[str], wanted: Sequence[str], bodies: Sequence[str]
     ) -> list[str] | None:
-        """``bodies``, which replace the lines ``wanted`` that stand as ``there`` in the file, in its spelling.
+        """Return ``bodies``, which replace the lines ``wanted`` that are ``there`` in the file, in the file's spelling.
 
-        None when it is open which characters are meant.
+        None when the characters are ambiguous.
         """
         paired = len(there) == len(bodies)
         if not paired and self._loses_some(there, wanted, bodies):
@@ -61,7 +61,7 @@ class Spelling:
         return made
 
     def _loses_some(self, there: Sequence[str], wanted: Sequence[str], bodies: Sequence[str]) -> bool:
-        """Whether the file's typography would be lost in lines of which the origin is open."""
+        """Return whether the file's typography would be lost in lines of which the origin is open."""
         spelled = {
             model_char
             for ours, theirs in zip(there, wanted, strict=True)
@@ -71,7 +71,7 @@ class Spelling:
         return any(character in spelled for body in bodies for character in body.strip(_BLANKS))
 
     def _line(self, ours: str, theirs: str, body: str) -> str | None:
-        """One line: what it shares with ``theirs`` as it stands in ``ours``, and what it adds."""
+        """Return one line: the part shared with ``theirs`` spelled as in ``ours``, and its additions."""
         indent, solid, blanks = _parts(body)
         our_indent, our_solid, _ = _parts(ours)
         their_indent, their_solid, _ = _parts(theirs)
@@ -86,13 +86,13 @@ class Spelling:
         return (our_indent if indent == their_indent else indent) + "".join(said) + blanks
 
     def _added(self, character: str) -> str | None:
-        """How a character that is not shared is written; None when that is open."""
+        """Return how a character that is not shared is written; None when that is open."""
         plain = LOOK_ALIKES.get(ord(character))
         if plain is None or self._seen.get(character) == {character}:
             return character
         distinguishes = plain in self._seen or plain in self._made
         if character not in self._seen:
-            # Who writes curly double quotes for plain ones may well do the same to single ones.
+            # A text with curly double quotes for plain ones may well do the same to single ones.
             habit = character in _QUOTES and any(
                 c in _QUOTES and self._seen[c] == {LOOK_ALIKES[ord(c)]} for c in self._seen
             )
@@ -109,7 +109,7 @@ def _parts(body: str) -> tuple[str, str, str]:
 
 
 def shared(a: str, b: str) -> list[tuple[int, int, int]]:
-    """What two texts share, as offsets and sizes; what they have in common at both ends first."""
+    """Return the parts that two texts share, as offsets and sizes; common beginnings and ends come first."""
     top = 0
     while top < min(len(a), len(b)) and a[top] == b[top]:
         top += 1

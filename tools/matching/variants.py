@@ -39,9 +39,9 @@ class Variant:
     at_its_depth: bool = False
     """The place counts only when it has the same indentation."""
     line: int = 0
-    """Where the copied line numbers say that it is; they may be out of date."""
+    """Line according to the copied line numbers; they may be out of date."""
     refuse: str = ""
-    """Why it cannot be used although ``old`` may be found, in words for the model."""
+    """Why it cannot be used although ``old`` may be found, as text for the model."""
     absent: str = ""
     """A text that the file must not have anywhere, for it might be what ``old_string`` means."""
     whole_lines: bool = False
@@ -53,7 +53,7 @@ class Variant:
 
 
 def variants(old: str, new: str) -> Iterator[Variant]:
-    """All other readings of the two, the likelier first."""
+    """Yield all other readings of the two, the likelier first."""
     for unfenced in ((old, new), *_unfenced(old, new)):
         mark = old.lstrip()[:3] if unfenced[0] != old else ""
         if mark:
@@ -67,7 +67,7 @@ _FENCED = re.compile(r"\s*(```|~~~)[\w+-]*\r?\n(.*?)^\1[ \t]*\s*", re.DOTALL | r
 
 
 def _unfenced(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """The two without the Markdown fence around them."""
+    """Yield the two without the Markdown fence around them."""
     inner_old, inner_new = _FENCED.fullmatch(old), _FENCED.fullmatch(new)
     if inner_old is None or inner_old.group(1) in inner_old.group(2):
         return
@@ -79,9 +79,9 @@ _AROUND = re.compile(r"((?:[ \t]*\n)*)(.*?)(\n?)((?:[ \t]*\n)*[ \t]*)", re.DOTAL
 
 
 def _without_blank_lines(old: str, new: str) -> Iterator[Variant]:
-    """Both without blank lines around them: the same number, or those that only old_string has.
+    """Return both without blank lines around them: the same number, or those that only old_string has.
 
-    A deletion is not read so: once made, it may hit the twin of what is gone.
+    Not for a deletion: once made, it may hit the twin of the deleted text.
     """
     old, new = (text.replace("\r\n", "\n") for text in (old, new))
     ours, theirs = _AROUND.fullmatch(old), _AROUND.fullmatch(new)
@@ -102,7 +102,7 @@ def _without_blank_lines(old: str, new: str) -> Iterator[Variant]:
 
 
 def _surplus(old: str, new: str) -> int | None:
-    """How much of the blank lines in ``new`` is old's; None when it is open which of them are."""
+    """Return how much of the blank lines in ``new`` is old's; None when it is open which of them are."""
     if not old or not new:
         return 0
     return len(new) if old.count("\n") == new.count("\n") else None
@@ -133,7 +133,7 @@ def _unescaped(old: str, new: str) -> Iterator[Variant]:
 
 
 def with_real_line_ends(old: str, new: str) -> str:
-    r"""``new`` with line ends for its ``\n`` where ``old`` has real ones and lines of it prove what is meant.
+    r"""Return ``new`` with line ends for its ``\n`` where ``old`` has real ones and its lines prove that intention.
 
     A line that old has, too, with its indentation, is no part of a string: then all of them are line ends, unless
     that breaks a string.
@@ -157,7 +157,7 @@ def _leading_tabs(text: str) -> str:
 
 
 def _fully_escaped(text: str) -> bool:
-    """Whether the text reads like the inside of a JSON string: every quote and backslash escaped.
+    """Return whether the text reads like the inside of a JSON string: every quote and backslash escaped.
 
     Line ends may be real: some models escape the quotes only.
     """
@@ -166,19 +166,19 @@ def _fully_escaped(text: str) -> bool:
 
 
 def _breaks_a_string(old: str, new: str) -> bool:
-    """Whether unescaping put a line end into a quoted string of a line that old_string does not have."""
+    """Return whether unescaping put a line end into a quoted string of a line that old_string does not have."""
     known = set(old.split("\n"))
     return any(line not in known and _leaves_open(line) for line in new.split("\n"))
 
 
 def _has_inner_tab(old: str, new: str) -> bool:
-    """Whether unescaping put a tab behind words of a line that old_string does not have: it may be in a string."""
+    """Return whether unescaping put a tab after words of a line that old_string lacks: it may be in a string."""
     known = set(old.split("\n"))
     return any(line not in known and "\t" in line.strip("\t") for line in new.split("\n"))
 
 
 def _leaves_open(line: str) -> bool:
-    """Whether a string begins in a line that does not end there. An apostrophe within a word begins none."""
+    """Return whether a string begins in a line that does not end there. An apostrophe within a word begins none."""
     quote = ""
     for found in re.finditer(r"\\.|\"{3}|\'{3}|(?<=\w)'(?=\w)|[\"'`]", line):
         mark = found.group()
@@ -197,7 +197,7 @@ class _Numbered:
 
 
 def _numbered(line: str, separator: str = "") -> _Numbered | None:
-    """A line's number and what stands behind it. A bare number is a blank line's, once the separator is known."""
+    """Return a line's number and the text after it. A bare number is a blank line's, once the separator is known."""
     if (head := _NUMBERED.match(line)) is not None and separator in ("", head.group(2).strip(" ")):
         return _Numbered(int(head.group(1)), head.group(2).strip(" "), line[head.end() :])
     if separator and (bare := _BARE_NUMBER.match(line)) is not None:
@@ -219,7 +219,7 @@ def _without_numbers(old: str, new: str) -> Iterator[Variant]:
         return
     padded = first.separator not in ("→", "\t") and _all_padded([h.rest for h in heads])
     certain = len(heads) > 1 or first.separator == "→"
-    # A blank behind the separator belongs to it or to the line. What fits as it is comes first.
+    # A blank after the separator belongs to it or to the line. An exact fit is tried first.
     for at_its_depth, pad in ((True, ""), (True, " "), (False, " " if padded else "")):
         if pad and not padded:
             continue
@@ -243,7 +243,7 @@ def _all_padded(rests: list[str]) -> bool:
 
 
 def _new_without_numbers(new: str, heads: list[_Numbered], old: list[str], pad: str) -> tuple[str, bool, str]:
-    """``new`` without the numbers it copied, whether only some lines had one, and why that is not possible.
+    """Return ``new`` without the numbers it copied, whether only some lines had one, and why that is not possible.
 
     Either it has none, or all its lines count on from old's; else a number goes only where line and number are
     old's or the line before had the number before.

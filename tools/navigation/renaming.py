@@ -1,7 +1,7 @@
-"""A rename that a language server worked out, through the one way in which files are written.
+"""Write a rename that a language server computed, through the one way in which files are written.
 
-The model has perhaps read none of the files. That is no danger here: the server worked on a text, and only if that
-is the text as it stands now (on disk, or unsaved in an editor) is it changed; otherwise the whole is refused.
+The model may have read none of the files. That is safe here: the server worked on a text, and only if that is the
+current text (on disk, or unsaved in an editor) is it changed; otherwise the whole rename is rejected.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _NAME = re.compile(r"[\w$]+")
 
 @dataclass(frozen=True, slots=True)
 class _Computed:
-    """The files port for changes that were worked out on the text as it is now: their bases count as read.
+    """The files port for changes that were computed on the current text: their bases count as read.
 
-    What the model has not read stays unread after the change.
+    Files that the model has not read stay unread after the change.
     """
 
     files: Files
@@ -63,7 +63,7 @@ class _Computed:
 
 
 async def plan_rename(files: Sequence[RenamedText], ctx: ToolContext) -> list[FileChange]:
-    """The changes of a rename. Raises ToolError, which refuses the whole, when one of them cannot be made."""
+    """Return the changes of a rename. Raises ToolError, which refuses the whole, when one of them cannot be made."""
     unsaved = {
         file.moved_from or file.path: ctx.files.unsaved(file.moved_from or file.path) for file in files
     }
@@ -89,16 +89,16 @@ async def apply_rename(plan: Sequence[FileChange], ctx: ToolContext) -> ToolResu
 
 
 def name_at(text: str, at: Position) -> str:
-    """The name that stands there; empty for none."""
+    """Return the name at a position; empty for none."""
     lines = text.split("\n")
     line = lines[at.line - 1] if at.line <= len(lines) else ""
     return next((found[0] for found in _NAME.finditer(line) if found.start() < at.column <= found.end()), "")
 
 
 async def still_named(name: str, ctx: ToolContext) -> str:
-    """Where the old name still stands after a rename, in words for the model; empty for nowhere.
+    """Return where the old name is left after a rename, as text for the model; empty for nowhere.
 
-    A language server renames what it knows to be the symbol, and only in the files of its project: texts, other
+    A language server renames only what it knows to be the symbol, and only in the files of its project: texts, other
     languages and often the tests are not among them, so that "clean" would mislead. Never raises ToolError.
     """
     if not name or ctx.permission.decide("grep", name) == "deny":
@@ -135,7 +135,7 @@ def _places(path: str, numbers: Sequence[int]) -> str:
 
 
 def preview(plan: Sequence[FileChange], ctx: ToolContext) -> str:
-    """The diffs of a plan, bounded; blocking."""
+    """Return the diffs of a plan, bounded; blocking."""
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
     parts: list[str] = []
     for file in propose(plan, names):

@@ -1,4 +1,4 @@
-"""Where in a file a symbol stands that a model named: by its line, by the outline, or by the text alone."""
+"""Locate a symbol that a model named in a file: by its line, by the outline, or by the text alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_LISTED = 8
 _SHOWN = 200
-# What stands before a name in the languages' own ways to say what it is part of.
+# Separators between a name and its container, in various languages.
 _PARTS = re.compile(r"::|->|[.#/]")
 
 Place = tuple[int, int]
@@ -34,7 +34,7 @@ def split_name(symbol: str) -> tuple[str, str]:
 
 
 def columns(line: str, symbol: str) -> list[int]:
-    """Columns (from 1) of a line where the name stands, and where it stands with its container if it does."""
+    """Return columns (from 1) of a line where the name occurs; those with its container, if there are any."""
     owner, name = split_name(symbol)
     whole = re.sub(r"\(.*\)$", "", symbol.strip())
     if owner and (found := [start + len(whole) - len(name) for start in _occurrences(line, whole)]):
@@ -50,7 +50,7 @@ def _occurrences(line: str, name: str) -> Iterator[int]:
 
 
 def on_line(text: str, symbol: str, line: int, name: str) -> list[Place]:
-    """The places of a symbol on one line. Raises ToolError that says what stands there; ``name`` is the file's."""
+    """Return the places of a symbol on one line. Raises ToolError with the line's content; ``name`` is the file's."""
     lines = split_lines(text)
     if line > len(lines):
         raise ToolError(f"{name} has {len(lines)} lines; line {line} is beyond its end.")
@@ -66,12 +66,12 @@ def on_line(text: str, symbol: str, line: int, name: str) -> list[Place]:
 
 
 def in_outline(outline: Sequence[CodeSymbol], text: str, symbol: str, name: str) -> Place | None:
-    """The one symbol of a file's outline that is meant; None when it has none of this name.
+    """Return the one matching symbol of a file's outline; None when it has none of this name.
 
-    Raises ToolError that lists them when different things have the name.
+    Raises ToolError that lists them when different symbols have the name.
     """
     owner, wanted = split_name(symbol)
-    # Servers add arguments to names ("total()", "operator[]"), and say what something is part of in their own way.
+    # Servers add arguments to names ("total()", "operator[]"), and name containers in their own way.
     found = [item for item in outline if item.name == wanted or item.name.split("(")[0] == wanted]
     if owner:
         found = [item for item in found if f".{item.container}".endswith(f".{owner}")] or found
@@ -89,7 +89,7 @@ def in_outline(outline: Sequence[CodeSymbol], text: str, symbol: str, name: str)
         return None
     place = found[0].place
     lines = split_lines(text)
-    # Of flat outlines the range begins where the whole declaration does, e.g. at "def".
+    # In flat outlines the range begins where the whole declaration does, e.g. at "def".
     for number in range(place.line, min(place.end_line, place.line + 20, len(lines)) + 1):
         first = place.column if number == place.line else 1
         for column in columns(lines[number - 1].body, wanted):
@@ -99,7 +99,8 @@ def in_outline(outline: Sequence[CodeSymbol], text: str, symbol: str, name: str)
 
 
 def in_text(text: str, symbol: str, name: str, *, one: bool) -> list[Place]:
-    """Where the name stands in a file, from the top. Raises ToolError when nowhere, or when it must be ``one``."""
+    """Return where the name occurs in a file, from the top. Raises ToolError when nowhere, or when it must be
+    ``one``."""
     found = _all(split_lines(text), symbol)
     wanted = split_name(symbol)[1]
     if not found:

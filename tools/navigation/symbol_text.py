@@ -1,7 +1,7 @@
-"""What servers answered about code, in words for the model: judged by the rules for reading, and bounded.
+"""Describe servers' answers about code for the model: filtered by the rules for reading, and bounded.
 
-A place in a file that must not be read is left out; where the person would have to be asked, the place is told and
-its text is not. All functions here may look at files (for their other names), so they block.
+A place in a file that must not be read is left out; where the user would have to be asked, the place is shown without
+its text. All functions here may look at files (for their other names), so they block.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _LOCALS = frozenset({"variable", "constant"})
 
 @dataclass(slots=True)
 class Readable:
-    """What the rules say about the files of an answer; each is asked about once."""
+    """The decisions of the rules about the files of an answer, one for each file."""
 
     ctx: ToolContext
     free: Path | None = None
-    """A file that the person has just allowed."""
+    """A file that the user has just allowed."""
     _known: dict[Path, Action] = field(default_factory=dict[Path, Action])
 
     def of(self, path: Path) -> Action:
@@ -54,7 +54,7 @@ class Listed:
 
 
 def list_places(items: Sequence[CodePlace], readable: Readable, limit: int) -> Listed:
-    """``path:line:column text``, file by file: the one asked about, the workspace's, others."""
+    """List ``path:line:column text``, file by file: the file of the query first, then the workspace's, then others."""
     root = readable.ctx.workspace
     seen = [item for item in items if readable.of(item.path) != "deny"]
     lines: list[str] = []
@@ -81,7 +81,7 @@ def list_symbols(items: Sequence[CodeSymbol], readable: Readable, limit: int) ->
 
 
 def list_outline(items: Sequence[CodeSymbol], limit: int) -> Listed:
-    """``line:column kind name`` of what a file defines. What is local to a function is left out."""
+    """List ``line:column kind name`` of a file's definitions. Symbols that are local to a function are left out."""
     functions = {_full(item) for item in items if item.kind in _FUNCTIONS}
     told = [item for item in items if not (item.kind in _LOCALS and item.container in functions)]
     lines = [f"{item.place.line}:{item.place.column} {_named(item)}" for item in told[:limit]]
@@ -89,7 +89,7 @@ def list_outline(items: Sequence[CodeSymbol], limit: int) -> Listed:
 
 
 def notes(listed: Listed, silent: Sequence[str], what: str) -> list[str]:
-    """What is missing of an answer, and why."""
+    """Return notes on missing parts of an answer, and why they are missing."""
     told: list[str] = []
     if listed.total > len(listed.lines):
         told.append(f"({listed.total} {what}; the first {len(listed.lines)} are shown.)")
@@ -107,7 +107,7 @@ def _rank(item: CodePlace, readable: Readable, root: Path) -> tuple[bool, bool, 
 
 def _name_may_be_told(path: Path, readable: Readable) -> bool:
     action = readable.of(path)
-    # A name is a part of what the file holds; libraries hold nothing of the person's.
+    # A name is a part of the file's content; libraries contain nothing of the user's.
     return action == "allow" or (action == "ask" and not path.is_relative_to(readable.ctx.workspace))
 
 

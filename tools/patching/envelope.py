@@ -18,7 +18,7 @@ _COMMAND = re.compile(r".*<<-?\s*['\"]?\w+['\"]?|(?:apply_patch|patch)\b")
 
 
 def is_envelope(lines: list[str]) -> bool:
-    """Whether the first thing of a patch in the text is the beginning of an envelope."""
+    """Return whether the first thing of a patch in the text is the beginning of an envelope."""
     for line in lines:
         if _BEGIN.match(line) or _SECTION.match(line):
             return True
@@ -28,7 +28,7 @@ def is_envelope(lines: list[str]) -> bool:
 
 
 def parse_envelope(lines: list[str]) -> list[FilePatch]:
-    """The sections of an envelope; ``lines`` are without ``\\n``. Raises PatchError."""
+    """Return the sections of an envelope; ``lines`` are without ``\\n``. Raises PatchError."""
     return _Reader(lines).run()
 
 
@@ -85,7 +85,7 @@ class _Reader:
         return self.files
 
     def _last_line(self) -> int:
-        """Where the patch ends: without the fence or the end of the here-document that was put around it."""
+        """Return where the patch ends: without the fence or the end of the here-document that was put around it."""
         last = len(self.plain)
         while last and (not self.plain[last - 1].strip() or _WRAPPER.match(self.plain[last - 1])):
             last -= 1
@@ -234,6 +234,6 @@ def _marked(line: HunkLine) -> HunkLine:
 
 
 def _is_crlf(lines: list[str]) -> bool:
-    """Whether the patch itself has ``\\r\\n``: then they say nothing about the files."""
+    """Return whether the patch itself has ``\\r\\n``: then these do not reflect the files."""
     frame = [line for line in lines if line.startswith(("***", "@@"))]
     return bool(frame) and all(line.endswith("\r") for line in frame)

@@ -1,4 +1,4 @@
-"""What the model is told when a hunk has no certain place. Pure."""
+"""Messages for the model when a hunk has no certain place. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ambiguous(hunk: Hunk, lines: Sequence[int], dropped: int = 0) -> PatchError:
 
 
 def applied(hunk: Hunk, line: int) -> PatchError:
-    """The file reads as it would after the hunk."""
+    """Return the error for a hunk whose result the file has already."""
     return PatchError(
         f"{hunk.name} is already applied, it seems: its new lines stand at line {line}. {_NOTHING} "
         "Leave out this hunk, or read the file again and say more exactly what is to change."
@@ -37,7 +37,7 @@ def applied(hunk: Hunk, line: int) -> PatchError:
 
 
 def plain_insertion(hunk: Hunk) -> PatchError:
-    """Only added lines: nothing tells where."""
+    """Return the error for a hunk with only added lines, which have no place."""
     return PatchError(
         f"{hunk.name} only adds lines, so that nothing tells where they belong. {_NOTHING} Give the lines "
         "before and after them as context, or end it with *** End of File to append."
@@ -45,7 +45,7 @@ def plain_insertion(hunk: Hunk) -> PatchError:
 
 
 def out_of_order(hunks: Sequence[Hunk]) -> PatchError:
-    """Each hunk has places, but not one after the other."""
+    """Return the error for hunks that have places, but not in order."""
     names = ", ".join(hunk.name for hunk in hunks[:6])
     return PatchError(
         f"Its hunks ({names}) overlap or are not in the order of the file. {_NOTHING} "
@@ -54,7 +54,7 @@ def out_of_order(hunks: Sequence[Hunk]) -> PatchError:
 
 
 def unclear(hunk: Hunk, why: str) -> PatchError:
-    """The hunk cannot be taken at its word."""
+    """Return the error for a hunk that cannot be applied literally."""
     return PatchError(f"{hunk.name}: {why} {_NOTHING}")
 
 

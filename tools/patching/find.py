@@ -1,4 +1,4 @@
-"""Where the old lines of a hunk stand in a file: the same ladder as for ``edit``, over whole lines. Pure."""
+"""Find the old lines of a hunk in a file: with the same strategies as ``edit``, over whole lines. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 Rung = Literal["line ends", "exact", "trailing blanks", "indentation", "look-alike characters"]
-"""``line ends`` is the strictest: the patch says them, and they are the file's."""
+"""``line ends`` is the strictest: the patch has them, and they are the file's."""
 
 LADDER: tuple[Rung, ...] = ("line ends", "exact", "trailing blanks", "indentation", "look-alike characters")
 MAX_PLACES = 1_000
-"""More places than this are not told apart any more."""
+"""Most places that are distinguished."""
 _WORK = 5_000_000
 _BLANKS = " \t"
 
@@ -36,9 +36,9 @@ class HunkPlace:
 
 
 class FileLines:
-    """A file's lines, and the forms of them that the rungs compare. Work is bounded over its whole life.
+    """A file's lines, and the forms of them that the strategies compare. Work is bounded over its whole life.
 
-    Lines are as ``diff`` sees them; with ``lone_cr``, a ``\\r`` alone ends a line, too. ``wanted``: the lines that will
+    Lines are as ``diff`` sees them; with ``lone_cr``, a lone ``\\r`` ends a line, too. ``wanted``: the lines that will
     be looked for exactly.
     """
 
@@ -93,9 +93,9 @@ class FileLines:
         return _Index([body.translate(LOOK_ALIKES).strip(_BLANKS) for body in self.bodies])
 
     def places(self, wanted: Sequence[HunkLine], rung: Rung) -> list[HunkPlace]:
-        """All places at which ``wanted`` stands, in rising order; not more than ``MAX_PLACES``.
+        """Return all places of ``wanted``, in rising order; not more than ``MAX_PLACES``.
 
-        Raises PatchError when looking costs too much.
+        Raises PatchError when the search costs too much.
         """
         texts = tuple(line.text for line in wanted)
         if rung == "line ends":
@@ -169,7 +169,7 @@ class FileLines:
 
 
 class _Index:
-    """Where each line stands; with ``only``, just for those lines."""
+    """Places of each line; with ``only``, just for those lines."""
 
     def __init__(self, keys: list[str], only: Collection[str] | None = None) -> None:
         self.keys = keys

@@ -1,8 +1,8 @@
-"""Places of a hunk that has context lines the file does not have (any more). Pure.
+"""Find places of a hunk with context lines that the file does not have (any more). Pure.
 
-Dropping context is how other tools write into the twin of the block that was meant. So a place counts only when
-the dropped lines are still there in some form, a little further out or a little changed, and when no other part of
-the file resembles the hunk nearly as much.
+Dropping context is how other tools write into the twin of the intended block. So a place counts only when the dropped
+lines are still there in some form, a little further out or a little changed, and when no other part of the file
+resembles the hunk nearly as much.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NEAR = 40
 _BLANKS = " \t"
 
 Fuzzy = tuple[tuple[HunkLine, ...], HunkPlace, Rung, int]
-"""The lines that are left, their place, the rung, and how many were dropped."""
+"""The remaining lines, their place, the strategy, and the number of dropped lines."""
 
 
 def fuzzy_places(
     file: FileLines, lines: Sequence[HunkLine], rungs: Sequence[Rung], fuzz: int, stated: int | None
 ) -> list[Fuzzy]:
-    """All places with as few context lines dropped as possible, from the outer ends, at most ``fuzz`` in all.
+    """Return all places with as few context lines dropped as possible, from the outer ends, at most ``fuzz`` in all.
 
     Removed lines are never dropped, and a line with a word must be left. ``stated``: the line number (from 1) in the
     hunk's header.
@@ -60,7 +60,7 @@ def fuzzy_places(
 def _certain(
     file: FileLines, lines: Sequence[HunkLine], found: list[Fuzzy], stated: int | None
 ) -> list[Fuzzy]:
-    """All when they are several (then it is ambiguous), the only one when nothing speaks against it."""
+    """Return all when they are several (then it is ambiguous), the only one when nothing speaks against it."""
     if len(found) > 1:
         return found
     kept, place, _, total = found[0]
@@ -81,7 +81,7 @@ def _certain(
 
 
 def _missing(dropped: Sequence[str], around: Sequence[str], alike: float) -> int:
-    """How many of the dropped lines are not found outwards from the place, in order, unchanged or similar."""
+    """Return how many of the dropped lines are not found outwards from the place, in order, unchanged or similar."""
     at = missing = 0
     for line in dropped:
         found = next(
@@ -104,7 +104,7 @@ def _similar(one: str, other: str, alike: float) -> bool:
 
 
 def _stands_out(file: FileLines, old: Sequence[str], first: int) -> bool:
-    """Whether no other part of the file has nearly as many lines of the hunk, at about their distances."""
+    """Return whether no other part of the file has nearly as many lines of the hunk, at about their distances."""
     votes = _votes(file, old)
     best = max((_score(votes, at) for at in list(votes) if abs(at - first) > 2 * _DRIFT), default=0)
     return _score(votes, first) > best + 1
@@ -113,10 +113,11 @@ def _stands_out(file: FileLines, old: Sequence[str], first: int) -> bool:
 def twin_at(
     file: FileLines, old: Sequence[str], first: int, expected: int, confirmed: bool = False
 ) -> int | None:
-    """A line (from 1) near ``expected`` at which the hunk nearly stands, although it is at ``first`` (both from 0).
+    """Return a line (from 1) near ``expected`` where the hunk nearly matches, although it is at ``first`` (both from
+    0).
 
-    Then ``first`` may be the twin of a block that somebody has changed since. ``confirmed``: something else than the
-    lines speaks for ``first``.
+    Then ``first`` may be the twin of a block that has changed since. ``confirmed``: there is other evidence for
+    ``first``.
     """
     if not 0 <= expected < len(file) or abs(first - expected) <= 2 * _DRIFT:
         return None
@@ -136,7 +137,7 @@ def twin_at(
 
 
 def _votes(file: FileLines, old: Sequence[str]) -> Counter[int]:
-    """How many of the lines stand at their distance from each line of the file."""
+    """Count the lines that match at their distance from each line of the file."""
     votes: Counter[int] = Counter()
     for index, key in enumerate(old):
         where = file.keys.where.get(key, []) if key else []

@@ -25,17 +25,17 @@ _LONGEST_NAME = 8_192
 
 
 def has_prefix(name: str) -> bool:
-    """Whether a name begins like ``a/`` or one of the other prefixes that git puts before names."""
+    """Return whether a name begins with ``a/`` or another prefix that git puts before names."""
     return _PREFIX.match(name) is not None
 
 
 def without_first(name: str) -> str:
-    """A name without its first folder."""
+    """Return a name without its first folder."""
     return name.partition("/")[2]
 
 
 def unquote(text: str) -> str:
-    """A name between quotes as git writes it: C escapes, octal ones for bytes."""
+    """Return a name between quotes as git writes it: C escapes, octal ones for bytes."""
     out = bytearray()
     at = 0
     for found in _ESCAPE.finditer(text):
@@ -65,7 +65,7 @@ class HeaderName:
 
 
 def header_name(rest: str) -> HeaderName:
-    """Read what follows ``---`` or ``+++``: a name, perhaps quoted, perhaps with a date."""
+    """Parse the text after ``---`` or ``+++``: a name, perhaps quoted, perhaps with a date."""
     rest = rest[:_LONGEST_NAME].rstrip("\r\n")
     quoted = _QUOTED.match(rest)
     if quoted:
@@ -93,7 +93,7 @@ def _is_epoch(stamp: str) -> bool:
 
 
 def plain_names(old: HeaderName, new: HeaderName) -> Names:
-    """The names of ``---`` and ``+++`` lines without anything from git about them."""
+    """Return the names of ``---`` and ``+++`` lines without anything from git about them."""
     heads = old.name.partition("/")[0], new.name.partition("/")[0]
     same = heads[0] != heads[1] and without_first(old.name) == without_first(new.name) != ""
     if old.absent or new.absent:
@@ -105,7 +105,7 @@ def plain_names(old: HeaderName, new: HeaderName) -> Names:
 
 @dataclass(slots=True)
 class GitHeader:
-    """What stands from ``diff --git`` to the first hunk."""
+    """The lines from ``diff --git`` to the first hunk."""
 
     line: int
     source: str
@@ -133,7 +133,7 @@ class GitHeader:
         return True
 
     def file(self) -> FilePatch:
-        """The section without its hunks. Raises PatchError for what cannot be done or understood."""
+        """Return the section without its hunks. Raises PatchError for what cannot be done or understood."""
         values = self.fields
         for key, mode in values.items():
             if key.endswith("mode") and mode not in ("100644", "100755", "100664"):
@@ -159,7 +159,7 @@ class GitHeader:
             raise at_line(self.line, f"no file name can be told from {shown(self.source)}.")
         names = Names(self._bare(old, 0), self._bare(new, 1))
         if names.old is not None and names.new is not None and names.old != names.new:
-            # Compared by hand (``--no-index``): which of the two is meant is decided by what exists.
+            # From ``git diff --no-index``: the existing files decide which of the two is intended.
             names = Names(names.old, names.new, "weak")
         return self._made(
             "add" if names.old is None else "delete" if names.new is None else "update", names, blobs
@@ -182,7 +182,7 @@ class GitHeader:
         )
 
     def _bare(self, name: str | None, side: int) -> str | None:
-        """The name without its prefix; the ``diff --git`` line tells whether there is one."""
+        """Return the name without its prefix; the ``diff --git`` line shows whether there is one."""
         if name is None:
             return None
         if self.pair is None:

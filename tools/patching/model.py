@@ -1,4 +1,4 @@
-"""What a patch says, whichever format it came in. Pure."""
+"""The model of a patch, in either format. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_FILES = 2_000
 
 
 class PatchError(ToolError):
-    """A patch that cannot be read or has no certain place, in words the model can act on."""
+    """A patch that cannot be parsed or has no certain place, with a message that helps the model."""
 
     def __init__(self, message: str, *, told: str = "") -> None:
         super().__init__(message, told=told or t("The patch does not fit the files."))
@@ -34,7 +34,7 @@ class HunkLine:
     kind: Kind
     text: str
     cr: bool = False
-    """Whether ``\\r`` stood before the line end, which says something only when ``Hunk.ends_stated``."""
+    """Whether there was a ``\\r`` before the line end, which only counts with ``Hunk.ends_stated``."""
     no_end: bool = False
     """Marked with ``\\ No newline at end of file``."""
     soft: bool = False
@@ -43,19 +43,20 @@ class HunkLine:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The line numbers and counts that a hunk states; lies are common, so they never decide alone."""
+    """The line numbers and counts that a hunk states; they are often wrong, so they never decide alone."""
 
     old_start: int
     old_count: int | None
     new_start: int
     new_count: int | None
     heading: str = ""
-    """What git puts behind them: the last line before the hunk that begins with a letter in its first column."""
+    """The text that git puts after them: the last line before the hunk that begins with a letter in its first
+    column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One change: consecutive lines of the old file, and what they become."""
+    """One change: consecutive lines of the old file, and their replacement."""
 
     number: int
     """From 1, within the section of its file."""
@@ -63,11 +64,11 @@ class Hunk:
     lines: tuple[HunkLine, ...]
     numbers: Numbers | None = None
     anchors: tuple[str, ...] = ()
-    """Heading lines that stand before the place, the outermost first."""
+    """Heading lines before the place, the outermost first."""
     at_end: bool = False
     """The old lines end where the file ends (``*** End of File``)."""
     ends_stated: bool = False
-    """Line ends are part of what the patch says: ``\\r`` on some lines, although not on all."""
+    """Line ends are part of the patch: ``\\r`` on some lines, although not on all."""
 
     @property
     def old(self) -> list[HunkLine]:
@@ -93,10 +94,10 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of a file in its header, as they are meant and as they may be meant.
+    """The names of a file in its header, and how certain they are.
 
-    ``exact``: they are what they are. ``pair``: prefixes like ``a/`` and ``b/`` that are not part of the name.
-    ``weak``: the first folder may or may not be a prefix; the files that exist decide.
+    ``exact``: they are literal. ``pair``: prefixes like ``a/`` and ``b/`` that are not part of the name. ``weak``: the
+    first folder may or may not be a prefix; the files that exist decide.
     """
 
     old: str | None
@@ -108,7 +109,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What happens to one file. A file may have several of them in a patch, one applied on the other's result."""
+    """The changes of one file. A file may have several of them in a patch, one applied on the other's result."""
 
     action: Literal["add", "update", "delete", "copy"]
     names: Names
@@ -116,7 +117,7 @@ class FilePatch:
     moves: bool = False
     """``names.new`` is another file than ``names.old``, and the old one goes."""
     executable: bool | None = None
-    """What the mode is to say, if the patch says anything."""
+    """The executable bit to set, if the patch names a mode."""
     old_blob: str = ""
     new_blob: str = ""
     """The (shortened) hashes of git's ``index`` line."""
@@ -125,12 +126,12 @@ class FilePatch:
 
 
 def at_line(number: int, message: str) -> PatchError:
-    """An error at a line (from 1) of ``patch_text``."""
+    """Return an error at a line (from 1) of ``patch_text``."""
     return PatchError(f"Line {number} of patch_text: {message} Nothing was changed.")
 
 
 def added_text(hunks: Sequence[Hunk]) -> str:
-    """The content of a new file. Line ends as stated, else ``\\n``."""
+    """Return the content of a new file. Line ends as stated, else ``\\n``."""
     out: list[str] = []
     for hunk in hunks:
         for line in hunk.new:
@@ -140,5 +141,5 @@ def added_text(hunks: Sequence[Hunk]) -> str:
 
 
 def shown(text: str, limit: int = 100) -> str:
-    """A line of the patch for an error."""
+    """Return a line of the patch for an error."""
     return repr(short(text, limit))

@@ -1,6 +1,6 @@
-"""Which files a patch means: prefixes told from folders, links followed, moves and doubles checked.
+"""Resolve the files that a patch names: prefixes told from folders, links followed, moves and duplicates checked.
 
-Looks at what exists, reads no content.
+Looks at which files exist, reads no content.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NamedSection:
 
 
 def name_files(files: Sequence[FilePatch], ctx: ToolContext) -> list[NamedSection]:
-    """The steps of a patch. Raises ToolError for a file that is missing, or whose name has two readings."""
+    """Return the steps of a patch. Raises ToolError for a file that is missing, or whose name has two readings."""
     return _Namer(ctx, any(file.names.style == "pair" and file.names.old for file in files)).steps(files)
 
 
@@ -45,7 +45,7 @@ def name_files(files: Sequence[FilePatch], ctx: ToolContext) -> list[NamedSectio
 class _Namer:
     ctx: ToolContext
     prefixed: bool
-    """Some name in the patch surely has a prefix, so that others have one, too."""
+    """Some name in the patch certainly has a prefix, so the others have one, too."""
     made: set[Path] = field(default_factory=set[Path])
     gone: set[Path] = field(default_factory=set[Path])
 
@@ -176,7 +176,8 @@ class _Namer:
 
 
 def _respelled(name: str) -> Iterator[str]:
-    """Names as models also write them: quoted, with backslashes, with git's prefix. For files that exist only."""
+    """Return names in other spellings of models: quoted, with backslashes, with git's prefix. For existing files
+    only."""
     plain = name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in "`'\"" else name
     plain = plain.replace("\\", "/").removeprefix("./")
     if plain != name:
@@ -202,7 +203,7 @@ def _stripped(name: str) -> Iterator[str]:
 
 
 def _creates(file: FilePatch) -> bool:
-    """Whether the one hunk says that the file was empty or not there (``@@ -0,0 +1,3 @@``)."""
+    """Return whether the one hunk declares that the file was empty or did not exist (``@@ -0,0 +1,3 @@``)."""
     if len(file.hunks) != 1:
         return False
     numbers, old = file.hunks[0].numbers, file.hunks[0].old
@@ -210,6 +211,6 @@ def _creates(file: FilePatch) -> bool:
 
 
 def _same_name(old: str, new: str) -> bool:
-    """Whether the names of both sides are of one file, as in ``--- a.py.orig`` or ``--- old/a.py``."""
+    """Return whether the names of both sides are of one file, as in ``--- a.py.orig`` or ``--- old/a.py``."""
     one, other = PurePosixPath(old).name, PurePosixPath(new).name
     return one.startswith(other) or other.startswith(one)

@@ -27,10 +27,10 @@ class MissingHeadingError(Exception):
 
 
 def after_headings(file: FileLines, headings: Sequence[str], places: Sequence[HunkPlace]) -> list[HunkPlace]:
-    """The places after (or at) the last of ``headings``; only those in its block when there are several.
+    """Return the places after (or at) the last of ``headings``; only those in its block when there are several.
 
-    A block is what is indented deeper than the heading: "after" alone would let a hunk land in the next
-    function when its own is gone. Raises MissingHeadingError.
+    A block is indented deeper than its heading: "after" alone would let a hunk land in the next function when its own
+    is gone. Raises MissingHeadingError.
     """
     found = _chain(file, headings)
     after = [place for place in places if place.first >= found[0]]
@@ -43,7 +43,8 @@ def after_headings(file: FileLines, headings: Sequence[str], places: Sequence[Hu
 
 
 def contradicts(file: FileLines, heading: str, first: int) -> bool:
-    """Whether a place is below another line than the one git names behind the numbers, which is elsewhere in the file.
+    """Return whether a place is below another line than the one git names behind the numbers, which is elsewhere in the
+    file.
 
     Only for a heading in the first column, as git finds it where nothing else is configured, and another one that
     begins with the same word (``class``, ``def``): other lines may have come in between.
@@ -55,13 +56,13 @@ def contradicts(file: FileLines, heading: str, first: int) -> bool:
 
 
 def confirms(file: FileLines, heading: str, first: int) -> bool:
-    """Whether a place is below the very line that git names behind the numbers."""
+    """Return whether a place is below the very line that git names behind the numbers."""
     here = _heading_above(file, heading, first)
     return here is not None and file.bodies[here].startswith(heading)
 
 
 def _heading_above(file: FileLines, heading: str, first: int) -> int | None:
-    """The nearest line above that begins with the same word as the heading, in the first column."""
+    """Return the nearest line above that begins with the same word as the heading, in the first column."""
     word = _FIRST_WORD.match(heading)
     if word is None or len(heading) < _MIN_HEADING:
         return None
@@ -71,7 +72,7 @@ def _heading_above(file: FileLines, heading: str, first: int) -> int | None:
 
 
 def _chain(file: FileLines, headings: Sequence[str]) -> list[int]:
-    """Lines (from 0) at which the last heading may stand, each after (better: within) the one before it."""
+    """Return lines (from 0) where the last heading may be, each after (better: within) the one before it."""
     previous: list[int] = []
     for number, heading in enumerate(headings):
         lines = _heading_lines(file, heading)
@@ -114,7 +115,7 @@ def _edge(character: str, before: bool) -> str:
 
 
 def _block_end(file: FileLines, line: int) -> int | None:
-    """The line after the heading's block; None when nothing is indented deeper after it."""
+    """Return the line after the heading's block; None when nothing is indented deeper after it."""
     own = file.indents[line]
     deeper = False
     for at in range(line + 1, len(file.bodies)):

@@ -1,6 +1,6 @@
-"""Which lines of a file each hunk of its patch is about. Pure.
+"""Find the lines of a file that each hunk of its patch is about. Pure.
 
-Every hunk is looked for by the ladder of ``tools.patching.find``; its place must be unique, by itself or because
+Every hunk is looked for by the match strategies of ``tools.patching.find``. Its place must be unique, alone or because
 only one assignment of all hunks keeps their order. Line numbers are hints that never decide alone.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A hunk at its place. ``lines``: the part of the hunk that stands there, without dropped context."""
+    """A hunk at its place. ``lines``: the part of the hunk that matches there, without dropped context."""
 
     hunk: Hunk
     lines: tuple[HunkLine, ...]
@@ -51,7 +51,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """All places of a hunk on one rung, in rising order; there may be a thousand of them."""
+    """All places of a hunk with one strategy, in rising order; there may be a thousand of them."""
 
     hunk: Hunk
     lines: tuple[HunkLine, ...]
@@ -75,7 +75,7 @@ _DRIFT = 3
 
 
 def place_hunks(file: FileLines, hunks: Sequence[Hunk], fuzz: int) -> list[Placed]:
-    """All hunks that change anything, in the order of the file.
+    """Return all hunks that change anything, in the order of the file.
 
     Raises PatchError that names the hunk when one is absent, ambiguous or there already.
     """
@@ -89,16 +89,16 @@ def place_hunks(file: FileLines, hunks: Sequence[Hunk], fuzz: int) -> list[Place
 
 
 def _offset(one: Placed) -> int | None:
-    """How far from its stated line a hunk stands that has enough lines of its own to be believed."""
+    """Return the distance of a hunk from its stated line, if it has enough lines of its own to be reliable."""
     if one.hunk.numbers is None or sum(bool(line.text.strip()) for line in one.hunk.old) < 3:
         return None
     return one.place.first - (one.hunk.numbers.old_start - 1)
 
 
 def by_numbers(file: FileLines, hunks: Sequence[Hunk]) -> list[Placed] | None:
-    """Every hunk exactly at its stated line, with the patch's own line ends; None when one does not stand there.
+    """Place every hunk exactly at its stated line, with the patch's own line ends; None when one does not match there.
 
-    The caller has to have a proof that the numbers are right.
+    The caller must have proof that the numbers are right.
     """
     placed: list[Placed] = []
     for hunk in hunks:
@@ -116,7 +116,7 @@ def by_numbers(file: FileLines, hunks: Sequence[Hunk]) -> list[Placed] | None:
 
 
 def _candidates(file: FileLines, hunk: Hunk, fuzz: int) -> _Found:
-    """The places on the first rung that has any. Raises PatchError when there is none."""
+    """Return the places of the first strategy that has any. Raises PatchError when there is none."""
     lines = outer_trimmed(hunk.lines)
     if not any(line.kind != "+" for line in lines):
         return _without_context(file, hunk, lines)
@@ -179,14 +179,14 @@ def _climb(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...], headings: _
 
 
 def _refuse_applied(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine]) -> None:
-    """Where the result stands already, dropping context would add it a second time."""
+    """Raise if the result is there already: dropping context would add it a second time."""
     for rung in rungs_for(hunk, lines):
         if there := _new_side(file, lines, rung):
             raise applied(hunk, there[0].first + 1)
 
 
 def _new_side(file: FileLines, lines: Sequence[HunkLine], rung: Rung) -> list[HunkPlace]:
-    """Where the hunk's result stands, if that means anything: something is added, or closed up between words."""
+    """Return where the hunk's result is, if it is meaningful: something is added, or closed up between words."""
     new = [line for line in lines if line.kind != "-"]
     added = [line for line in lines if line.kind == "+"]
     if not has_word(new):
@@ -229,7 +229,7 @@ def _without_context(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...]) -
 
 
 def _assign(found: Sequence[_Found]) -> list[Placed]:
-    """One place for each hunk: the only assignment in which they follow each other."""
+    """Return one place for each hunk: the only assignment in which they follow each other."""
     hunks = [one.hunk for one in found]
     if all(len(one.places) == 1 for one in found):
         chosen = sorted((one.placed(0) for one in found), key=lambda one: one.core)
@@ -243,7 +243,7 @@ def _assign(found: Sequence[_Found]) -> list[Placed]:
     unsure = [
         one for one, a, b in zip(found, earliest, latest, strict=True) if a.place.first != b.place.first
     ]
-    # A list that was cut may hide places, also between others.
+    # A truncated list may hide places, also between others.
     complete = all(len(one.places) < MAX_PLACES for one in found)
     if not unsure and complete and _order_is_meant(found):
         return earliest
@@ -255,7 +255,7 @@ def _assign(found: Sequence[_Found]) -> list[Placed]:
 
 
 def _earliest(found: Sequence[_Found]) -> list[Placed] | None:
-    """The first place after the hunk before, for each; None when a hunk has none."""
+    """Return the first place after the hunk before, for each; None when a hunk has none."""
     chosen: list[Placed] = []
     for one in found:
         index = 0
@@ -271,7 +271,7 @@ def _earliest(found: Sequence[_Found]) -> list[Placed] | None:
 
 
 def _latest(found: Sequence[_Found]) -> list[Placed]:
-    """The last places possible. There is an assignment, so that this finds one, too."""
+    """Return the last places possible. There is an assignment, so that this finds one, too."""
     chosen: list[Placed] = []
     for one in reversed(found):
         index = len(one.places) - 1
@@ -298,7 +298,7 @@ def _disjoint(chosen: Sequence[Placed]) -> bool:
 
 
 def _order_is_meant(found: Sequence[_Found]) -> bool:
-    """Whether the hunks are in the order of the file, as far as that can be told by numbers or by unique hunks."""
+    """Return whether the hunks are in the order of the file, as far as numbers or unique hunks show that."""
     starts = [one.hunk.numbers.old_start for one in found if one.hunk.numbers is not None]
     if starts == sorted(starts):
         return True
@@ -307,10 +307,10 @@ def _order_is_meant(found: Sequence[_Found]) -> bool:
 
 
 def _by_consistent_numbers(found: Sequence[_Found]) -> list[Placed] | None:
-    """The places at the stated lines, when other hunks prove that the patch was made from this very file.
+    """Return the places at the stated lines, when other hunks prove that the patch was made from this very file.
 
-    That is: every hunk that is unique stands exactly at its number, there is one, all numbers and counts are
-    true to the hunks' bodies, and nothing but exact matches is involved.
+    That is: every unique hunk is exactly at its number, there is one, all numbers and counts agree with the hunks'
+    bodies, and only exact matches are involved.
     """
     delta = 0
     unique = 0
@@ -337,9 +337,9 @@ def _by_consistent_numbers(found: Sequence[_Found]) -> list[Placed] | None:
 
 
 def _check(file: FileLines, one: Placed, offsets: set[int]) -> None:
-    """Refuse a hunk whose result stands at its place already, and line ends that cannot be kept.
+    """Raise for a hunk whose result is at its place already, and for line ends that cannot be kept.
 
-    ``offsets``: how far from their stated lines the other hunks of the file stand.
+    ``offsets``: the distances of the file's other hunks from their stated lines.
     """
     hunk, place = one.hunk, one.place
     fresh = any(line.text.strip() for group in groups(one.lines, hunk.ends_stated) for line in group.added)
@@ -377,7 +377,7 @@ def _check_hints(file: FileLines, one: Placed, numbers: Numbers, offsets: set[in
 
 
 def _stands_at(file: FileLines, one: Placed) -> int | None:
-    """The line (from 0) at which the result stands, over or beside the place. None: it does not."""
+    """Return the line (from 0) of the result, over or beside the place. None: it is not there."""
     new = [line for line in one.lines if line.kind != "-"]
     if [line.text for line in new] == [line.text for line in one.lines if line.kind != "+"]:
         return None

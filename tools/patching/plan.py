@@ -1,4 +1,4 @@
-"""What every file of a patch becomes. Pure: works on contents that were read before."""
+"""Compute the new content of every file of a patch. Pure: works on contents that were read before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tools.patching.names import NamedSection
 
 MAX_FILE_BYTES = 10_000_000
-"""As for edit: above this nobody reads the diff."""
+"""As for edit: above this size the diff is too long to read."""
 _MAX_NOTES = 10
 _MARK = "\ufeff"
 _LONE_CR = re.compile(r"\r(?!\n)")
@@ -32,7 +32,7 @@ _LONE_CR = re.compile(r"\r(?!\n)")
 
 @dataclass(frozen=True, slots=True)
 class PlannedPatch:
-    """The changes, and words on what differed from what the patch says."""
+    """The changes, and notes on deviations from the patch."""
 
     changes: tuple[FileChange, ...]
     note: str = ""
@@ -125,7 +125,7 @@ class _Planner:
         new.now = content
 
     def _copied(self, old: _File, step: NamedSection) -> bytes:
-        """The content to copy: git means the file as it was before the patch, a series of patches the newest."""
+        """Return the content to copy: git uses the file as it was before the patch, a series of patches the newest."""
         if old.original == old.now or old.original is None or old.now is None:
             return old.original if old.original is not None else _there(old, step)
         blob = step.file.old_blob
@@ -158,7 +158,7 @@ class _Planner:
         return out
 
     def _mode(self, path: Path, file: _File) -> int | None:
-        """The bits to set, or None to leave them: those of the old file for a move, with git's one bit."""
+        """Return the bits to set, or None to leave them: those of the old file for a move, with git's one bit."""
         if file.now is None:
             return None
         current = self.modes.get(file.origin or path)
@@ -174,7 +174,8 @@ class _Planner:
 def plan_changes(
     steps: Sequence[NamedSection], bases: Mapping[Path, bytes | None], modes: Mapping[Path, int], fuzz: int
 ) -> PlannedPatch:
-    """All changes of a patch, or ToolError. ``bases`` and ``modes``: contents and bits of the files there are."""
+    """Return all changes of a patch, or ToolError. ``bases`` and ``modes``: contents and bits of the files there
+    are."""
     planner = _Planner(bases, modes, fuzz)
     for step in steps:
         planner.take(step)
@@ -215,7 +216,7 @@ def _new_content(step: NamedSection) -> str:
 
 
 def is_blob(data: bytes, shortened: str) -> bool:
-    """Whether ``shortened`` (seven hex digits or more) begins git's hash of a file with this content."""
+    """Return whether ``shortened`` (seven hex digits or more) begins git's hash of a file with this content."""
     if len(shortened) < 7 or not shortened.strip("0"):
         return False
     head = b"blob %d\0" % len(data)
@@ -224,7 +225,7 @@ def is_blob(data: bytes, shortened: str) -> bool:
 
 
 def apply_hunks(data: bytes, file: FilePatch, fuzz: int) -> tuple[bytes, list[str]]:
-    """The patched content and notes on what differed. Raises ToolError; see ``place_hunks``."""
+    """Return the patched content and notes on what differed. Raises ToolError; see ``place_hunks``."""
     if not any(hunk.changes for hunk in file.hunks):
         return data, []
     if len(data) > MAX_FILE_BYTES:
@@ -254,7 +255,8 @@ def apply_hunks(data: bytes, file: FilePatch, fuzz: int) -> tuple[bytes, list[st
 
 
 def _read_as_meant(data: bytes, file: FilePatch) -> tuple[Text, FilePatch]:
-    """The file's text in the encoding in which it has what the patch quotes; a byte-order mark is text if quoted."""
+    """Return the file's text in the encoding in which it has what the patch quotes; a byte-order mark is text if
+    quoted."""
     decoded = decode(data)
     quoted = [line.text for hunk in file.hunks for line in hunk.old]
     if decoded.rivals and (strange := [text for text in quoted if not text.isascii()]):
@@ -285,7 +287,7 @@ def _texts(file: FilePatch) -> set[str]:
 
 
 def _proven(data: bytes, decoded: Text, file: FilePatch) -> bytes | None:
-    """The result, when git's ``index`` line proves it: it is the hash of the file before and of the result."""
+    """Return the result, when git's ``index`` line proves it: it is the hash of the file before and of the result."""
     lines = FileLines(decoded.text, _texts(file))
     placed = by_numbers(lines, file.hunks)
     if placed is None:

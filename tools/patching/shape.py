@@ -1,4 +1,4 @@
-"""What a hunk's own lines say about where and how it may be placed. Pure."""
+"""Derive from a hunk's own lines where and how it may be placed. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLANKS = " \t"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Lines that are removed and the lines that stand there then. ``at`` counts the old lines before them."""
+    """Removed lines and their replacement. ``at`` counts the old lines before them."""
 
     at: int
     removed: tuple[HunkLine, ...]
@@ -27,7 +27,7 @@ class Group:
 
 
 def groups(lines: Sequence[HunkLine], ends: bool) -> Iterator[Group]:
-    """The changes between context lines, without what a change only repeats. ``ends``: line ends count."""
+    """Yield the changes between context lines, without what a change only repeats. ``ends``: line ends count."""
     at = 0
     removed: list[HunkLine] = []
     added: list[HunkLine] = []
@@ -68,7 +68,7 @@ def outer_trimmed(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...]:
 
 
 def blanks_as_added(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...] | None:
-    """The reading in which blank lines without prefix, amid added lines, are added. None if there are none."""
+    """Return the reading in which blank lines without prefix, amid added lines, are added. None if there are none."""
     out = list(lines)
     changed = False
     for index, line in enumerate(out):
@@ -83,7 +83,7 @@ def blanks_as_added(lines: Sequence[HunkLine]) -> tuple[HunkLine, ...] | None:
 
 
 def context_ends(lines: Sequence[HunkLine]) -> tuple[int, int]:
-    """How many context lines stand before the first change and after the last one."""
+    """Return the numbers of context lines before the first change and after the last one."""
     kinds = [line.kind for line in lines]
     lead = next((at for at, kind in enumerate(kinds) if kind != " "), len(kinds))
     tail = next((at for at, kind in enumerate(reversed(kinds)) if kind != " "), len(kinds))
@@ -91,15 +91,15 @@ def context_ends(lines: Sequence[HunkLine]) -> tuple[int, int]:
 
 
 def has_word(lines: Sequence[HunkLine]) -> bool:
-    """Whether any of the lines has a letter or digit."""
+    """Return whether any of the lines has a letter or digit."""
     return any(_WORD.search(line.text) for line in lines)
 
 
 def rungs_for(hunk: Hunk, lines: Sequence[HunkLine]) -> tuple[Rung, ...]:
-    """The rungs on which a hunk may be looked for.
+    """Return the strategies for a hunk.
 
-    One that changes blanks or look-alikes only must not be looked for where those do not count: it would be
-    found again in what it made.
+    One that changes only blanks or look-alikes must not be searched where those do not count: it would match its own
+    result.
     """
     last = len(LADDER)
     for group in groups(lines, hunk.ends_stated):
@@ -122,7 +122,7 @@ def _alike(old: list[str], new: list[str], form: Callable[[str], str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FinalEnd:
-    """What the hunk says about the end of the file: its marks on the last line of each side."""
+    """The hunk's marks about the final line end, on the last line of each side."""
 
     old_lacks: bool
     new_lacks: bool
@@ -134,7 +134,7 @@ class FinalEnd:
 
 
 def final_end(lines: Sequence[HunkLine]) -> FinalEnd | None:
-    """The marks of a hunk; None when there are none, or one stands on another line than the last of its side."""
+    """Return the marks of a hunk; None without any, or when one is on another line than the last of its side."""
     old = [line for line in lines if line.kind != "+"]
     new = [line for line in lines if line.kind != "-"]
     if any(line.no_end for line in [*old[:-1], *new[:-1]]):

@@ -66,7 +66,8 @@ def _edits(file: FileLines, one: Placed) -> list[_Edit]:
 
 
 def _whole(file: FileLines, one: Placed) -> _Edit:
-    """Where look-alike characters differ, what the new lines repeat of the old ones keeps the file's own."""
+    """Return the new text; where look-alike characters differ, repeated parts of the old lines keep the file's
+    spelling."""
     place = one.place
     marks = final_end(one.lines)
     if marks is not None and marks.one_sided:
@@ -98,7 +99,7 @@ def _body(one: Placed, line: HunkLine) -> str:
 
 
 def _end(file: FileLines, one: Placed, group: Group, index: int, line: HunkLine) -> str:
-    """The line end of an added line: as the patch states, else that of the line it replaces or follows."""
+    """Return the line end of an added line: as the patch states, else that of the line it replaces or follows."""
     if one.literal:
         return "\r\n" if line.cr else "\n"
     first = one.place.first + group.at
@@ -107,7 +108,7 @@ def _end(file: FileLines, one: Placed, group: Group, index: int, line: HunkLine)
 
 
 def _usual_end(file: FileLines, near: int) -> str:
-    """The end of line ``near``, or of the one before it when it is the last and has none."""
+    """Return the end of line ``near``, or of the one before it when it is the last and has none."""
     for at in (near, near - 1):
         if 0 <= at < len(file) and file.ends[at]:
             return file.ends[at]
@@ -115,7 +116,7 @@ def _usual_end(file: FileLines, near: int) -> str:
 
 
 def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
-    """Give the last line its line end, or take it, as the patch says or the file has it."""
+    """Add or remove the line end of the last line, according to the patch or the file."""
     edit = edits[-1]
     size = len(file)
     if edit.end < size or (last.rung == "look-alike characters"):

@@ -40,7 +40,7 @@ _LONE_DIFF = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?$")
 
 @dataclass(slots=True)
 class RawHunk:
-    """A hunk as it stands in the patch: lines with their prefix, none lost or changed."""
+    """A hunk as it is in the patch: lines with their prefix, none lost or changed."""
 
     header: str
     numbers: Numbers | None
@@ -58,9 +58,9 @@ class _Section:
 
 
 def range_of(header: str) -> tuple[Numbers | None, str]:
-    """The numbers in an ``@@`` line, if any, and the heading that it names as the place.
+    """Return the numbers in an ``@@`` line, if any, and the heading that it names as the place.
 
-    What follows the numbers is only git's reminder for readers and no heading.
+    Text after the numbers is only git's reminder for readers and no heading.
     """
     inner = header[2:]
     found = _RANGE.match(inner.lstrip())
@@ -80,7 +80,7 @@ def _count(digits: str | None) -> int | None:
 
 
 def parse_unified(lines: list[str]) -> list[FilePatch]:
-    """The sections of a unified diff; ``lines`` are without ``\\n``. Raises PatchError."""
+    """Return the sections of a unified diff; ``lines`` are without ``\\n``. Raises PatchError."""
     return _Scanner(lines).run()
 
 
@@ -195,10 +195,10 @@ class _Scanner:
         return at
 
     def _over(self, at: int, strict: bool) -> bool:
-        """Whether a hunk is over at a line that cannot be told from layout or prose.
+        """Return whether a hunk is over at a line that may be layout or prose.
 
-        It is not if changes follow before anything that begins a new section. Raises PatchError then: they
-        would be lost, or prose be taken for them.
+        It is not if changes follow before a new section begins. Raises PatchError then: they would be lost, or prose be
+        taken for them.
         """
         if _SECTION.match(self.plain[at]):
             return True
@@ -220,14 +220,14 @@ class _Scanner:
         return True
 
     def _is_layout(self, at: int) -> bool:
-        """Whether only blanks follow before the next section: somebody put them between the hunks' ends."""
+        """Return whether only blanks follow before the next section: they separate hunks."""
         for index in range(at, len(self.plain)):
             if self.plain[index].strip():
                 return bool(_SECTION.match(self.plain[index])) or self._is_names(index, None)
         return True
 
     def _is_names(self, at: int, body: _Count | None) -> bool:
-        """Whether ``---`` and ``+++`` lines begin a new file; they may also be lines removed and added."""
+        """Return whether ``---`` and ``+++`` lines begin a new file; they may also be lines removed and added."""
         if not (self.plain[at].startswith("--- ") and self._line(at + 1).startswith("+++ ")):
             return False
         hunk_follows = self._line(at + 2).startswith("@@")
@@ -244,7 +244,7 @@ class _Scanner:
         return hunk_follows or certain or old.name == new.name
 
     def _is_signature(self, at: int, body: _Count) -> bool:
-        """Whether ``-- `` ends a mail (``git format-patch``) rather than removing a line ``- ``."""
+        """Return whether ``-- `` ends a mail (``git format-patch``) rather than removing a line ``- ``."""
         if self.plain[at] not in ("-- ", "--"):
             return False
         return body.satisfied() or _VERSION.match(self._line(at + 1)) is not None
@@ -281,7 +281,7 @@ def _finish(section: _Section) -> FilePatch:
 
 
 def read_hunks(raw: list[RawHunk]) -> tuple[Hunk, ...]:
-    """The hunks of one file, their bodies parsed by ``unidiff`` under headers whose counts fit."""
+    """Return the hunks of one file, their bodies parsed by ``unidiff`` under headers whose counts fit."""
     if not raw:
         return ()
     from unidiff.errors import UnidiffParseError

@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for, kept alive until they end; and waiting for one that must not be broken off half-way."""
+"""Background tasks, kept alive until they end; and waiting for one that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 class Background:
-    """The tasks of one owner. The event loop itself keeps no task alive, and tells nobody of a failure."""
+    """The tasks of one owner. The event loop itself keeps no task alive, and reports no failure."""
 
     def __init__(
         self, doing: str, *, level: int = logging.WARNING, logger: logging.Logger | None = None
     ) -> None:
-        """``doing`` says in the log what failed; ``level`` is that of its line, ERROR with a traceback."""
+        """``doing`` describes in the log what failed; ``level`` is that of its line, ERROR with a traceback."""
         self._doing = doing
         self._level = level
         self._log = logger or log
         self._tasks: set[asyncio.Future[Any]] = set()
 
     def __bool__(self) -> bool:
-        """Whether any of it still runs."""
+        """Return whether any of it still runs."""
         return bool(self._tasks)
 
     def start(
@@ -50,7 +50,7 @@ class Background:
             task.cancel()
 
     async def wait(self) -> None:
-        """Wait for the end of all. Never raises what they raise."""
+        """Wait until all have ended. Never raises their exceptions."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 

@@ -1,9 +1,9 @@
-"""The environment that commands get: what programs need to work, without keys, and without what changes the meaning
-of a command. Pure.
+"""The environment of commands: variables that programs need, without keys, and without those that change the meaning of
+a command. Pure.
 
 The daemon is started with it, too, because other processes of the user may read the environment of a process. Names do
-not tell which variables hold secrets. So what programs are known to need passes, and of the rest what the user's
-setting ``environment`` names.
+not show which variables hold secrets. So variables that programs are known to need are passed, and of the rest those
+that the user's setting ``environment`` names.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _NAMES = frozenset(
         "PERL_MM_OPT PERL_MB_OPT PERL_LOCAL_LIB_ROOT LUA_PATH LUA_CPATH GHCRTS COMPOSER_HOME PHPRC PHP_INI_SCAN_DIR "
         "PNPM_HOME BUN_INSTALL DENO_DIR DENO_INSTALL FLUTTER_ROOT PUB_CACHE EMSDK MIX_ENV MIX_HOME HEX_HOME R_HOME "
         "R_LIBS R_LIBS_USER R_ENVIRON R_PROFILE TS_NODE_PROJECT TS_NODE_TRANSPILE_ONLY "
-        # What projects commonly look at.
+        # Variables that projects commonly read.
         "CI CONTINUOUS_INTEGRATION DEBUG VERBOSE LOG_LEVEL LOGLEVEL APP_ENV APP_DEBUG ENVIRONMENT STAGE HOST PORT "
         "BASE_URL TESTING HEADLESS DOCKER_HOST DOCKER_CONTEXT DOCKER_BUILDKIT DOCKER_DEFAULT_PLATFORM "
         "TOKENIZERS_PARALLELISM SPRING_PROFILES_ACTIVE ASPNETCORE_ENVIRONMENT ASPNETCORE_URLS DJANGO_SETTINGS_MODULE "
@@ -105,13 +105,13 @@ _SECRET_ENDS = ("PASS", "TOKEN")
 # DATABASE_URL and its like. A proxy's password stays: without it nothing reaches the network. A command in the sandbox
 # that has no network gets no proxy.
 _SECRET_URL = re.compile(r"[a-z][a-z0-9+.-]{0,40}://[^/@\s]*:[^/@\s]+@", re.IGNORECASE)
-# What makes bash run or find something else than the line says: files it reads first, functions for names, another
-# folder for `cd`, options, a prompt that is evaluated. LD_PRELOAD and the like stay: the daemon itself was started
-# with them, so they are the user's, and some systems do not work without.
+# Variables that make bash run or find something else than the line names: files it reads first, functions for names,
+# another folder for `cd`, options, a prompt that is evaluated. LD_PRELOAD and the like stay: the daemon itself was
+# started with them, so they are the user's, and some systems do not work without.
 _SHELL = re.compile(
     r"BASH_ENV|ENV|BASH_FUNC_.*|CDPATH|SHELLOPTS|BASHOPTS|PS[0-4]|PROMPT_COMMAND|GLOBIGNORE|IFS|BASH_XTRACEFD|POSIXLY_CORRECT"
 )
-# Of a git hook or alias from which the daemon was started: commands would work on that repository.
+# From a git hook or alias that started the daemon: commands would work on that repository.
 _GIT = re.compile(r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|COMMON_DIR|PREFIX|NAMESPACE)")
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb", "NO_COLOR": "1"}
 # A folder of the workspace may be a bare repository, its settings files like any other: git would find it by being run
@@ -121,8 +121,8 @@ _GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 
 
 def scrubbed_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What programs may have of an environment, set so that nothing pages, prompts or colours, and so that git runs no
-    program that a folder of the workspace names. Twice is once."""
+    """Return the part of an environment that programs may have, set so that nothing pages, prompts or colours, and so
+    that git runs no program that a folder of the workspace names. Idempotent."""
     patterns = environment.get(PASSED_ON, "").split()
     kept = {name: value for name, value in environment.items() if _passes(name, value, patterns)}
     kept = {
@@ -141,7 +141,8 @@ GIT_ASKED = (
 
 
 def git_environment() -> dict[str, str]:
-    """The environment of a git that is only asked: without settings of ours, locks or fetching of missing objects."""
+    """Return the environment of a git that is only asked: without settings of ours, locks or fetching of missing
+    objects."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return scrubbed_environment(kept) | {
         "GIT_OPTIONAL_LOCKS": "0",
@@ -152,7 +153,7 @@ def git_environment() -> dict[str, str]:
 
 
 def daemon_environment(environment: Mapping[str, str], passed_on: Iterable[str]) -> dict[str, str]:
-    """What a daemon is started with: what its programs may have, and its own variables.
+    """Return the environment for starting a daemon: the part that its programs may have, and its own variables.
 
     ``passed_on``: the setting ``environment``.
     """
@@ -162,7 +163,7 @@ def daemon_environment(environment: Mapping[str, str], passed_on: Iterable[str])
 
 
 def kept_back(environment: Mapping[str, str], passed_on: Iterable[str]) -> list[str]:
-    """The names of the variables that programs do not get, but could by the setting ``environment``."""
+    """Return the names of the variables that programs do not get, but could by the setting ``environment``."""
     patterns = list(passed_on)
     return sorted(
         name
@@ -173,9 +174,9 @@ def kept_back(environment: Mapping[str, str], passed_on: Iterable[str]) -> list[
 
 
 def _passes(name: str, value: str, patterns: Iterable[str]) -> bool:
-    """Whether a variable is given to programs. ``patterns``: what the user wants to be passed on.
+    """Return whether a variable is passed to programs. ``patterns``: the user's choice of further variables.
 
-    Whoever writes down a whole name means it, whatever the variable holds; a wildcard brings no secrets along.
+    A full name passes the variable whatever its value; a wildcard passes no secrets.
     """
     if name in patterns:
         return True
@@ -192,7 +193,7 @@ def _passes(name: str, value: str, patterns: Iterable[str]) -> bool:
 
 
 def is_proxy(name: str) -> bool:
-    """Whether a variable names the way to the network, maybe with a password."""
+    """Return whether a variable names the way to the network, maybe with a password."""
     return name.upper().endswith("_PROXY")
 
 
@@ -229,5 +230,5 @@ def _git(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _git_key(name: str, value: str) -> bool:
-    """Whether a setting of git holds a key: a header for a server, a password."""
+    """Return whether a setting of git holds a key: a header for a server, a password."""
     return name.lower().endswith(".extraheader") or _looks_secret(value)

@@ -1,4 +1,4 @@
-"""What a command writes: head and tail for the model, all of it, without secrets, in a file."""
+"""The output of a command: head and tail for the model; all of it, without secrets, in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_OUTPUT = 30_000
 MAX_SPILL_BYTES = 64 * 1024 * 1024
 _HELD = 64 * 1024
 _BORDER = 24 * 1024
-"""Characters kept beyond what is shown: only they tell whether a border falls into a secret."""
+"""Characters beyond the shown part: they show whether the limit would split a secret."""
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN", "-----END"
 
 
@@ -48,7 +48,7 @@ class HeadTail:
             self._tail = (self._tail + text[room:])[-self._half - _BORDER :]
 
     def text(self, where: str) -> str:
-        """All, or head and tail; ``where`` says in what is left out where the rest is."""
+        """Return all, or head and tail; ``where`` names the place of the rest in the note about it."""
         if not self.cut:
             return self._head + self._tail
         known = self.total <= len(self._head) + len(self._tail)
@@ -59,9 +59,8 @@ class HeadTail:
 
 
 class Output:
-    """What a command writes, see the module. ``whole``: the file is written from the first byte, not only when there is
-    much. Escape sequences of terminals are left out, but for colours in what is shown live and in ``colored``.
-    """
+    """The output of a command, see the module. ``whole``: the file is written from the first byte, not only when there
+    is much. Escape sequences of terminals are removed, except colours in the live output and in ``colored``."""
 
     def __init__(
         self,
@@ -74,21 +73,21 @@ class Output:
         self.path = path
         self.shown = HeadTail()
         self.cut_bytes = 0
-        """What was too much for the file, or could not be written."""
+        """Bytes that exceeded the file's limit, or could not be written."""
         self._live = live
         self._whole = whole
         self._escapes = terminal.Whole()
         self._colored: HeadTail | None = None
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._early: list[str] | None = []
-        """What came before the file was begun."""
+        """Output before the file was begun."""
         self._sent = 0
         self._spill: _Spill | None = None
         self._redact = redact
 
     @property
     def spilled(self) -> bool:
-        """There is more than is shown, so a file was begun."""
+        """Whether there is more than is shown, so that a file was started."""
         return self._spill is not None
 
     @property
@@ -108,7 +107,7 @@ class Output:
             self.cut_bytes += self._spill.lost
 
     def text(self) -> str:
-        """What the model gets."""
+        """Return the text for the model."""
         stored = f"the whole output is in {self.path.as_posix()}" if self.stored else "it could not be stored"
         return self.shown.text(stored)
 
@@ -147,7 +146,7 @@ class Output:
 
 
 class _Spill:
-    """Writes the file in a thread of its own: taking secrets out of much text is no work for the event loop."""
+    """Writes the file in a thread of its own: removing secrets from much text is no work for the event loop."""
 
     def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
         self.written = 0
@@ -172,7 +171,7 @@ class _Spill:
 
     def _take(self, text: str, last: bool) -> None:
         self._held += text
-        # A secret may be cut in two by the border of a chunk: some is held back, and cut where no secret goes on.
+        # A secret may be split by a chunk: hold some text back, and cut outside of secrets.
         cut = len(self._held) if last else _safe_cut(self._held)
         if cut:
             ready, self._held = self._held[:cut], self._held[cut:]
@@ -190,13 +189,14 @@ class _Spill:
             self.written += len(data[:room])
             self.lost += len(data) - len(data[:room])
         except OSError:
-            # The command's own result matters more than the copy of its output, and says that it is missing.
+            # The command's own result matters more than the copy of its output, and it reports that the copy is
+            # missing.
             self._failed = True
             self.lost += len(data)
 
 
 def _safe_cut(text: str) -> int:
-    """How much of it can be judged by itself: whole lines, and no key that goes on; all but the newest."""
+    """Return how much can be redacted alone: whole lines, and no unfinished key; all but the newest."""
     if len(text) < _HELD:
         at = text.rfind("\n") + 1
     else:

@@ -1,7 +1,7 @@
 """The processes of one command as the daemon sees them: by session, by a mark in their environment, by descent.
 
-What the wardens of ``supervisor`` do is done here once more for what got away from them (a command may kill its
-warden), and for tests. Out of reach is what cleared its environment *and* lost its parent *and* its warden.
+The work of the wardens of ``supervisor`` is repeated here for processes that escaped them (a command may kill its
+warden), and for tests. Out of reach is a process that cleared its environment *and* lost its parent *and* its warden.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MARK = "GOALWRIGHT_CALL"
-"""Environment variable of everything that is started here: the marks of what it is part of, joined by ``:``."""
+"""Environment variable of every started process: the marks of its calls, joined by ``:``."""
 _ROUNDS = 100
 _PAUSE_S = 0.02
 
@@ -46,14 +46,14 @@ async def kill_family(family: Family, grace_s: float) -> bool:
     for _ in range(_ROUNDS):
         if not (found := await members(family)):
             break
-        # Again and again: what was forked between looking and killing.
+        # Repeatedly: processes may fork between the check and the kill.
         _signal(family.session, found, signal.SIGKILL)
         await asyncio.sleep(_PAUSE_S)
     return True
 
 
 async def members(family: Family) -> list[int]:
-    """Its living processes. Reading /proc takes milliseconds on a busy machine, so it is done in a thread."""
+    """Return its living processes. Reading /proc takes milliseconds on a busy machine, so it is done in a thread."""
     return await asyncio.to_thread(members_now, family)
 
 

@@ -1,7 +1,7 @@
-"""Running programs so that nothing of them is left: own session, no stdin (or ours), everything killed at the end.
+"""Run programs without remains: own session, no stdin (or ours), all processes killed at the end.
 
-On POSIX a program runs beneath a warden (``supervisor``): what it starts is stopped with it, and with the daemon,
-whatever it did to hide. On Windows its process tree is killed.
+On POSIX a program runs beneath a warden (``supervisor``): its child processes are stopped with it, and with the daemon,
+even if they try to hide. On Windows its process tree is killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.process.environment import scrubbed_environment as scrubbed_environme
 from tools.process.process_tree import MARK as MARK
 
 KILL_GRACE_S = 3.0
-"""Time between TERM and KILL (source: conventions.md, "Limits")."""
+"""Seconds between TERM and KILL."""
 
 Feed = Callable[[asyncio.WriteTransport], None]
 
@@ -39,7 +39,7 @@ class Ended:
 
 
 def find_program(name: str, workspace: Path, origin: Path | None = None) -> str | None:
-    """A program on PATH that does not lie in the workspace, whose files are untrusted; nor in ``origin``, the one of
+    """Return a program on PATH outside the workspace, whose files are untrusted, and outside ``origin``, the one of
     which it is a copy."""
     found = shutil.which(name)
     if found is None:
@@ -81,9 +81,9 @@ async def run(
     """Run a program to its end, or until ``timeout_s``, ``on_output`` returning False, or cancellation.
 
     ``on_start`` is called when it runs; ``on_output(fd, data)`` gets stdout (1) and stderr (2) as they come. ``feed``
-    is given its stdin as soon as it runs, to write to and to close; what it does not read is dropped. Without
-    ``feed`` there is no stdin. When this returns or raises, the program and all processes that it started are dead
-    (see the module). Raises OSError when it cannot be started.
+    receives its stdin as soon as it runs, to write to and to close; unread data is dropped. Without ``feed`` there is
+    no stdin. When this returns or raises, the program and all processes that it started are dead (see the module).
+    Raises OSError when it cannot be started.
     """
     if sys.platform == "win32":
         return await _run_on_windows(argv, cwd, env, on_output, timeout_s, merge_stderr, feed, on_start)
@@ -105,7 +105,7 @@ async def run(
             feed(program.stdin)
         timed_out = not await _first([program.exited, program.enough], timeout_s)
         if program.exited.is_set():
-            # The warden sees to what it left in the background.
+            # The warden stops its background processes.
             await _first([program.ended, program.enough], None)
     finally:
         # A second cancellation must not stop the killing half-way.
@@ -119,7 +119,7 @@ async def run(
 
 
 async def _first(events: Sequence[asyncio.Event], timeout_s: float | None) -> bool:
-    """Whether one of the events came in time."""
+    """Return whether one of the events came in time."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         done, _ = await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -148,7 +148,7 @@ class _Protocol(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 0:
-            return  # it does not read (any more) what it is fed
+            return  # it does not read its input (any more)
         self._open -= 1
         if self._open == 0:
             self.closed.set()

@@ -1,7 +1,7 @@
 """Programs beneath a warden (``tools.process.supervisor``), seen from the event loop. POSIX only.
 
-The reaper is started with the first program and lives as long as this process; each program has a socket of its own
-to its warden, whose end, however it comes, stops the program.
+The reaper is started with the first program and lives as long as this process; each program has a socket of its own to
+its warden, whose end, for any reason, stops the program.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Warded:
 
     @property
     def started(self) -> bool:
-        """It ran, or still does; else nothing of it ever did."""
+        """Whether it ran, or still does; else it never started."""
         return self.family.session > 0
 
     async def stop(self, grace_s: float) -> None:
@@ -169,7 +169,7 @@ class Warded:
         await self._started.wait()
 
     def _read(self, fd: int, pipe: int) -> bool:
-        """Whether there may be more."""
+        """Return whether there may be more."""
         try:
             data = os.read(pipe, _READ)
         except BlockingIOError:
@@ -213,7 +213,7 @@ class Warded:
             self._done, self.background = True, bool(value)
 
     def _end(self) -> None:
-        # All writers are dead: what they wrote is in the pipes now.
+        # All writers are dead: their output is in the pipes now.
         for fd, pipe in list(self._pipes.items()):
             while not self.enough.is_set() and self._read(fd, pipe):
                 pass
@@ -257,13 +257,13 @@ async def start(
     """Start a program; a cancellation stops it again. Raises OSError when that is not possible."""
     for again in (True, False):
         mark = uuid.uuid4().hex
-        # A Goalwright started by Goalwright keeps the marks above it: what it starts belongs to both.
+        # A Goalwright started by Goalwright keeps the marks above it: its processes belong to both.
         marks = ":".join(filter(None, [os.environ.get(MARK), _reaper.mark, mark]))
         program = Warded(on_output, mark, on_closed)
         starting = asyncio.ensure_future(
             _start(program, [*argv], cwd, {**env, MARK: marks}, merge_stderr, grace_s, with_stdin)
         )
-        # Not to be canceled half-way: the program may run already, with children, and nobody would know of it.
+        # Must not be canceled half-way: the program may run already, with children, without being registered.
         canceled = await finish(starting)
         starting.result()
         if program.error is not None:
@@ -275,7 +275,7 @@ async def start(
         if program.started:
             return program
         if not again:
-            break  # twice in a row somebody has killed the reaper as it was asked
+            break  # the reaper was killed twice in a row during a request
     raise OSError(errno.ESRCH, "the process that starts commands was killed", argv[0])
 
 

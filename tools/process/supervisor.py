@@ -1,9 +1,9 @@
-"""The parent of all commands: a small program of its own, so that nothing of them outlives the daemon.
+"""The parent of all commands: a small separate program, so that no command outlives the daemon.
 
 ``python -I -S reaper.py <socket> <mark>``, one for a daemon. It gets a request for each command and forks a *warden*,
 which starts the command, adopts whatever the command's processes leave behind (Linux: ``PR_SET_CHILD_SUBREAPER``, so
-two forks, ``setsid`` and an empty environment hide nobody), and stops all of them when the command has ended, when
-the daemon says so, or when the daemon is gone, also by ``kill -9``. A warden that is killed leaves its wards to the
+two forks, ``setsid`` and an empty environment hide no process), and stops all of them when the command has ended, at
+the daemon's request, or when the daemon is gone, also by ``kill -9``. The processes of a killed warden fall to the
 reaper, which kills them. Elsewhere (macOS) only the command's process group is reached.
 
 Standard library only, and little of it: this starts before the first command.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LINGER_S = 0.3
-"""How long background children of a finished command may go on writing before they are stopped."""
+"""Seconds that background children of a finished command may keep writing before they are stopped."""
 ORPHAN_GRACE_S = 1.0
 """Between TERM and KILL when the daemon has gone."""
 _KILL_PAUSE_S = 0.02
@@ -50,7 +50,7 @@ def adopt_orphans() -> bool:
 
 
 def family_tree() -> dict[int, list[tuple[int, bytes]]]:
-    """The living processes with their names, by parent. Linux."""
+    """Return the living processes with their names, by parent. Linux."""
     found: dict[int, list[tuple[int, bytes]]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -69,7 +69,7 @@ def family_tree() -> dict[int, list[tuple[int, bytes]]]:
 
 
 def below(root: int, sparing: Iterable[int] = ()) -> list[tuple[int, bytes]]:
-    """All descendants of a process, but ``sparing`` and those below them."""
+    """Return all descendants of a process, but ``sparing`` and those below them."""
     children, spared = family_tree(), set(sparing)
     found: list[tuple[int, bytes]] = []
     waiting = [root]
@@ -81,7 +81,7 @@ def below(root: int, sparing: Iterable[int] = ()) -> list[tuple[int, bytes]]:
 
 
 def send_signal(pid: int, kind: int) -> None:
-    """Also to what is gone, or is not ours to stop."""
+    """Send a signal; ignores processes that are gone, or not ours to stop."""
     try:
         os.kill(pid, kind)
     except (ProcessLookupError, PermissionError):
@@ -142,7 +142,7 @@ class Reaper:
         return b"".join(parts)
 
     def _begin(self, request: bytes, descriptors: list[int]) -> None:
-        # Not to be told of its end before it is known to be a warden.
+        # Block the signal of its end until it is registered as a warden.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()
         if pid == 0:
@@ -200,8 +200,8 @@ class Reaper:
 
 
 class Warden:
-    """The parent of one command. Says to the daemon, in lines: ``begun PID``, ``started PID`` or ``failed ERRNO``,
-    ``exited CODE``, ``done 0`` (or ``done 1`` when something that the command left behind had to be stopped)."""
+    """The parent of one command. Sends lines to the daemon: ``begun PID``, ``started PID`` or ``failed ERRNO``,
+    ``exited CODE``, ``done 0`` (or ``done 1`` when a remaining child process had to be stopped)."""
 
     def __init__(self, request: dict[str, Any], control: int, *standard: int) -> None:
         """``standard``: stdin, stdout and stderr of the command."""
@@ -240,7 +240,7 @@ class Warden:
         os._exit(0)
 
     def _start(self) -> tuple[int, int]:
-        """The command's process and 0, or 0 and what the system said (errno)."""
+        """Start the command; returns its process and 0, or 0 and the system's error (errno)."""
         failure, failure_end = os.pipe()
         go, go_end = os.pipe()
         pid = os.fork()
@@ -257,7 +257,7 @@ class Warden:
                 os._exit(127)
         os.close(failure_end)
         os.close(go)
-        # First of all, since a command may kill us at once: whoever has not heard of it would start it again.
+        # First of all, since a command may kill us at once: a caller without this message would start it again.
         self._say(f"begun {pid}")
         os.write(go_end, b"g")
         os.close(go_end)
@@ -280,12 +280,12 @@ class Warden:
         try:
             self._control.sendall(line.encode() + b"\n")
         except OSError:
-            pass  # nobody listens any more: the control's end tells us
+            pass  # nobody listens any more: the end of the control socket shows it
 
     def _wait(self, wake: int) -> None:
         timeout = None if self._until is None else max(0.0, self._until - time.monotonic())
         if not _LINUX and self._phase != "running":
-            timeout = min(timeout or 0.05, 0.05)  # what is not our child ends without a signal to us
+            timeout = min(timeout or 0.05, 0.05)  # only our own children signal us when they end
         watched = [wake, self._control.fileno()] if self._listening else [wake]
         ready, _, _ = select.select(watched, [], [], timeout)
         if wake in ready:
@@ -302,7 +302,7 @@ class Warden:
                 self._terminate()
 
     def _reap(self) -> bool:
-        """Whether anything is left of the command."""
+        """Return whether anything is left of the command."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -333,7 +333,7 @@ class Warden:
     def _terminate(self) -> None:
         self._phase, self._until = "term", time.monotonic() + self._grace
         self._signal_all(signal.SIGTERM)
-        self._signal_all(signal.SIGCONT)  # one that is stopped does not hear of it
+        self._signal_all(signal.SIGCONT)  # a stopped process does not react to other signals
 
     def _signal_all(self, kind: int) -> None:
         if not _LINUX:

@@ -1,7 +1,7 @@
-"""Takes secrets out of what is kept: provider keys, and what looks like a key, become ``[redacted: …last4]``.
+"""Remove secrets from stored data: provider keys, and values with the shape of a key, become ``[redacted: …last4]``.
 
-It works on bytes of JSON or text just before they are written, whatever they are about, so that nothing has to think
-of it; the living session keeps the originals. What it leaves is valid JSON, and doing it twice changes nothing more.
+It works on bytes of JSON or text just before they are written, whatever they contain, so that no caller has to think of
+it; the live session keeps the originals. The result is valid JSON, and the operation is idempotent.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _PLACEHOLDERS = frozenset(
     ["anything", "whatever", "undefined", "redacted", "not-needed", "notneeded", "no-key-required", "no-key-needed",
      "placeholder", "lm-studio", "localhost", "dummy-key", "changeme"]
 )  # fmt: skip
-"""What people set for servers that want no key: words of the language, which must not vanish from conversations."""
+"""Values that users set for servers that want no key: ordinary words, which must not vanish from conversations."""
 _MARK = re.compile(r"\[redacted(?:: [^\]\n]{1,20})?\]")
 _KEY_NAME = re.compile(r".*(?:KEY|TOKEN|SECRET)(?!.*_FILE$).*", re.DOTALL)
-"""Of the variables that hold a key; others hold an address or a file's name."""
+"""Names of variables that hold a key; others hold an address or a file's name."""
 _ROUNDS = 4
 
 CharSpan = tuple[int, int]
@@ -35,7 +35,7 @@ CharSpan = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A known key as it may stand in a text. ``pieces``: to look for, with the offset in the key."""
+    """A known key in its possible forms in a text. ``pieces``: substrings to search, with the offset in the key."""
 
     value: bytes
     mark: bytes
@@ -67,7 +67,7 @@ class Redactor:
                 continue
             mark = shapes.mark(key.encode(errors="replace"))
             form = key
-            for _ in range(3):  # as it is, within JSON, and within JSON within JSON (arguments of a call)
+            for _ in range(3):  # plain, within JSON, and within JSON within JSON (arguments of a call)
                 value = form.encode(errors="replace")
                 known.setdefault(value, _Known(value, mark))
                 form = json.dumps(form, ensure_ascii=False)[1:-1]
@@ -88,13 +88,13 @@ class Redactor:
         return text if clean is data else clean.decode(errors="surrogatepass")
 
     def json(self, data: bytes) -> bytes:
-        """JSON text (UTF-8) without secrets in its strings; what was valid stays so. Never raises."""
+        """Return JSON text (UTF-8) without secrets in its strings; valid JSON stays valid. Never raises."""
         return self._clean(data, is_json=True)
 
     def spans(self, text: str) -> list[CharSpan]:
-        """Where plain text holds whole secrets, in order; none overlaps another.
+        """Return the spans of whole secrets in plain text, in order, without overlaps.
 
-        For those who cut it. What is broken off by the end is not among them: the next one may add to that.
+        For callers that cut it. A secret at the very end may be incomplete and is not among them.
         """
         data = text.encode(errors="surrogatepass")
         found = self.byte_spans(data)
@@ -103,12 +103,12 @@ class Redactor:
         return [(_characters(data, start), _characters(data, end)) for start, end in found]
 
     def byte_spans(self, data: bytes) -> list[tuple[int, int]]:
-        """The same of the bytes of a text, in bytes."""
+        """Return the spans of secrets in the bytes of a text."""
         found = _merged([*self._keys(data), *shapes.spans(data, is_json=False, ends=False)])
         return [(start, end) for start, end, _ in found]
 
     def _clean(self, data: bytes, *, is_json: bool) -> bytes:
-        for _ in range(_ROUNDS):  # what a mark stands before may now begin a word
+        for _ in range(_ROUNDS):  # text after a mark may now begin a word
             spans = [*self._keys(data), *shapes.spans(data, is_json=is_json)]
             if not spans:
                 break
@@ -126,7 +126,7 @@ class Redactor:
                     length += 1
                 yield at, at + length, key.mark
             for at in _occurrences(data, tail):
-                # Long outputs are cut in the middle: what is left of a key may be its end.
+                # Long outputs are cut in the middle: the rest of a key may be its end.
                 begin = at
                 left = len(value) - len(tail)
                 while left and begin and data[begin - 1] == value[left - 1]:
@@ -166,9 +166,9 @@ def _replaced(data: bytes, spans: list[shapes.Span]) -> bytes:
 
 
 SECRETS = Redactor()
-"""Of this process: its log is one, and keys come from any client."""
+"""The redactor of this process: its log is one, and keys come from any client."""
 
 
 def is_redacted(text: str) -> bool:
-    """Whether ``text`` is not what the record has of it, or it comes from there and is not what was once said."""
+    """Return whether ``text`` differs from its stored form, or comes from the record and differs from the original."""
     return ("[redacted" in text and _MARK.search(text) is not None) or SECRETS.text(text) != text

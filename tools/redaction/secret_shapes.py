@@ -1,8 +1,8 @@
-"""What keys look like: the tokens of well-known services, private keys, credentials in addresses, assignments. Pure.
+"""The shapes of keys: tokens of well-known services, private keys, credentials in addresses, assignments. Pure.
 
 Almost every secret is a *run*: sixteen signs or more without a space or a quote. Runs are found by one ``translate``
-and ``find``, and only there regular expressions look closer. Bytes matched never hold a quote or a backslash, so a
-JSON string stays one. Hashes, UUIDs, base64 and names of code must not match: what is taken out is gone.
+and ``find``, and only there regular expressions look closer. Matched bytes never contain a quote or a backslash, so a
+JSON string stays one. Hashes, UUIDs, base64 and names of code must not match: redaction cannot be reversed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Span = tuple[int, int, bytes]
-"""Start, end, and what is to stand there instead."""
+"""Start, end, and the replacement."""
 
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _IN_RUN = _BASE64 + b"_.~!@#$%^*:?&-"
@@ -35,7 +35,7 @@ _LABELED_HASH = re.compile(rb"(?:sha|md)[0-9]{1,3}[:-]", re.IGNORECASE)
 
 
 def mark(value: bytes) -> bytes:
-    """What stands for ``value``: its last four signs tell people which one it was, when enough others are hidden."""
+    """Return the replacement of ``value``: its last four signs identify it for users, when enough others are hidden."""
     last = value[-4:]
     if len(value) < 16 or not re.fullmatch(rb"[A-Za-z0-9_-]{4}", last):
         return b"[redacted]"
@@ -43,7 +43,7 @@ def mark(value: bytes) -> bytes:
 
 
 def looks_random(value: bytes) -> bool:
-    """Whether 16 signs or more are no words, no name of code, and no date."""
+    """Return whether 16 signs or more are no words, no name of code, and no date."""
     letters = sum(sign in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" for sign in value)
     digits = sum(sign in b"0123456789" for sign in value)
     if len(value) < 16 or letters < 3 or _entropy(value) < 3.0:
@@ -61,7 +61,8 @@ def _entropy(value: bytes) -> float:
 
 
 def _random_token(value: bytes) -> bool:
-    """The part behind a prefix such as ``sk-``, which words may stand behind, too (``sk-loading-indicator``)."""
+    """Return whether the part after a prefix such as ``sk-`` is random; ordinary words may follow it
+    (``sk-loading-indicator``)."""
     longest = max((len(run) for run in _RUN.findall(value)), default=0)
     mixed = any(48 <= sign <= 57 for sign in value)
     return longest >= 20 or (mixed and longest >= 12) or looks_random(value)
@@ -93,11 +94,11 @@ _BEGINNINGS = (
     b"k_test_", b"whsec_", b"eyJ", b"pypi-", b"xapp-", b"GOCSPX-", b"dckr_",
 )  # fmt: skip
 _STRONG = (b"sk-ant-", b"gh", b"glpat-")
-"""Nothing else begins like these, wherever they stand."""
+"""Prefixes that only keys have, wherever they occur."""
 _BREAK = re.compile(rb"(?:\\[nrtbf]|\[[0-9;]{0,12}m|\\u00[0-9a-f]{2}|%[0-9A-Fa-f]{2})\Z")
 """Letters that are none: escapes of JSON, of a terminal and of an address."""
 _ATTEMPTS = 50
-"""In one run: a text made of nothing but beginnings must not hold up the daemon."""
+"""Most attempts in one run: a text full of prefixes must not delay the daemon."""
 
 
 def _begins_word(data: bytes, at: int) -> bool:
@@ -138,7 +139,7 @@ _BEGUN = re.compile(rb"(?:gh[pousr]_|github_pat_|hf_|npm_|AIza|A[KS]IA)([A-Za-z0
 
 
 def _begun(data: bytes, start: int, end: int) -> Iterator[Span]:
-    """A token that was broken off by the end of its text, so that it is too short for what it is."""
+    """Return a token that was cut off by the end of its text, so that it is too short for its kind."""
     if end < len(data) and data[end : end + 1] != b'"':
         return
     found = _BEGUN.search(data, start, end)
@@ -157,7 +158,7 @@ _LINE_END = re.compile(rb"(?<!\\)\\++[nr]|[\r\n]+")
 _KEY_LINE = re.compile(_GAP + rb"{0,24}+[A-Za-z0-9+/]{8,}={0,2}" + _GAP + rb"{0,4}")
 _AFTER_QUOTE = re.compile(rb"(?<=[\"'`])[A-Za-z0-9+/]{8,}={0,2}\Z")
 _LONGEST = 20_000
-"""Bytes of a private key as text, with what a listing puts before its lines."""
+"""Most bytes of a private key as text, including prefixes of lines in a listing."""
 _PRIVATE = b"[redacted: private key]"
 
 
@@ -194,7 +195,8 @@ def _private_keys(data: bytes, *, is_json: bool) -> Iterator[Span]:
 
 
 def _first_key_line(data: bytes, start: int, end: int) -> int:
-    """Where the lines of base64 begin that reach up to ``end``, where a key ends; ``end`` when there are none."""
+    """Return where the lines of base64 begin that reach up to ``end``, where a key ends; ``end`` when there are
+    none."""
     breaks = list(_LINE_END.finditer(data, start, end))
     if not breaks or breaks[-1].end() + 24 < end:
         return end
@@ -226,7 +228,7 @@ _CREDENTIALS = re.compile(
     rb"([^\s/@\"'`\\<>\[\]]{1,300}(?:@[^\s/:@\"'`\\<>\[\](){},;?&=|]{1,100}){0,3})@"  # p@ss is a password, too
 )
 _SIGNED = re.compile(rb"sig=((?:[A-Za-z0-9+/]|%2[BFbf]){43}(?:=|%3[Dd]))")
-"""Of an address that Azure signed: it is all that one needs to get in."""
+"""The signature of an address that Azure signed: it alone gives access."""
 _ALONE = re.compile(rb"://([A-Za-z0-9_-]{20,200})@")
 _BROKEN_OFF = re.compile(rb"://[^\s/:@\"'`\\<>\[\]]{1,200}:([A-Za-z0-9+_.~!#^*?&%=-]{8,300}+)(?=\"|\Z)")
 _IMAGES = (b"docker", b"oci", b"image", b"storage", b"archive", b"daemon")
@@ -248,7 +250,7 @@ def _addresses(data: bytes, *, is_json: bool, ends: bool) -> Iterator[Span]:
     at = data.find(b"://")
     while at >= 0:
         if (found := _CREDENTIALS.match(data, at)) is not None:
-            if found[2][:1] not in b"${<%*":  # a template says where the password goes
+            if found[2][:1] not in b"${<%*":  # a template is only a placeholder for the password
                 yield found.start(2), found.end(2), mark(found[2])
         elif (found := _ALONE.match(data, at)) is not None and _random_token(found[1]):
             yield found.start(1), found.end(1), mark(found[1])
@@ -278,7 +280,7 @@ _FLIPS = re.compile(rb"[a-z](?=[A-Z])")
 _MANY_FLIPS = 4
 """A value without any digit is a secret only when it looks like dice; few names have so many humps."""
 _NAME = 72
-"""Bytes before a run in which the name of what it is assigned to is looked for."""
+"""Bytes before a run in which the name of an assignment is searched."""
 _ASSIGNMENT = re.compile(
     rb"(?:token|secret|passw(?:or)?d|pwd|passphrase|credential"
     rb"|(?:api|access|private|auth[a-z]{0,14}|account|encryption|signing|master|service|storage|shared|client|app|deploy"
@@ -292,7 +294,7 @@ _ASSIGNMENT = re.compile(
 _AMAZON = re.compile(rb"secret[_ .-]?access[_ .-]?key", re.IGNORECASE)
 _AMAZON_VALUE = re.compile(rb"(?=[^0-9]*[0-9])(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[A-Za-z0-9+/]{40}")
 _WORDS = (b"key", b"token", b"secret", b"passw", b"pwd", b"passphrase", b"credential", b"bearer")
-"""One of them stands in whatever ``_ASSIGNMENT`` or ``_BEARER`` finds, in any case."""
+"""Every match of ``_ASSIGNMENT`` or ``_BEARER`` contains one of these, in any case."""
 _NOT_THE_SECRET = re.compile(
     rb"(?:id|name|hash|count|url|uri|path|file|type|expir[a-z]{0,5}|regex|pattern|prefix|sha[0-9]{0,3}|digest"
     rb"|fingerprint|length|size|index|usage|endpoint|arn|version|ref|at)s?\Z",
@@ -311,7 +313,7 @@ def _headers(data: bytes) -> Iterator[Span]:
 
 
 def _told(value: bytes) -> bool:
-    """Behind ``Authorization: Bearer`` stands the secret, unless it is a word of the manual."""
+    """Return whether the text after ``Authorization: Bearer`` is a secret, and not a placeholder of documentation."""
     if value.isupper() and not any(48 <= sign <= 57 for sign in value):
         return False  # YOUR_TOKEN
     return len(value) >= 20 or not value.isalpha() or not (value.islower() or value.istitle())
@@ -328,7 +330,7 @@ def _assigned(data: bytes, start: int, end: int) -> Iterator[Span]:
         value = found["value"].rstrip(b".:?!&")
         if b"://" in value or _UUID.fullmatch(value) or _LABELED_HASH.match(value):
             continue
-        # Dice may fall so that they look like words (Amazon's own example does): the name and the length say enough.
+        # Random values may look like words (Amazon's own example does): the name and the length are enough.
         of_amazon = _AMAZON.match(data, found.start()) and _AMAZON_VALUE.fullmatch(value)
         if not of_amazon and not looks_random(value):
             continue
@@ -337,7 +339,8 @@ def _assigned(data: bytes, start: int, end: int) -> Iterator[Span]:
 
 
 def _words(data: bytes) -> list[int]:
-    """Where _WORDS begin, in order. Most runs are ids and times: where none of them is near, no expression is tried."""
+    """Return where _WORDS begin, in order. Most runs are ids and times: where none of them is near, no expression is
+    tried."""
     lower = data.lower()
     found: list[int] = []
     for word in _WORDS:
@@ -359,10 +362,10 @@ def _may_be_value(run: bytes) -> bool:
 
 
 def spans(data: bytes, *, is_json: bool, ends: bool = True) -> Iterator[Span]:
-    """Where ``data`` holds what looks like a secret, in no order; they may overlap.
+    """Yield the spans of ``data`` that look like secrets, in no order; they may overlap.
 
-    ``ends``: also what only looks like one because the text ends there: a model that is stopped, and a command that is
-    killed, break off anywhere.
+    ``ends``: also those that only look like one because the text ends there: a model that is stopped, and a command
+    that is killed, break off anywhere.
     """
     runs = [run for run in _runs(data) if not _is_data(data, *run)]
     joined = b" ".join([data[start:end] for start, end in runs])

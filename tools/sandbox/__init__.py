@@ -1,1 +1,1 @@
-"""The sandbox in which commands run that nobody was asked about."""
+"""The sandbox of commands that run without approval."""

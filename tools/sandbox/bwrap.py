@@ -19,7 +19,7 @@ _PROC = ("--proc", "/proc", "--remount-ro", "/proc")
 _PROBE = ("--ro-bind", "/", "/", "--unshare-pid", "--unshare-net", *_PROC, "--dev", "/dev")
 _PROBE_S = 10.0
 _FRESH = ("/tmp", "/var/tmp", "/run", "/dev/shm")
-# Of systems where programs or names are found by way of /run.
+# On systems where programs or names are found through /run.
 _OF_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers")
 _RESOLVER = "/etc/resolv.conf"
 
@@ -43,7 +43,7 @@ def usable(bwrap: str) -> tuple[str, ...] | str:
 
 
 def available(workspace: Path, origin: Path | None = None) -> tuple[str, tuple[str, ...]]:
-    """The program and its options. Raises UnavailableError. Blocking the first time. ``origin``: see
+    """Return the program and its options. Raises UnavailableError. Blocking the first time. ``origin``: see
     ``find_program``."""
     found = program(workspace, origin)
     options = usable(found)
@@ -53,7 +53,7 @@ def available(workspace: Path, origin: Path | None = None) -> tuple[str, tuple[s
 
 
 def program(workspace: Path, origin: Path | None = None) -> str:
-    """The program, whether it works here or not. Raises UnavailableError."""
+    """Return the program, whether it works here or not. Raises UnavailableError."""
     if not sys.platform.startswith("linux"):
         raise UnavailableError("the sandbox needs Linux and bwrap")
     found = find_program("bwrap", workspace, origin)
@@ -76,16 +76,16 @@ def argv(
     hidden: Iterable[Path],
     nothing: Path,
 ) -> tuple[str, ...]:
-    """Program and options before a command's own.
+    """Return program and options to put before a command's own.
 
     ``own``: the session's folders by the place where the command sees them; ``shown``: folders that are visible
-    wherever they lie, and whether they are writable; ``state``: what nobody may see although a shown folder lies in
-    it; ``pinned`` can be changed inside and not renamed; ``kept`` is read-only; ``nothing``: a file nobody can open.
+    anywhere, and whether they are writable; ``state``: folders to hide although they contain a shown one; ``pinned``
+    can be changed inside but not renamed; ``kept`` is read-only; ``nothing``: a file that cannot be opened.
     """
     found = [program, *options, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc"]
     found += [] if network else ["--unshare-net"]
     found += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev"]
-    # Files of the whole machine lie in /proc (sysctl, sysrq), and user 0 needs no capability to write them.
+    # /proc has files of the whole machine (sysctl, sysrq), and user 0 needs no capability to write them.
     found += _PROC
     fresh = [folder for folder in _FRESH if Path(folder).is_dir() and not Path(folder).is_symlink()]
     for folder in fresh:
@@ -97,7 +97,7 @@ def argv(
         found += ["--ro-bind-try", resolver, resolver] if resolver.startswith("/run/") else []
     around = _around(state, shown, fresh)
     for path in around:
-        # Empty but for what is shown in it; who does not know the way does not find it.
+        # Empty except for the shown folders; without list permission, their paths must be known.
         found += ["--perms", "0111", "--tmpfs", str(path)]
     for folder in sorted(shown, key=lambda path: len(path.parts)):
         found += ["--bind" if shown[folder] else "--ro-bind", str(folder), str(folder)]
@@ -110,7 +110,7 @@ def argv(
         found += ["--ro-bind", str(path), str(path)]
     masked: set[Path] = set()
     for path in sorted(hidden, key=lambda path: len(path.parts)):
-        # Below what is masked nothing can be mounted, and need not be.
+        # Nothing can be mounted below a masked folder, and need not be.
         if path in around or masked.intersection(path.parents) or not _is_seen(path, fresh, list(shown)):
             continue
         found += _mask(path, nothing)
@@ -120,7 +120,7 @@ def argv(
 
 
 def _around(state: Sequence[Path], shown: Mapping[Path, bool], fresh: list[str]) -> list[Path]:
-    """What nobody may see although something in it is shown: a branch's copy lies in Goalwright's own folder."""
+    """Return folders to hide although something in them is shown: a branch's copy is in Goalwright's own folder."""
     hidden = [Path(os.path.realpath(path)) for path in state]
     found = [
         path
@@ -133,7 +133,7 @@ def _around(state: Sequence[Path], shown: Mapping[Path, bool], fresh: list[str])
 
 
 def _is_seen(path: Path, fresh: list[str], shown: list[Path]) -> bool:
-    """Not what lies in a folder that is empty there anyway."""
+    """Return whether a path is visible; it is not in a folder that is empty there anyway."""
     if not os.path.lexists(path) or any(folder.is_relative_to(path) for folder in shown):
         return False
     if any(path.is_relative_to(folder) for folder in shown):

@@ -1,9 +1,9 @@
-"""What keeps the commands of a branch from the workspace, whatever they run: mounts (``bwrap`` on Linux).
+"""Keep the commands of a branch away from the workspace, whatever they run, by mounts (``bwrap`` on Linux).
 
-Rules read words; what ``make`` or a script does they cannot read. So each command of a branch runs where the
-workspace, what is linked from it and the other copies are mounted read-only. Unlike the sandbox (``tools.sandbox``),
-which covers this already, it changes nothing else: network, processes, environment and the rest of the disk are as
-they are. What the kernel does not allow in it: programs that change the user (``sudo``).
+Rules read words; they cannot read what ``make`` or a script does. So each command of a branch runs where the workspace,
+folders that are linked from it and the other copies are mounted read-only. Unlike the sandbox (``tools.sandbox``),
+which covers this already, it changes nothing else: network, processes, environment and the rest of the disk are as they
+are. The kernel does not allow programs in it to change the user (``sudo``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PROBE_S = 10.0
-# With these root could undo a mount, reach the disk beside it, or enter the daemon, which has the disk as it is.
+# With these root could undo a mount, access the disk directly, or enter the daemon, which has the real disk.
 _DROPPED = ("SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE", "SYS_RAWIO", "MKNOD", "DAC_READ_SEARCH")
 _CHECK = """
 left=$1; shift
@@ -31,7 +31,7 @@ for path; do
     left=$((left-1))
 done
 """
-"""Of the paths given, the first ones cannot be written, and the others can."""
+"""A shell script that checks paths: the first ones must not be writable, the others must be."""
 _MET = re.compile(
     r"Read-only file system|EROFS|Invalid cross-device link|EXDEV|no new privileges", re.IGNORECASE
 )
@@ -42,9 +42,9 @@ class Confinement:
     """For all commands of one branch."""
 
     prefix: tuple[str, ...] = ()
-    """Program and options before a command's own; empty where there is none."""
+    """Program and options to put before a command's own; empty without confinement."""
     lacking: str = ""
-    """Why there is none, for the person; empty where it works, and outside of branches."""
+    """Why there is no confinement, for the user; empty where it works, and outside branches."""
 
     @property
     def fenced(self) -> bool | None:
@@ -53,14 +53,14 @@ class Confinement:
 
     @property
     def warning(self) -> str:
-        """For the person, once."""
+        """Return the warning for the user, shown once."""
         return (
             f"Nothing keeps the programs that branches run from writing to the workspace here: {self.lacking}. So what "
             "they run is asked about in every mode, unless it is known what it does."
         )
 
     def hint(self, output: str) -> str:
-        """For the model, when a command failed on it; empty when nothing says so."""
+        """Return a hint for the model when a command failed on it; empty when the output does not show that."""
         if not self.prefix or not _MET.search(output):
             return ""
         return (
@@ -73,8 +73,8 @@ class Confinement:
 def confine(
     workspace: Path, origin: Path, read_only: Sequence[Path], writable: Sequence[Path]
 ) -> Confinement:
-    """For commands in ``workspace``, the copy of ``origin``. ``read_only``, and in it ``writable``: absolute and
-    resolved; those that are not there are left out. Blocking: it is tried whether it works. Never raises."""
+    """Return the confinement for commands in ``workspace``, the copy of ``origin``. ``read_only``, and in it
+    ``writable``: absolute and resolved; missing ones are left out. Blocking: it is tested. Never raises."""
     opened = [path for path in dict.fromkeys(writable) if path.exists()]
     kept = [
         path
@@ -92,7 +92,7 @@ def confine(
     for path in sorted(opened, key=lambda path: len(path.parts)):
         mounts += ["--bind", str(path), str(path)]
     said = ""
-    # As root there is no need for other names of users, with which files of others could not be used.
+    # Root needs no user namespace, in which files of other users could not be used.
     for options in ([], ["--unshare-user"]):
         prefix = (program, *options, *dropped, *mounts, "--")
         checked = [path for path in (*kept, *opened) if path in opened or os.access(path, os.W_OK)]

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 KEPT_OF_GIT = ("hooks", "config", "config.worktree", "commondir", "info", "modules")
-"""What of a repository leads to settings or programs."""
+"""Entries of a git folder that lead to settings or programs."""
 MADE_OF_GIT = ("hooks", "info")
 """Made as empty folders where they are missing, as in any new repository: so nothing can be put there."""
 WORKTREES = "worktrees"
 """Settings of other working trees. Git removes the folder with the last of them, so it is often missing."""
 STOPPED = ("rebase-merge", "rebase-apply", "sequencer")
-"""Folders in which git remembers the operation that it goes on with at ``--continue``."""
+"""Folders in which git stores the operation that ``--continue`` resumes."""
 
 _CONFIG_S = 20.0
 _MAX_STEPS = 1_000_000
@@ -51,16 +51,16 @@ _PROGRAMS = re.compile(
 
 
 def is_bare(names: AbstractSet[str]) -> bool:
-    """Whether git takes a folder with these entries for a repository, though it is not called ``.git``."""
+    """Return whether git takes a folder with these entries for a repository, though it is not called ``.git``."""
     return "HEAD" in names and ("commondir" in names or names >= {"objects", "refs"})
 
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
     origin: Path
-    """The file it stands in."""
+    """The file that contains it."""
     key: str
-    """In lower case where git does not tell capitals apart."""
+    """In lower case where git is not case-sensitive."""
     value: str
 
 
@@ -72,8 +72,8 @@ _lock = threading.Lock()
 def named_in_settings(git_dir: Path, top: Path) -> list[Path]:
     """Return the files and folders that the settings of a repository lead git to: more settings, hooks and programs.
 
-    ``top``: its working tree. The settings are the user's, with those of all repositories. What they name need not
-    exist. Raises TimeoutError when git does not answer.
+    ``top``: its working tree. The settings include the user's. The paths need not exist. Raises TimeoutError when git
+    does not answer.
     """
     with _lock:
         before = _cache.get((git_dir, top))
@@ -110,7 +110,7 @@ def _stamp(path: str) -> tuple[int, ...] | None:
 
 
 def _settings(git_dir: Path, top: Path) -> list[_Setting]:
-    """What git itself finds, as only it knows all files and conditions. Without a git there is nobody to mislead."""
+    """Return the settings as git itself finds them: only git knows all files and conditions. Empty without git."""
     program = find_program("git", top)
     if program is None:
         return []
@@ -158,7 +158,7 @@ def _joined(base: Path, value: str) -> Path:
 def would_run(state: Path) -> frozenset[str]:
     """Return the lines of a stopped operation for which git runs a program when the user lets it go on.
 
-    What cannot be read counts as such a line. ``state``: one of ``STOPPED`` in a repository; it need not exist.
+    An unreadable line counts as such a line. ``state``: one of ``STOPPED`` in a repository; it need not exist.
     """
     found: list[str] = []
     for name in _STEPS:

@@ -1,20 +1,20 @@
 """The sandbox without mounts: Landlock, a system call filter and a broker, for Linux where bwrap does not work.
 
 Decisions, for the limits of Landlock (rules only allow, hold for everything below a folder, and cannot be added later):
-1. What is hidden cannot be read, and what is protected cannot be changed, at any time; nothing is restored afterwards.
-   An editor's git runs ``.git/config`` within seconds of a change, so a later repair would come too late.
+1. Hidden files cannot be read, and protected ones cannot be changed, at any time; nothing is restored afterwards. An
+   editor's git runs ``.git/config`` within seconds of a change, so a later repair would come too late.
 2. A folder with something hidden or protected below it (an *edge*) gets no rule for that right; its other entries do.
-3. New entries of edges come from a broker outside of the sandbox (``landlock_run``), so builds, tests and
-   ``git commit`` work. It refuses names of the fence, also those that do not exist yet. It only ever adds to what the
-   kernel allows: what it does not know fails, and a broker that is killed makes such calls fail.
-4. ``/tmp``, ``/var/tmp`` and ``/dev/shm`` stay shared with others: commands can make entries there and change what
-   they or earlier commands made, and no others.
+3. New entries of edges come from a broker outside of the sandbox (``landlock_run``), so builds, tests and ``git
+   commit`` work. It rejects names of the fence, also those that do not exist yet. It only adds to what the kernel
+   allows: unknown calls fail, and if the broker is killed, such calls fail.
+4. ``/tmp``, ``/var/tmp`` and ``/dev/shm`` stay shared with others: commands can make entries there and change their own
+   and those of earlier commands, but no others.
 5. Modes, owners, Unix sockets and loopback TCP go through the broker, too; other sockets, io_uring, keys, namespaces
-   and extended attributes are refused. Processes outside can be neither traced nor signalled.
-6. What stays possible: seeing that hidden things exist (``stat``), time stamps and locks of files, command lines of
-   other processes (not their memory, environment or open files), disk use. ``LIMITS`` has the list.
-7. What fails although it would be harmless: pseudo-terminals, datagram sockets, debuggers of other processes, new
-   folders in an edge beyond the pool of 64. The caller offers such commands again outside of the sandbox.
+   and extended attributes are rejected. Processes outside can be neither traced nor signalled.
+6. Still possible: seeing that hidden things exist (``stat``), time stamps and locks of files, command lines of other
+   processes (not their memory, environment or open files), disk use. ``LIMITS`` has the list.
+7. Harmless, but fails: pseudo-terminals, datagram sockets, debuggers of other processes, new folders in an edge beyond
+   the pool of 64. The caller offers such commands again outside of the sandbox.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ LIMITS = (
     "time stamps of the user's files can be changed, and files that can be read can be locked",
     "names and command lines of other processes can be seen",
 )
-"""What no fence can forbid here, in words."""
+"""Accesses that no fence can forbid here, as text for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What one command may touch. All paths are absolute and resolved."""
+    """The limits of one command. All paths are absolute and resolved."""
 
     writable: tuple[Path, ...]
     """Trees that may be read and written."""
@@ -117,7 +117,8 @@ def _start(function: str) -> str:
 
 
 def enforces(fence: Fence) -> tuple[str, ...]:
-    """Return in words which parts of the fence this sandbox cannot enforce; empty when it enforces all of it."""
+    """Return, as text for the user, the parts of the fence that this sandbox cannot enforce; empty when it enforces
+    all."""
     missing: list[str] = []
     for path in fence.writable:
         if path.is_symlink() or os.path.realpath(path) != str(path):
@@ -132,7 +133,7 @@ def enforces(fence: Fence) -> tuple[str, ...]:
 
 @functools.cache
 def usable() -> str | None:
-    """Return None if this sandbox works here, else why not, in words. Blocking; tried once with a real command."""
+    """Return None if this sandbox works here, else the reason, as text. Blocking; tested once with a real command."""
     if not landlock_abi():
         return "the kernel has no Landlock, or it is switched off"
     try:
@@ -166,7 +167,7 @@ def _probe(folder: Path) -> str | None:
 def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
     """Turn a fence into rules, edges and a filter for ``landlock_run``. Raises OSError or Unsupported."""
     root = Path("/")
-    # The names in the pool are a secret, as its content has rules of its own.
+    # The names in the pool are secret, as its members have rules of their own.
     hidden = {*fence.hidden, private}
     closed = {path for path in hidden if path.is_dir()}
     kept = hidden | set(fence.read_only)
@@ -212,7 +213,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
         "handled": (_handled(abi), 0b11 if abi >= 4 and not fence.network else 0, 0b11 if abi >= 6 else 0),
         "rules": sorted(rules.items()),
         "rights": _ALL,
-        # A pool lies in the first edge of its disk, so better not in one that is shared.
+        # A pool is in the first edge of its disk, preferably not in a shared one.
         "edges": sorted(edges.values(), key=lambda edge: edge["fresh"]),
         "record": str(record),
         "made": made,
@@ -229,7 +230,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
 
 
 def _made_before(record: Path) -> dict[str, tuple[int, int]]:
-    """What earlier commands made in shared folders and is still there, by path."""
+    """Return entries of earlier commands in shared folders that still exist, by path."""
     from tools.sandbox.landlock_rules import birth  # only Linux has what it needs
 
     found: dict[str, tuple[int, int]] = {}
@@ -252,7 +253,7 @@ def _is_below(path: Path, trees: Iterable[Path]) -> bool:
 
 
 def _handled(abi: int) -> int:
-    """All rights to files that this version knows."""
+    """Return all rights to files that this version knows."""
     return (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
 
 
@@ -281,11 +282,11 @@ class _Enumeration:
                 waiting += [Path(entry.path) for entry in entries if not entry.is_symlink()]
 
     def reaches(self, path: Path) -> bool:
-        """Whether something in a tree of ``path`` is allowed already, or not to be touched."""
+        """Return whether something in a tree of ``path`` is allowed already, or not to be touched."""
         return str(path) in self.edges or any(path.is_relative_to(tree) for tree in self.rules)
 
     def leading(self, folder: Path) -> set[str]:
-        """Names in a folder, folded, that are holes or lead to one."""
+        """Return the names in a folder, folded, that are holes or lead to one."""
         return {path.name.casefold() for path in self._all() if path.parent == folder}
 
     def _all(self) -> Iterable[Path]:

@@ -1,15 +1,15 @@
 """Do for a command under Landlock what Landlock cannot grant: new entries of some folders, modes, Unix sockets.
 
-Landlock only allows, and what it allows in a folder holds for everything below. A folder that has something protected
+Landlock only allows, and what it allows in a folder applies to everything below. A folder that has something protected
 in it (an *edge*, such as the workspace with ``.env``, or ``.git`` with ``hooks``) therefore gets no rights of its own,
-only its other entries do. So the kernel refuses new entries there. The system call filter sends calls that make,
-remove or rename entries to the broker, which does them itself where the parent folder is an edge and the name is not
+only its other entries do. So the kernel rejects new entries there. The system call filter sends calls that make, remove
+or rename entries to the broker, which does them itself where the parent folder is an edge and the name is not
 protected. A new folder or file is taken from a pool whose members have rules of their own, so that the kernel allows
-what happens in it from then on. Whatever the broker does not want to do, it hands back to the kernel, where Landlock
-decides: a mistake here can refuse too much, and a program that changes its arguments meanwhile gains nothing.
+later operations in it. Calls that the broker does not handle go back to the kernel, where Landlock decides: a mistake
+here can reject too much, and a program that changes its arguments meanwhile gains nothing.
 
-What the broker does itself, it does by descriptors of folders that it opened before the command began, and with
-arguments that it read once. Only few modules are imported, as this starts with every command.
+The broker uses descriptors of folders that it opened before the command began, and with arguments that it read once.
+Only few modules are imported, as this starts with every command.
 """
 
 # ruff: noqa: PTH101, PTH208, PTH115, PTH116, PTH120, PTH123
@@ -67,14 +67,14 @@ class WaitingThread:
         self.pid, self.token, self._listener = pid, token, listener
 
     def answer(self, error: int, flags: int) -> None:
-        """Let it go on."""
+        """Let the thread continue."""
         try:
             fcntl.ioctl(self._listener, _SEND, struct.pack("=QqiI", self.token, 0, -error, flags))
         except OSError:
             pass  # it was killed meanwhile
 
     def answer_with(self, fd: int, flags: int) -> None:
-        """Let it go on with a descriptor. Raises OSError."""
+        """Let the thread continue with a descriptor. Raises OSError."""
         message = struct.pack("=QIIII", self.token, _SEND_WITH_FD, fd, 0, flags & os.O_CLOEXEC)
         fcntl.ioctl(self._listener, _ADD_FD, message)
 
@@ -101,7 +101,7 @@ class WaitingThread:
         return os.fsdecode(path)
 
     def reach(self, at: int, path: str) -> str:
-        """A path by which the broker finds what the caller names."""
+        """Return a path by which the broker finds what the caller names."""
         for own, meant in (("/proc/self/", f"/proc/{self.pid}/"), ("/dev/fd/", f"/proc/{self.pid}/fd/")):
             if path.startswith(own):
                 return meant + path[len(own) :]
@@ -118,12 +118,12 @@ class WaitingThread:
         return int(self._status(b"Umask:") or b"077", 8)
 
     def process(self, fd: int) -> int:
-        """The process that one of its descriptors stands for. Raises OSError."""
+        """Return the process that one of its descriptors refers to. Raises OSError."""
         with open(f"/proc/{self.pid}/fdinfo/{fd}", "rb") as file:
             return next((int(line.split()[1]) for line in file if line.startswith(b"Pid:")), -1)
 
     def descriptor(self, fd: int) -> int:
-        """A copy of one of its descriptors. Raises OSError."""
+        """Return a copy of one of its descriptors. Raises OSError."""
         process = call(PIDFD_OPEN, int(self._status(b"Tgid:") or b"0"), 0)
         try:
             self._confirm()
@@ -136,7 +136,7 @@ class Broker:
     """Answers what the filter asks about."""
 
     def __init__(self, plan: dict[str, Any], rules: Ruleset) -> None:
-        """Gives rules to what it will need; the rules count from the moment when they are put into force."""
+        """Give rules to objects that it will need; the rules apply from the moment when they are put into force."""
         self._calls: dict[int, str] = plan["calls"]
         self._network: bool = plan["network"]
         self._ruled, self._writable = rules.ruled, rules.writable
@@ -144,8 +144,8 @@ class Broker:
         self._pools: dict[int, Pool] = {}
         self._kept: set[Identity] = set()
         self._made: dict[Identity, int] = {}
-        """What the command has put into edges, each with a descriptor that is never used: as long as it is open, no
-        file of others gets the same number."""
+        """Entries that the command has put into edges, each with an unused descriptor: while it is open, no file of
+        others gets the same number."""
         self._sockets = Sockets()
         self._parents: list[int] = []
         self._record: str = plan["record"]
@@ -194,7 +194,7 @@ class Broker:
             return  # too many: the command cannot use it any more, and can use nothing else instead
 
     def _forget(self, info: os.stat_result) -> None:
-        """Forget what has left edges. A file with more names may still be in one."""
+        """Forget an object that has left edges. A file with more names may still be in one."""
         if info.st_nlink < 2 or stat.S_ISDIR(info.st_mode):
             fd = self._made.pop(identity(info), -1)
             if fd >= 0:
@@ -209,7 +209,7 @@ class Broker:
         self._pools[edge.disk] = pool
 
     def clear(self) -> None:
-        """Remove what is left of pools in edges, and remember for later commands what this one made in shared ones."""
+        """Remove the rest of pools in edges, and record for later commands what this one created in shared ones."""
         lines: list[str] = []
         for edge in self._edges.values():
             if edge.fresh:
@@ -245,7 +245,7 @@ class Broker:
         if name != "connect":
             self._answer(name, caller, tuple(arguments))
             return
-        # It may take long, and others must not wait for it.
+        # It may take long, and other threads must not wait for it.
         import threading
 
         threading.Thread(target=self._answer, args=(name, caller, tuple(arguments)), daemon=True).start()
@@ -265,11 +265,11 @@ class Broker:
         except OSError as problem:
             error = problem.errno or errno.EACCES
         except (ArithmeticError, LookupError, ValueError):
-            error = errno.EINVAL  # arguments that make no sense must not stop the answers to others
+            error = errno.EINVAL  # invalid arguments must not stop the answers to other threads
         caller.answer(error, flags)
 
     def _do(self, name: str, caller: WaitingThread, a: Arguments) -> tuple[int, int] | None:
-        """Do a call. What is opened is returned, with its flags. Raises _NativeError or OSError."""
+        """Perform a call. Returns the opened descriptor, if any, with its flags. Raises _NativeError or OSError."""
         if name.startswith("open"):
             at, path, flags, mode = (HERE, *a[:3]) if name == "open" else (_signed(a[0]), *a[1:4])
             return self._open(caller, at, path, _signed(flags), mode)
@@ -315,7 +315,7 @@ class Broker:
                 )
 
     def _place(self, caller: WaitingThread, at: int, address: int) -> tuple[Edge | None, str, str]:
-        """Where a path leads: the edge if it is one, the parent by a path of ours, and the entry's name."""
+        """Return where a path leads: the edge if it is one, the parent by a path of ours, and the entry's name."""
         parent, _, name = caller.reach(at, caller.text(address)).rstrip("/").rpartition("/")
         if name in ("", ".", ".."):
             raise _NativeError
@@ -336,7 +336,7 @@ class Broker:
             raise OSError(errno.EACCES, "")
 
     def _may_take(self, edge: Edge, name: str) -> os.stat_result:
-        """Whether an entry may be renamed or removed. Raises OSError."""
+        """Return whether an entry may be renamed or removed. Raises OSError."""
         info = os.stat(name, dir_fd=edge.fd, follow_symlinks=False)
         it = identity(info)
         self._may_make(edge, name)
@@ -449,7 +449,7 @@ class Broker:
             os.link(source[2], target[2], src_dir_fd=from_folder, dst_dir_fd=to_folder, follow_symlinks=False)
         if target[0] is None:
             if name.startswith("rename"):
-                self._forget(info)  # where it is now, rules say what may be done
+                self._forget(info)  # the rules of its new place apply
             return
         if replaced is not None and identity(replaced) != identity(info):
             self._forget(replaced)
@@ -458,18 +458,18 @@ class Broker:
     def _may_put(
         self, info: os.stat_result, source: Edge | None, target: Edge, name: str
     ) -> os.stat_result | None:
-        """Whether something may come into an edge; in the place of what, if any. Raises OSError."""
+        """Return whether something may come into an edge; in the place of what, if any. Raises OSError."""
         self._may_make(target, name)
         replaced = self._may_take(target, name) if _exists(target, name) else None
         if identity(info) in self._ruled or stat.S_ISLNK(info.st_mode) or source is target:
             return replaced
         if stat.S_ISDIR(info.st_mode) or not target.readable:
-            # Without a rule of its own the command could not use it there: on this answer, ``mv`` makes a copy.
+            # The command could not use it there without a rule of its own: on this answer, ``mv`` makes a copy.
             raise OSError(errno.EXDEV, "")
         return replaced
 
     def _parent(self, edge: Edge | None, path: str) -> int:
-        """A descriptor of a folder whose entries may be changed. Raises OSError."""
+        """Return a descriptor of a folder whose entries may be changed. Raises OSError."""
         if edge is not None and edge.writable:
             return edge.fd
         fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -479,7 +479,7 @@ class Broker:
         return fd
 
     def _is_writable(self, fd: int) -> bool:
-        """Whether the rules let the command write something: one on it, or on a folder above."""
+        """Return whether the rules let the command write something: one on it, or on a folder above."""
         path: str = os.readlink(f"/proc/self/fd/{fd}")
         if not path.startswith("/"):
             return True  # a pipe or socket, of which it has a descriptor
@@ -599,7 +599,8 @@ class Broker:
 
 
 def _is_inside(pid: int) -> bool:
-    """Whether a process or thread belongs to the command: all that comes from it are ours, as we adopt orphans."""
+    """Return whether a process or thread belongs to the command: all that comes from it are ours, as we adopt
+    orphans."""
     us = os.getpid()
     while pid > 1 and pid != us:
         try:

@@ -1,4 +1,4 @@
-"""Landlock's rules for one command, and the pool of folders and files that get their rules before they have a place.
+"""Landlock's rules for one command, and the pool of folders and files that get their rules before they are placed.
 
 Runs before every command in a process of its own, so only few modules are imported.
 """
@@ -39,9 +39,9 @@ def identity(info: os.stat_result) -> Identity:
 
 
 def birth(path: str) -> int:
-    """When a file was made, in ns; 0 where the disk does not say. Raises OSError.
+    """Return when a file was created, in ns; 0 where the disk does not store it. Raises OSError.
 
-    It tells a file from a later one with the same name and number.
+    It distinguishes a file from a later one with the same name and number.
     """
     found = ctypes.create_string_buffer(256)
     checked(libc.statx(HERE, os.fsencode(path), _NO_FOLLOW, _BIRTH, found))
@@ -69,7 +69,7 @@ def open_path(path: str) -> int:
 
 
 class Ruleset:
-    """What the command will be allowed. It remembers what got a rule."""
+    """The rights that a command will have. It remembers the files that have a rule."""
 
     def __init__(self, files: int, net: int, scoped: int) -> None:
         raw = struct.pack("=QQQ", files, net, scoped)
@@ -81,7 +81,7 @@ class Ruleset:
         """Files that may be written, and folders in which and below which files may be."""
 
     def allow(self, path: str, rights: int) -> None:
-        """Allow beneath a path; what has gone meanwhile needs no rule."""
+        """Allow rights beneath a path; a path that is gone needs no rule."""
         try:
             fd = open_path(path)
         except OSError:
@@ -114,7 +114,7 @@ class Edge:
         """Names, folded, that lead to something protected."""
         self.writable: bool = row["writable"]
         self.fresh: bool = row["fresh"]
-        """Shared with others: only what this and earlier commands made there may be touched."""
+        """Shared with others: only entries of this and earlier commands may be touched."""
         self.pooled: bool = row["pooled"]
         """New folders and files get rules."""
         self.readable: bool = row["readable"]
@@ -124,8 +124,8 @@ class Edge:
 class Pool:
     """Empty folders and files, on the disk of an edge, that have rules and become new entries of edges.
 
-    ``private`` lasts from command to command, as making hundreds of files takes time. Where it is on another disk, the
-    pool lies in the edge: then files have no name at all, and what is left is removed after the command.
+    ``private`` is kept between commands, because making hundreds of files takes time. Where it is on another disk, the
+    pool is in the edge: then files have no name at all, and the rest is removed after the command.
     """
 
     def __init__(self, edge: Edge, private: str, folders: int, files: int) -> None:
@@ -229,7 +229,7 @@ class Pool:
         rename(self._fd, ours, edge.fd, name, _NO_REPLACE)
 
     def clear(self) -> None:
-        """Remove what is left of a pool in an edge."""
+        """Remove the rest of a pool in an edge."""
         if self._lasting:
             return
         try:

@@ -39,7 +39,7 @@ def main() -> NoReturn:
     except OSError as error:
         _say(f"the sandbox could not be prepared ({error})")
         os._exit(126)
-    # What the command leaves behind stays ours, so that its memory can still be read.
+    # Remaining child processes stay ours, so that their memory can still be read.
     checked(libc.prctl(_SUBREAPER, 1, 0, 0, 0))
     their_end, wake_up = os.pipe()
     ours, answer = os.pipe()
@@ -61,7 +61,7 @@ def main() -> NoReturn:
 
 
 def scoped() -> NoReturn:
-    """Become ``sys.argv[1:]``, which reaches no Unix sockets of others by names without a file."""
+    """Become ``sys.argv[1:]``, without access to other programs' abstract Unix sockets."""
     checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     call(_RESTRICT_SELF, Ruleset(0, 0, _ABSTRACT_SOCKETS).fd, 0)
     _expect_signals()
@@ -88,7 +88,7 @@ def _prepared(place: str) -> tuple[Ruleset, Broker, dict[str, Any]]:
 
 
 def _become(rules: Ruleset, plan: dict[str, Any], wait: int, answer: int) -> NoReturn:
-    """Restrict this process for good, and become the command."""
+    """Restrict this process permanently, and become the command."""
     argv = sys.argv[2:]
     try:
         environment: dict[str, str] = {**os.environ}

@@ -40,7 +40,7 @@ def at_address(name: str, fd: int, address: bytes) -> None:
 
 
 class Sockets:
-    """What one command listens at, and may connect to."""
+    """The sockets at which one command listens, and to which it may connect."""
 
     def __init__(self) -> None:
         self._ours: set[int] = set()
@@ -92,7 +92,7 @@ class Sockets:
             raise OSError(errno.EACCES, "")
 
     def abstract(self, name: str, fd: int, address: bytes) -> None:
-        """Bind or connect a Unix socket at a name without a file: only at what was bound in this sandbox."""
+        """Bind or connect a Unix socket at a name without a file: only names that were bound in this sandbox."""
         if name == "connect" and not self._are_ours(_at_name(address[2:])):
             raise OSError(errno.ECONNREFUSED, "")
         at_address(name, fd, address)
@@ -100,7 +100,7 @@ class Sockets:
             self._ours.add(os.fstat(fd).st_ino)
 
     def _are_ours(self, sockets: list[int]) -> bool:
-        """Whether it is the command that listens. An address that it has given up may be another's now."""
+        """Return whether the command itself listens there. An address that it has released may be another's now."""
         return bool(sockets) and self._ours.issuperset(sockets)
 
 

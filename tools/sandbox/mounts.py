@@ -1,7 +1,7 @@
-"""What of the disk has to be hidden from a sandbox, or kept from change there, before a command. Blocking.
+"""Find files and folders to hide from a sandbox, or to protect from change there, before a command. Blocking.
 
-Names that make other programs run something are those that the rules protect, too; rules (with that protection) are
-asked about every file for reading.
+Names that make other programs run something are those that the rules protect, too; rules (with that protection) decide
+about every file for reading.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _CACHES = 8
 
 @dataclass(slots=True)
 class Known:
-    """What makes others run something and was there before a command, see ``quarantine``."""
+    """Entries that make other programs run something and existed before a command, see ``quarantine``."""
 
     things: dict[str, str] = field(default_factory=dict[str, str])
     """Name in the workspace to identity."""
@@ -81,9 +81,9 @@ class Known:
     named: list[str] = field(default_factory=list[str])
     """Names in the workspace that settings of git lead to; they need not exist."""
     stopped: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """What git would run when a stopped operation goes on, by the identity of the operation's folder."""
+    """Commands that git would run when a stopped operation goes on, by the identity of the operation's folder."""
     folders: dict[str, Folder] = field(default_factory=dict[str, "Folder"])
-    """What was found in each folder of the workspace, by name."""
+    """Findings in each folder of the workspace, by name."""
 
 
 @dataclass(slots=True)
@@ -101,10 +101,10 @@ class Survey:
 
 @dataclass(slots=True)
 class Folder:
-    """What counts of the entries of one folder under the rules of the time; their names."""
+    """The relevant entries of one folder under the current rules, as names."""
 
     stamp: tuple[int, int, int] | None
-    """Of the folder, when its entries were listed; None: it may have changed since without another stamp."""
+    """Stamp of the folder when its entries were listed; None: it may have changed since without another stamp."""
     folders: list[str] = field(default_factory=list[str])
     """Folders to look into."""
     repositories: list[str] = field(default_factory=list[str])
@@ -112,7 +112,7 @@ class Folder:
     bare: bool = False
     hidden: list[str] = field(default_factory=list[str])
     closed: list[str] = field(default_factory=list[str])
-    """Of the hidden, folders."""
+    """Those of the hidden entries that are folders."""
     kept: list[str] = field(default_factory=list[str])
     links: list[str] = field(default_factory=list[str])
     """Symbolic links with a protected name."""
@@ -151,7 +151,7 @@ def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, Folder]
 
 
 def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
-    """What changes when the entries of a folder change; None where it cannot be read."""
+    """Return a stamp that changes with the entries of a folder; None where it cannot be read."""
     try:
         info = os.lstat(path)
     except OSError:
@@ -188,7 +188,7 @@ def survey(
             try:
                 folder, count = look.folder(name, stamp)
             except PermissionError:
-                # What cannot be looked at now could be opened from inside.
+                # Folders that cannot be listed now could be opened from inside.
                 if not name:
                     raise TooMuchToLookAtError("the workspace cannot be read") from None
                 found.hidden.append(workspace / name)
@@ -238,10 +238,10 @@ def _put_together(workspace: Path, found: Survey) -> None:
         repositories |= {path / one: path for one in (*folder.repositories, *folder.kept) if one == ".git"}
     for git_dir, top in (repositories | _around(workspace)).items():
         _led_to_by_settings(git_dir, top, workspace, found)
-    # Of the kept, the names that are protected only with the folder before them (``.github/workflows``).
+    # Kept names that are protected only with the folder before them (``.github/workflows``).
     paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected_name(one.name)]
     for path in [*found.hidden, *(one for one in paired if one.parent.name != ".git")]:
-        # A folder that is renamed takes what is hidden in it along, to a name that no rule knows.
+        # Renaming a folder moves its hidden files to a name that no rule knows.
         found.pinned += [one for one in path.parents if workspace in one.parents]
     found.pinned = list(dict.fromkeys(found.pinned))
     # Another name of a file leads to the same content.
@@ -282,7 +282,7 @@ class _Look:
         self._writable = writable
 
     def folder(self, name: str, stamp: tuple[int, int, int] | None) -> tuple[Folder, int]:
-        """One folder, and how many entries it has. Raises OSError."""
+        """Return one folder, and how many entries it has. Raises OSError."""
         with os.scandir(self._workspace / name) as entries:
             listed = list(entries)
         racy = stamp is None or time.time_ns() - stamp[2] < _RACY_NS
@@ -292,7 +292,7 @@ class _Look:
             path = f"{name}/{entry.name}" if name else entry.name
             if is_protected_name(path):
                 found.things[entry.name] = identity(entry.path)
-            if entry.is_symlink():  # what it leads to counts
+            if entry.is_symlink():  # its target counts
                 if is_protected_name(path):
                     found.links.append(entry.name)
             elif entry.is_dir(follow_symlinks=False):
@@ -302,7 +302,7 @@ class _Look:
         return found, len(listed)
 
     def _guards(self, name: str) -> bool:
-        """Whether everything below a folder is kept."""
+        """Return whether everything below a folder is kept."""
         above = [name, *(parent.as_posix() for parent in PurePosixPath(name).parents)] if name else []
         return any(map(is_protected_name, above)) or (
             self._writable and self._decide("edit", f"{name}/{_NEW}".lstrip("/")) == "deny"
@@ -341,7 +341,7 @@ class _Look:
 
 
 def identity(path: Path | str) -> str:
-    """What tells a file or folder from another one in its place; of a link, also where it leads. Raises OSError."""
+    """Return an identity of a file or folder; for a link, it includes the target. Raises OSError."""
     info = os.lstat(path)
     kind = stat.S_IFMT(info.st_mode)
     link = os.readlink(path) if stat.S_ISLNK(info.st_mode) else ""  # noqa: PTH115
@@ -386,7 +386,7 @@ def _led_to(link: Path, workspace: Path, found: Survey) -> None:
 
 
 def _around(workspace: Path) -> dict[Path, Path]:
-    """The repository that the workspace is a part of, with its working tree."""
+    """Return the repository that the workspace is a part of, with its working tree."""
     above = [up for up in workspace.parents if os.path.lexists(up / ".git")]
     return {above[0] / ".git": above[0]} if above else {}
 
@@ -416,7 +416,7 @@ def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: Survey
 
 
 def home_secrets() -> list[Path]:
-    """What of the person's folder, and of the system, is nobody's business."""
+    """Return private paths in the user's folder and in the system."""
     home, root = Path.home(), Path("/root")
     found = [home / name for name in sorted(_HOME_SECRETS)]
     # Where programs of root's folder are on PATH (pyenv), only its secrets are hidden.

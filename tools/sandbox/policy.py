@@ -1,4 +1,4 @@
-"""What a sandbox for commands lets through, and a sandbox that is ready for one command. Data, but for ``leave``."""
+"""The policy of a sandbox for commands, and a sandbox that is ready for one command. Data, except ``leave``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 _SILENT = {"curl": (5, 6, 7, 28, 35), "wget": (4, 5)}
-"""Exit codes of programs that may say nothing when they do not reach the network."""
+"""Exit codes of programs that may print nothing when they cannot reach the network."""
 _READ_ONLY = re.compile(
     r"Read-only file system|EROFS|Device or resource busy|Invalid cross-device link|EXDEV", re.IGNORECASE
 )
@@ -50,11 +50,11 @@ command."""
 
 
 class UnavailableError(Exception):
-    """There is no sandbox here. The message says why, for the user."""
+    """Raised when there is no sandbox here. The message says why, for the user."""
 
 
 def no_sandbox(why: UnavailableError) -> str:
-    """What it means that there is no sandbox, for the user."""
+    """Return the message for the user about a missing sandbox and its effect."""
     return t(
         "Commands cannot run in a sandbox: {why}. Without one, only commands that can do nothing "
         "but read, and rules for exactly one command, pass without a question.",
@@ -64,7 +64,7 @@ def no_sandbox(why: UnavailableError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SandboxPolicy:
-    """What a command in the sandbox may do. ``off``: there is none."""
+    """The permissions of a command in the sandbox. ``off``: there is no sandbox."""
 
     kind: Kind = "off"
     network: bool = False
@@ -73,14 +73,14 @@ class SandboxPolicy:
     hidden: tuple[Path, ...] = ()
     """Goalwright's own state, with which a command could answer its own questions."""
     readable: tuple[Path, ...] = ()
-    """Folders that are visible wherever they lie, and read-only. Absolute, resolved."""
+    """Folders that are visible anywhere, and read-only. Absolute, resolved."""
     copy_of: Path | None = None
-    """The workspace itself, when the command works in a copy of it: visible and read-only. What rules hide of the
-    workspace is hidden there, too."""
+    """The workspace itself, when the command works in a copy of it: visible and read-only. Files of the workspace that
+    rules hide are hidden there, too."""
     lifts: bool = False
     """General questions about commands are not asked, as the sandbox answers them."""
     always: bool = False
-    """What the user approves runs in it, too: the mode or the agent changes nothing."""
+    """Commands that the user approves run in it, too: the mode or the agent changes nothing."""
 
     @property
     def writes(self) -> bool:
@@ -104,7 +104,7 @@ def policy_for(setting: Setting, *, network: bool = False) -> SandboxPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A sandbox that is ready for one command. Call ``leave`` after it, when nothing of the command runs any more."""
+    """A sandbox that is ready for one command. Call ``leave`` after it, when none of its processes runs any more."""
 
     prefix: tuple[str, ...]
     """Program and options before the command's own."""
@@ -112,15 +112,16 @@ class Sandbox:
     guard: SandboxState | None
     """Looks after what the command makes; None where it can make nothing."""
     earlier: tuple[str, ...] = ()
-    """What was moved away after earlier commands and has not been reported yet, in words."""
+    """Entries that were moved away after earlier commands and have not been reported yet, as text for the user."""
     writable: tuple[Path, ...] = ()
-    """Folders that the command can write, besides the workspace. What rules forbid is less than the policy allows."""
+    """Folders that the command can write, besides the workspace; rules may reduce those of the policy."""
     own_tmp: bool = True
-    """Whether the command sees a ``/tmp`` of its own."""
+    """Whether the command has its own ``/tmp``."""
 
     @property
     def words(self) -> str:
-        """What the command really got, for the model and the user: the policy is only what it may get at most."""
+        """Describe the real limits of the command for the model and the user: the policy is only the most it may
+        get."""
         places = ["workspace"] if self.guard is not None else []
         places += [folder.as_posix() for folder in self.writable]
         disk = (
@@ -139,9 +140,9 @@ class Sandbox:
         }
 
     def met(self, output: str, programs: Iterable[str] = (), exit_code: int = 1) -> str:
-        """The line of ``output`` that shows that the command met a limit of the sandbox; empty when none does.
+        """Return the line of ``output`` that shows that the command met a limit of the sandbox; empty when none does.
 
-        For one of ``programs`` that says nothing, its exit code shows it.
+        For silent ``programs``, the exit code shows it.
         """
         for pattern in (_READ_ONLY, *(() if self.policy.network else (_NETWORK,)), _REFUSED):
             if found := pattern.search(output):
@@ -158,5 +159,5 @@ class Sandbox:
         return ""
 
     def leave(self) -> list[str]:
-        """Move away what the command must not have made; return that in words. Blocking; idempotent."""
+        """Move away forbidden entries of the command; return them as text. Blocking; idempotent."""
         return [] if self.guard is None else self.guard.leave()

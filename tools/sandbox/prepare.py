@@ -1,9 +1,9 @@
-"""Makes the sandbox for one command: looks at the workspace, and hands what it found to the back end that works here.
+"""Prepare the sandbox for one command: inspect the workspace, and pass the findings to a back end that works here.
 
-In it the disk is read-only but for the workspace (and folders of the user's choice); ``/tmp`` is the session's own;
-there is no network, no way to the user's agents and daemons by Unix sockets, and no process but its own. What the
-rules would ask about or deny for reading cannot be read, and what makes other programs run something cannot be written:
-what is there is read-only, and what is new is moved away when the command has ended.
+Inside, the disk is read-only except the workspace (and folders of the user's choice); ``/tmp`` is the session's own;
+there is no network, no access to the user's agents and daemons by Unix sockets, and no process but its own. Files that
+rules would ask about or deny for reading cannot be read, and files that make other programs run something cannot be
+written: existing ones are read-only, and new ones are moved away when the command has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _KEEP_S = 7 * 24 * 3600
 
 
 def available(workspace: Path, origin: Path | None = None) -> str:
-    """What makes sandboxes here: the program ``bwrap``, ``Landlock`` or ``sandbox-exec``. Raises UnavailableError.
+    """Return the back end for sandboxes: the program ``bwrap``, ``Landlock`` or ``sandbox-exec``. Raises
+    UnavailableError.
 
     Blocking the first time. ``origin``: see ``find_program``.
     """
@@ -74,11 +75,11 @@ def prepare(
     private: Path | None = None,
     limited: bool = True,
 ) -> Sandbox:
-    """A sandbox for one command in ``workspace``. Blocking: it looks at all folders there. Raises UnavailableError.
+    """Return a sandbox for one command in ``workspace``. Blocking: it visits all folders. Raises UnavailableError.
 
-    ``decide`` is what rules say to (permission, name), and the same as long as ``key`` is equal. ``concealed``:
-    what they hide outside of the workspace. ``scratch``: the session's folder for what it needs; ``private``: one for
-    the workspace, outside of it. ``limited``: the command ends within minutes.
+    ``decide`` returns the rules' decision on (permission, name), the same as long as ``key`` is equal. ``concealed``:
+    paths outside the workspace that they hide. ``scratch``: the session's folder for temporary files; ``private``: one
+    for the workspace, outside it. ``limited``: the command ends within minutes.
     """
     back_end = available(workspace, policy.copy_of)
     outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
@@ -166,7 +167,7 @@ def _real(path: Path) -> Path:
 
 
 def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
-    """A folder that no command can write. Raises UnavailableError."""
+    """Return a folder that no command can write. Raises UnavailableError."""
     real = Path(os.path.realpath(wanted))
     open_to_it = (workspace, *policy.writable)
     if any(real.is_relative_to(folder) for folder in open_to_it):
@@ -186,7 +187,8 @@ def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
 
 
 def _own(outer: Path, scratch: Path) -> dict[str, Path]:
-    """The session's own folders by the place where a command sees them; those of old sessions go. Raises OSError."""
+    """Return the session's own folders by the place where a command sees them; those of old sessions go. Raises
+    OSError."""
     key = hashlib.sha256(os.fsencode(scratch)).hexdigest()[:16]
     mine = outer / f"tmp-{key}"
     if not mine.exists():
@@ -201,11 +203,11 @@ def _own(outer: Path, scratch: Path) -> dict[str, Path]:
 
 
 def _shown(policy: SandboxPolicy, workspace: Path, *, writable: bool) -> dict[Path, bool]:
-    """The folders that are there wherever they lie, and whether they can be written."""
+    """Return the folders that are visible anywhere, and whether they are writable."""
     read_only = [folder for folder in (policy.copy_of, *policy.readable) if folder is not None]
     shown = {folder: True for folder in policy.writable if folder.is_dir()}
     if policy.copy_of is not None:
-        # What of the workspace the person lets commands write is for commands that work there.
+        # Writable folders of the workspace are for commands that work in it.
         shown = {folder: not folder.is_relative_to(policy.copy_of) for folder in shown}
     return shown | {folder: False for folder in read_only if folder.is_dir()} | {workspace: writable}
 
@@ -217,7 +219,7 @@ def _hidden(policy: SandboxPolicy, workspace: Path, found: Iterable[Path]) -> li
 
 
 def _nothing(outer: Path) -> Path:
-    """A file that nobody can open. Raises UnavailableError."""
+    """Return a file that cannot be opened. Raises UnavailableError."""
     path = outer / "nothing"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Takes away what a command in the sandbox has made and what would make other programs run something. Blocking.
+"""Move away new entries of a sandboxed command that would make other programs run something. Blocking.
 
-Mounts keep what is there from being changed, but cannot forbid new names everywhere: a repository with settings of
-its own, a start-up file, tasks of an editor. When the command has ended, and nothing of it runs any more, these are
-moved to a private folder. The walk gives up nowhere, as what it does not see would stay.
+Mounts protect existing files from change, but cannot forbid new names everywhere: a repository with settings of its
+own, a start-up file, tasks of an editor. When the command has ended, and none of its processes runs any more, these are
+moved to a private folder. The walk skips nothing, because anything that it misses would stay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LINK = f":{stat.S_IFLNK:o}:"
 TAKEN = ".goalwright-taken-"
-"""Beginning of the names of what could be taken away no further than out of its name."""
+"""Prefix of entries that could not be moved away but only renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ def take_away(
     until: float | None = None,
     late: bool = False,
 ) -> list[Quarantined]:
-    """Move what is new against ``known`` to ``place``. ``denied``: names that rules forbid to edit; ``spare``: folders
-    of our own. ``late``: the command ended some time ago, so others may have made things since: what was there by name
-    stays, and what changed last after ``until`` (seconds since the epoch). Never raises."""
+    """Move entries that are new against ``known`` to ``place``. ``denied``: names that rules forbid to edit; ``spare``:
+    folders of our own. ``late``: the command ended some time ago, so others may have created entries since: known names
+    stay, and so do entries that changed last after ``until`` (seconds since the epoch). Never raises."""
     opened: list[tuple[Path, int]] = []
     found = dict(_candidates(workspace, known, denied, opened))
     # With the name, as numbers of files are used again: what is mounted keeps its name, but its folder may move.
@@ -61,11 +61,11 @@ def take_away(
     for name, it in found.items():
         path = workspace / name
         if any(parent.as_posix() in gone for parent in PurePosixPath(name).parents):
-            continue  # with what it lay in
+            continue  # with its folder
         if it in idents or any(folder.is_relative_to(path) for folder in spare):
             continue
         before = known.things.get(name)
-        # What was there cannot be removed in the sandbox, but links can: so the person has put this in its place.
+        # Existing files cannot be removed in the sandbox, but links can: so the user has put this in its place.
         if before is not None and _LINK not in before + it and (late or (before, path.name) not in seen):
             continue
         if until is not None and _changed_after(path, until):
@@ -90,7 +90,7 @@ def _changed_after(path: Path, when: float) -> bool:
 def _candidates(
     workspace: Path, known: Known, denied: Callable[[str], bool], opened: list[tuple[Path, int]]
 ) -> Iterator[tuple[str, str]]:
-    """Name and identity of everything that could make others run something."""
+    """Yield name and identity of everything that could make other programs run something."""
     for name in known.named:
         yield from _identified(workspace, name)
     waiting = [""]
@@ -99,7 +99,7 @@ def _candidates(
         below = f"{folder}/" if folder else ""
         seen = known.folders.get(folder)
         if seen is not None and seen.stamp is not None and seen.stamp == stamp_of(workspace / folder):
-            # Nothing was made or removed in it; what it names may still lead elsewhere now.
+            # No entry was added or removed; but the paths that it names may lead elsewhere now.
             yield from _unchanged(workspace, folder, known, waiting)
             continue
         listed = _listed(workspace / folder, opened)
@@ -127,7 +127,7 @@ def _candidates(
 
 
 def _unchanged(workspace: Path, name: str, known: Known, waiting: list[str]) -> Iterator[tuple[str, str]]:
-    """The candidates of a folder whose entries are the same as before the command."""
+    """Yield the candidates of a folder whose entries are the same as before the command."""
     folder = known.folders[name]
     below = f"{name}/" if name else ""
     if folder.bare:
@@ -156,8 +156,8 @@ def _identified(workspace: Path, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _listed(path: Path, opened: list[tuple[Path, int]]) -> list[os.DirEntry[str]] | None:
-    """What is in a folder, also when a command has taken away our right to look: then ``opened`` says what its mode
-    was. None: it cannot be looked at.
+    """Return the entries of a folder, also when a command has removed our permission to list it: its mode then goes
+    into ``opened``. None: it cannot be looked at.
 
     A folder that may be entered but not listed would hide a repository from us and not from git.
     """
@@ -220,7 +220,7 @@ def _rename(source: str, target: Path, parent: str) -> None:
     try:
         os.rename(source, target)  # noqa: PTH104
     except PermissionError:
-        # A folder that may not be written can neither be left by others nor go elsewhere itself.
+        # A folder without write permission can neither lose entries nor be moved itself.
         _open_up(parent)
         if stat.S_ISDIR(os.lstat(source).st_mode):
             _open_up(source)

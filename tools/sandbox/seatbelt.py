@@ -1,9 +1,9 @@
 """The sandbox of macOS: a profile for ``sandbox-exec``, from the same fence as on Linux.
 
-Nobody has run this on macOS yet; only the text of the profile is tested. It is written for what the manual and the
-profiles that come with macOS show: in a profile the last rule that matches decides, ``subpath`` takes a folder and all
-below it, and ``literal`` one path. Everything is denied at first; then the list goes from the general to the special:
-read all, hide, show again, write, protect, hide what lies in writable folders.
+This has not been run on macOS yet; only the text of the profile is tested. It follows the manual and the profiles that
+come with macOS: in a profile the last rule that matches decides, ``subpath`` takes a folder and all below it, and
+``literal`` one path. Everything is denied at first; then the list goes from general to special: read all, hide, show
+again, write, protect, hide files in writable folders.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LIMITS = (
     "sandbox-exec is marked as deprecated by Apple, and has not been tried with Goalwright",
     "that hidden files exist can be seen",
 )
-"""What to tell the user about this sandbox."""
+"""Limits of this sandbox, as text for the user."""
 
 _BASE = (
     "(version 1)",
     "(deny default)",
-    # Programs start others, and signal and look at what runs in the same sandbox.
+    # Programs start others, and signal and inspect processes of the same sandbox.
     "(allow process-exec*)",
     "(allow process-fork)",
     "(allow signal (target same-sandbox))",
@@ -72,7 +72,7 @@ def profile(fence: Fence) -> str:
     shown, protected = (*fence.readable, *fence.writable), (*fence.read_only, *fence.hidden)
     lines = [*_BASE, "(allow file-read*)"]
     lines += _rules("file-read*", shown, fence.hidden)
-    # Programs look at the folders above them. That tells no content; but it comes last, so it holds for hidden ones.
+    # Programs stat the folders above them. That reveals no content; but as it comes last, it applies to hidden ones.
     lines.append("(allow file-read-metadata)")
     lines += _rules("file-write*", fence.writable, protected)
     # A folder above something protected could be renamed, and another one put in its place.
@@ -81,7 +81,7 @@ def profile(fence: Fence) -> str:
     ]
     lines += [f"(allow file-read* file-write* (literal {quoted(path)}))" for path in _DEVICES]
     lines.append('(allow file-ioctl (literal "/dev/tty"))')
-    # Sockets by path, in what the command may write. By IP not even this machine: others' servers run there, too.
+    # Sockets by path, in writable folders. By IP not even this machine: other programs' servers run there, too.
     lines += _rules("network*", fence.writable, protected)
     lines += _NETWORK if fence.network else ()
     return "\n".join(lines) + "\n"
@@ -114,7 +114,8 @@ def _rules(action: str, allowed: Iterable[Path], denied: Iterable[Path]) -> list
 
 
 def _above(protected: Iterable[Path], writable: Iterable[Path]) -> list[Path]:
-    """Folders between something protected and the writable tree that it lies in, both ends but the first."""
+    """Return the folders between a protected path and the writable tree that contains it, both ends except the
+    first."""
     trees = tuple(writable)
     return sorted(
         {above for path in protected for above in path.parents if any(above.is_relative_to(t) for t in trees)}

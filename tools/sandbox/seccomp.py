@@ -1,8 +1,8 @@
-"""The system call filter of commands under Landlock: what is refused, and what the broker decides. Pure.
+"""The system call filter of commands under Landlock: calls that are rejected, and calls that the broker decides. Pure.
 
-Landlock says what files may be opened. It does not see datagram and other sockets, connections to Unix sockets by
-path, changes of modes and owners, io_uring, keys or terminal input; the filter refuses those or hands them to the
-broker (``landlock_run``). It is classic BPF, put together here, for x86-64 and AArch64.
+Landlock decides which files may be opened. It does not cover datagram and other sockets, connections to Unix sockets by
+path, changes of modes and owners, io_uring, keys or terminal input; the filter rejects those or hands them to the
+broker (``landlock_run``). It is classic BPF, assembled here, for x86-64 and AArch64.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ _REFUSED = _words(
 _UNSUPPORTED = _words(
     "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat file_setattr"
 )
-"""Programs that copy files go on without extended attributes."""
+"""Programs that copy files continue without extended attributes."""
 _MISSING = _words(
     "clone3 shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink"
 )
-"""The flags of clone3 lie in memory, where no filter can look; the C library then uses clone. Without a namespace of
+"""The flags of clone3 are in memory, where no filter can look; the C library then uses clone. Without a namespace of
 their own, the others would reach memory and queues of programs outside."""
 _BROKERED = _words(
     "connect bind rename renameat renameat2 mkdir mkdirat rmdir unlink unlinkat creat link linkat symlink symlinkat "
@@ -126,10 +126,10 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
         bodies["fcntl"] = _refuse_values(1, _SIGNAL_OWNERS)
     bodies["clone"] = _refuse_bits(0, _NEW_NAMESPACES)
     bodies["ioctl"] = _refuse_values(1, _CONTROLS)
-    # Limits of others, as of the daemon; a process sets its own as number 0.
+    # Limits of other processes, such as the daemon; a process sets its own as number 0.
     bodies["prlimit64"] = [_load(0), (_EQUAL, 1, 0, 0), *_refuse(errno.EPERM), _allow()]
     bodies["socket"] = _socket(network=network)
-    # A pair of datagram sockets could still send to others by name.
+    # A pair of datagram sockets could still send to other sockets by name.
     bodies["socketpair"] = [_load(1), (_AND, 0, 0, 0xF), *_refuse_value(_DATAGRAM), _allow()]
     if not network:
         bodies |= {"sendto": _refuse_bits(3, _FAST_OPEN), "sendmsg": _refuse_bits(2, _FAST_OPEN)}

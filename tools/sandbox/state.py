@@ -1,7 +1,7 @@
-"""Remembers what was in a workspace before a command in the sandbox, until what it made has been looked at. Blocking.
+"""Record the entries of a workspace before a command in the sandbox, until its new entries have been checked. Blocking.
 
-Also on disk, outside of what the command can write: when the daemon is killed the next one does it. Commands at the
-same time share what was there before the first of them, so none takes what another has just made for old.
+Also on disk, where the command cannot write: when the daemon is killed the next one does the check. Parallel commands
+share the state before the first of them, so none takes a new entry of another for an old one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _lock = threading.Lock()
 
 
 class SandboxState:
-    """Of one command that is about to run. Raises OSError when nothing can be remembered."""
+    """The state before one command. Raises OSError when nothing can be stored."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class SandboxState:
 
 
 def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
-    """Do what daemons that were killed could not do; what was taken away, in words."""
+    """Finish the work of daemons that were killed; return the moved entries as text."""
     words: list[str] = []
     for mark in sorted((outer / "running").glob("*.json")):
         try:
@@ -113,7 +113,7 @@ def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
 
 
 def in_words(taken: Iterable[Quarantined]) -> list[str]:
-    """For the model and the person: what, and where it is now."""
+    """Describe moved entries for the model and the user: their names and their new places."""
     return [
         f"{one.name} (now {one.place.as_posix()})"
         if one.place
@@ -132,7 +132,7 @@ def _forget_new(known: Known, older: Known) -> None:
 
 
 def _marked(outer: Path, known: Known, *, limited: bool) -> tuple[Path, int]:
-    """A file that says what was there, locked as long as this process lives."""
+    """Return a file that records the earlier state, locked as long as this process lives."""
     folder = outer / "running"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     mark = folder / f"{uuid.uuid4().hex}.json"

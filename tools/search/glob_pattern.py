@@ -15,7 +15,7 @@ from tools.errors import ToolError
 MAX_PATTERN = 2_000
 """Characters. The automaton has about as many places, and each move costs in proportion."""
 _MAX_MOVES = 50_000
-"""Remembered moves, after which they are forgotten and the memory begins anew."""
+"""Most cached moves; beyond that the cache is cleared."""
 _DEAD = 0
 
 _NOT_SLASH = re.compile(r"[^/]", re.DOTALL)
@@ -33,7 +33,7 @@ class Glob:
         self._forget()
 
     def match(self, path: str) -> bool:
-        """Whether the pattern covers the whole path."""
+        """Return whether the pattern covers the whole path."""
         if not path.endswith(self._tail):
             return False
         state, moves = self._start, self._moves
@@ -53,7 +53,7 @@ class Glob:
         self._rows: list[int] = []
         self._moves: list[dict[str, int]] = []
         self._number(_DEAD)
-        # The start of a path is the start of a segment, as if a slash stood before it.
+        # The start of a path is the start of a segment, as after a slash.
         self._start = self._number(self._places.spread(1, "/"))
 
     def _number(self, row: int) -> int:
@@ -92,7 +92,7 @@ def compile_glob(pattern: str) -> Glob:
 
 
 def split_base(pattern: str) -> tuple[str, str]:
-    """The folder a pattern begins with, up to its first wildcard, and the rest: ``/a/b/**/*.py`` → ``/a/b``."""
+    """Return the folder a pattern begins with, up to its first wildcard, and the rest: ``/a/b/**/*.py`` → ``/a/b``."""
     parts = pattern.split("/")
     for index, part in enumerate(parts):
         if re.search(r"[*?\[{]", part) or index == len(parts) - 1:
@@ -136,7 +136,7 @@ class _Places:
         self.leading |= 1 << place
 
     def step(self, row: int, char: str) -> int:
-        """The places that are reached by a character."""
+        """Return the places that are reached by a character."""
         taking = self._taking.get(char)
         if taking is None:
             taking = sum(1 << n for n, takes in enumerate(self.takes) if _takes(takes, char))
@@ -146,7 +146,8 @@ class _Places:
         return self.spread((row & ~self.loops) << 1 | row & self.loops, char)
 
     def spread(self, row: int, before: str) -> int:
-        """``row`` and all places that are reached from it without a character; ``before``: the last character."""
+        """Return ``row`` and all places that are reached from it without a character; ``before``: the last
+        character."""
         free = self.skips | self.segments if before == "/" else self.skips
         done = 0
         while fresh := row & ~done:
@@ -160,7 +161,7 @@ class _Places:
         return row
 
     def literal_tail(self) -> str:
-        """The text with which every match ends."""
+        """Return the text with which every match ends."""
         last = max((place for row in self.leads.values() for place in _bits(row)), default=0)
         tail = ""
         for place in range(self.end - 1, last - 1, -1):
@@ -190,7 +191,7 @@ def _parse(pattern: str) -> _Places:
     text = text.lstrip("/")
     braces = _braces(text)
     groups: list[tuple[int, list[int]]] = []
-    """Of the braces that are open: where the group begins, and where its alternatives end."""
+    """The open braces: where each group begins, and where its alternatives end."""
     at = 0
     while at < len(text):
         char = text[at]
@@ -222,7 +223,7 @@ def _parse(pattern: str) -> _Places:
 
 
 def _stars(places: _Places, text: str, at: int) -> int:
-    """Add the stars of which the first stands before ``at``; returns where the text goes on."""
+    """Add the stars of which the first is before ``at``; returns where the text continues."""
     first = at - 1
     while text[at : at + 1] == "*":
         at += 1
@@ -246,7 +247,7 @@ def _any_folders(places: _Places) -> None:
 
 
 def _class(places: _Places, text: str, at: int) -> int:
-    """Add the class of characters that begins before ``at``; returns where the text goes on."""
+    """Add the class of characters that begins before ``at``; returns where the text continues."""
     end = text.find("]", at + 1 + (text[at : at + 1] in ("!", "^")))
     if end < 0:
         places.add("[")
@@ -257,7 +258,7 @@ def _class(places: _Places, text: str, at: int) -> int:
 
 
 def _braces(text: str) -> set[int]:
-    """Where braces open that are closed again."""
+    """Return where braces open that are closed again."""
     opened: list[int] = []
     closed: set[int] = set()
     for at, char in enumerate(text):

@@ -1,4 +1,4 @@
-"""Search without ripgrep: a program of its own, so that a runaway pattern can be killed.
+"""Search without ripgrep: a separate program, so that a runaway pattern can be killed.
 
 Only light modules, and nothing of the workspace: it is started with ``python -I``. One argument, JSON:
 ``{"pattern", "include", "excluded", "max_columns", "paths"}``; output as ``rg --null --line-number`` prints it:
@@ -49,7 +49,7 @@ def walk(root: str, excluded: frozenset[str], over: Callable[[], bool] = lambda:
 
 
 def lines_of(data: bytes) -> list[str] | None:
-    """The lines of a text file; None for a binary one."""
+    """Return the lines of a text file; None for a binary one."""
     for bom, codec in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if data.startswith(bom):
             return data[2:].decode(codec, "replace").replace("\r\n", "\n").split("\n")

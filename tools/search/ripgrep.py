@@ -30,9 +30,9 @@ MAX_BYTES = 8 * 1024 * 1024
 """Output of one search after which it is stopped: far more than the results that are shown."""
 MAX_FILES = 200_000
 TIMEOUT_S = 30.0
-"""Seconds for reading the disk. What was found until then is the answer."""
+"""Seconds for reading the disk. Matches until then are the answer."""
 FINISH_S = 10.0
-"""Seconds for choosing and sorting what was found."""
+"""Seconds for choosing and sorting the results."""
 
 T = TypeVar("T")
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -54,7 +54,7 @@ class SearchResult:
 
 
 class Deadline:
-    """A time after which a walk stops with what it has."""
+    """A time after which a walk stops with its results so far."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -62,7 +62,7 @@ class Deadline:
         self.hit = False
 
     def over(self) -> bool:
-        """Whether the time is over; then ``hit`` is set."""
+        """Return whether the time is over; then ``hit`` is set."""
         self.hit = self.hit or time.monotonic() >= self._ends
         return self.hit
 
@@ -75,12 +75,12 @@ class Deadline:
 
 
 def ripgrep(workspace: Path) -> str | None:
-    """The ``rg`` program, if there is one outside of the workspace."""
+    """Return the ``rg`` program, if there is one outside of the workspace."""
     return programs.find_program("rg", workspace)
 
 
 async def list_files(root: Path, rg: str | None) -> SearchResult:
-    """All files below a folder but the excluded ones."""
+    """Return all files below a folder but the excluded ones."""
     if rg is None:
         return await asyncio.to_thread(_walk, root)
     argv = [rg, "--files", *_COMMON, *_exclusions(), "./"]
@@ -173,7 +173,7 @@ async def _canceled(running: asyncio.Future[tuple[str, bool, str]]) -> None:
 
 
 async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, bool, str]:
-    """Output of a program, whether it was cut, and what it said on stderr when it failed."""
+    """Return the output of a program, whether it was cut, and its stderr when it failed."""
     out, err = bytearray(), bytearray()
 
     def keep(fd: int, data: bytes) -> bool:
@@ -197,15 +197,16 @@ async def _collect(argv: Sequence[str], cwd: Path, limit: int) -> tuple[str, boo
 
 
 SLOW_S = 0.5
-"""How long a program may take before somebody looks for what it waits for."""
+"""Seconds that a program may take before its obstacle is looked for."""
 _NAMES = (".gitignore", ".ignore", ".rgignore", ".gitattributes")
 _MOST_BYTES = 16 * 1024 * 1024
 
 
 def endless(root: Path, excluded: Collection[str] = (), stopped: Callable[[], bool] = lambda: False) -> bool:
-    """Whether there is one in ``root``, below it (but for ``excluded`` folders) or above it. Blocking.
+    """Return whether there is an endless file in ``root``, below it (except ``excluded`` folders) or above it.
+    Blocking.
 
-    ``stopped``: nobody wants to know any more.
+    ``stopped``: the result is no longer needed.
     """
     if any(_is_endless(folder / name) for folder in (root, *root.parents) for name in _NAMES):
         return True

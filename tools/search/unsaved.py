@@ -1,6 +1,6 @@
-"""Searching what the person has typed and not saved: it hides the files on disk.
+"""Search the user's unsaved text: it hides the files on disk.
 
-The same program searches the buffers that searches the files, so that a pattern means the same in both.
+The same program searches buffers and files, so that a pattern means the same in both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
-    """The files below ``root`` with unsaved changes, by their names relative to it; those never searched left out."""
+    """Return the files below ``root`` with unsaved changes, by their names relative to it; those never searched left
+    out."""
     found: dict[str, Path] = {}
     for path in ctx.files.editors.unsaved_paths():
         try:
@@ -35,13 +36,13 @@ def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
 
 
 def unknown(path: Path, ctx: ToolContext) -> bool:
-    """The file is open in an editor and may have unsaved changes there, but nobody knows what they are."""
+    """Return whether the file is open in an editor and may have unsaved changes there that are unknown."""
     opened = ctx.files.editors.opened(path)
     return opened is not None and opened.unsaved and bool(opened.refusal) and ctx.files.unsaved(path) is None
 
 
 def new(typed: Mapping[str, Path]) -> list[str]:
-    """Of these files, those that were never saved; blocking."""
+    """Return the files that were never saved; blocking."""
     return [name for name, path in typed.items() if not path.exists()]
 
 
@@ -90,5 +91,5 @@ async def _search(
 
 def _lay_out(folder: Path, texts: Sequence[str]) -> None:
     for number, text in enumerate(texts):
-        # As they stand: what looks at line ends sees those of the buffer.
+        # Unchanged: patterns for line ends see those of the buffer.
         (folder / str(number)).write_bytes(text.encode("utf-8", "replace"))

@@ -1,12 +1,12 @@
 """The files of a command as accesses: resolved like ``tools/paths.py`` does, named as rules name them.
 
-What is decided here:
+Rules of this module:
 
-- A file that is known gets an access of its own. Of more than 200 files below a folder, those of one folder and
-  ending become one access (``src/*.py``); when even these are too many, or one cannot look, it is ``folder/*``.
-- A wildcard is looked up when possible, else it is the pattern itself. What only shows at run time is ``*``, or
-  ``*name`` where the end of the word is certain.
-- What a command writes counts by its own name and by where a link leads, since some replace the link.
+- A known file gets an access of its own. Of more than 200 files below a folder, those of one folder and ending become
+  one access (``src/*.py``); when even these are too many, or the folder cannot be read, it is ``folder/*``.
+- A wildcard is looked up when possible, else it is the pattern itself. A name that is known only at run time is ``*``,
+  or ``*name`` where the end of the word is certain.
+- A written file counts by its own name and by the target of a link, since some commands replace the link.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _no_files(folder: Path, pattern: str) -> Sequence[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class CommandPlace:
-    """Where a command line would run, and what may be looked up there."""
+    """The folder of a command line, and the lookups that are allowed there."""
 
     workspace: Path
     """Absolute, resolved."""
@@ -48,8 +48,8 @@ class CommandPlace:
     real: Callable[[Path], Path] = lambda path: path
     """Follows links (``os.path.realpath``); by default nothing is looked up."""
     files: Callable[[Path, str], Sequence[str] | None] = _no_files
-    """The files that a shell wildcard means in a folder, or that lie below a folder (``**``), relative to that folder
-    or absolute; None: not known."""
+    """Returns the files that match a shell wildcard in a folder, or that are below a folder (``**``), relative to that
+    folder or absolute; None: unknown."""
     others: Callable[[Path], Sequence[Path]] = lambda path: ()
     """Other names of the same file (hard links); by default nothing is looked up."""
     names_programs: Callable[[Path], bool] = lambda folder: False
@@ -60,7 +60,7 @@ class CommandPlace:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """What a word may mean: a file (``path``), or any of those that ``pattern`` covers."""
+    """The possible meaning of a word: a file (``path``), or any file that ``pattern`` matches."""
 
     path: Path | None = None
     pattern: str = ""
@@ -69,7 +69,7 @@ class Spot:
 _PERMISSION: dict[Use, str] = {"read": "read", "write": "edit", "list": "ls"}
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|u?random|stdin|stdout|stderr|tty|fd/\d+)")
 _PROCESS = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd)(?:/.*)?|/dev/fd/.*")
-# What is a file for certain, by its name.
+# Names that certainly belong to a file.
 _ENDING = re.compile(
     r"[^./]\.\w+$|(?:^|/)(?:\w*[Mm]akefile|Dockerfile|Containerfile|LICENSE|LICENCE|README|CHANGELOG|NOTICE|AUTHORS|"
     r"CODEOWNERS|Procfile|Gemfile|Rakefile|Vagrantfile|Jenkinsfile|[Jj]ustfile|\.env|\.envrc|\.git(?:ignore|attributes|"
@@ -93,7 +93,7 @@ class Paths:
         self._known_others: dict[Path, tuple[str, ...]] = {}
 
     def folder(self, base: Path | None, folder: str | None) -> Path | None:
-        """Where a command runs, from where its line starts; None when that shows only at run time."""
+        """Return where a command runs, from where its line starts; None when that shows only at run time."""
         if folder is None:
             return None
         if folder == "~" or folder.startswith("~/"):
@@ -111,16 +111,16 @@ class Paths:
                 continue
             yield from self._accesses(use, spot, why)
             if use.use == "list" and use.word.text.strip("./"):
-                # Its names are no secret, but whoever forbids reading a thing may mean that too.
+                # Its names are no secret, but a rule that forbids reading it may include them.
                 yield from self._accesses(PathUse(use.word, "read"), spot, why)
 
     def of_redirection(self, word: Word, base: Path | None, use: Use, why: str) -> Iterator[Access]:
-        """``> file`` is asked in full, ``< file`` is implied."""
+        """Yield accesses of redirections: ``> file`` asks in full, ``< file`` is implied."""
         for spot in self._spots(word, base):
             yield from self._accesses(PathUse(word, use, full=use == "write"), spot, why)
 
     def runs_of_repository(self, base: Path | None, steps: Sequence[Word]) -> bool:
-        """Whether git, with these ``-C``, may run programs that its repository names."""
+        """Return whether git, with these ``-C``, may run programs that its repository names."""
         for word in steps:
             base = self._one(word, base)
         return base is None or self._place.names_programs(base)
@@ -174,7 +174,7 @@ class Paths:
         yield from ((pattern, True) for pattern in self._under(folder, re.sub(r"\*+", "*", rest)))
 
     def _under(self, folder: Path, rest: str) -> Iterator[str]:
-        """Names of what ``rest`` means below a folder. Rules name the workspace's files from there."""
+        """Yield the names of what ``rest`` means below a folder. Rules name the workspace's files from there."""
         workspace = self._place.workspace
         if folder == workspace:
             yield rest
@@ -221,11 +221,11 @@ class Paths:
             if base is not None:
                 yield Spot(base / text)
             return
-        # Only within double quotes nothing else can come of it.
+        # Only within double quotes the word cannot be split.
         quoted = re.fullmatch(r'"[^"`]*[}\w]([^"`$}]*/)([^"`$}/\\]+)"', text)
         certain = not re.search(r"\$\(|\$\{?[@*]|\[[@*]\]", text)
         if certain and quoted is None and (ending := _QUOTED_ENDING.fullmatch(text)):
-            # ``"$name.py"``: whatever stands before it, also a folder. (Not so where a name only begins certainly:
+            # ``"$name.py"``: whatever comes before it, also a folder. (Not if only the beginning of a name is certain:
             # ``"src/$x"`` may lead out of src, and without quotes it may become several words.)
             yield Spot(pattern=f"*{ending[1]}")
             return
@@ -235,7 +235,7 @@ class Paths:
     def _wildcard(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[Spot]:
         parts = text.split("/")
         first = next(index for index, part in enumerate(parts) if _WILD.search(part))
-        # What is quoted in it is no wildcard, and the text does not say any more what that was.
+        # Quoted characters in it are no wildcards, and the text no longer shows which were quoted.
         quoted = re.search(r"['\"\\$`]", word.source) is not None
         rest = "/".join(part for part in parts[first:] if part)
         plain = "/".join(simple(part, quoted=quoted) for part in parts[first:] if part)
@@ -246,13 +246,13 @@ class Paths:
         folder = self._real((base or Path("/")) / head)
         found = self._files(folder, plain if quoted else rest) if look else None
         if found is not None and len(found) <= MAX_GROUPS:
-            # Without any file the shell leaves the word as it is.
+            # Without any match the shell leaves the word unchanged.
             yield from (Spot(folder / name) for name in found or (rest,))
             return
         yield from (Spot(pattern=pattern) for pattern in self._under(folder, plain))
 
     def _one(self, word: Word, base: Path | None) -> Path | None:
-        """A folder that other words are relative to."""
+        """Return a folder that other words are relative to."""
         spots = list(self._spots(word, base))
         return spots[0].path if len(spots) == 1 else None
 
@@ -260,7 +260,7 @@ class Paths:
         try:
             path = self._place.real(path)
         except (OSError, RuntimeError, ValueError):
-            # A loop of links, or a name that no file can have: as it is written.
+            # A loop of links, or a name that no file can have: use it as written.
             pass
         return Path(os.path.normpath(path))
 
@@ -272,7 +272,7 @@ class Paths:
             try:
                 self._known_others[path] = tuple(map(self._name, self._place.others(path)))
             except (OSError, RuntimeError, ValueError):
-                # What cannot be looked up has no other name that counts.
+                # A path that cannot be looked up has no other relevant name.
                 self._known_others[path] = ()
         yield from self._known_others[path]
 
@@ -292,13 +292,13 @@ def _relative(name: str, folder: Path) -> str:
 
 
 def _tail(text: str) -> str:
-    """A pattern for a file of this name in a folder that is not known."""
+    """Return a pattern for a file of this name in a folder that is not known."""
     name = text.rstrip("/").rpartition("/")[2]
     return "*" if name in ("", ".", "..") or _WILD.search(name) else f"*{name}"
 
 
 def _grouped(names: Sequence[str]) -> Iterable[tuple[str, bool]]:
-    """Each file by itself, or by folder and ending when they are many; the flag: it is a pattern."""
+    """Return each file separately, or by folder and ending when there are many; the flag: it is a pattern."""
     if len(names) <= MAX_EACH:
         return [(name, False) for name in names]
     found: dict[str, bool] = {}
@@ -313,7 +313,7 @@ def _grouped(names: Sequence[str]) -> Iterable[tuple[str, bool]]:
 
 
 def _braces(text: str) -> tuple[str | None, ...]:
-    """``a{b,c}`` is ``ab`` and ``ac``; None for what is beyond that."""
+    """Expand ``a{b,c}`` to ``ab`` and ``ac``; None for other forms."""
     if "{" not in text:
         return (text,)
     done: list[str | None] = []

@@ -34,9 +34,9 @@ class Redirection:
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """One simple command, wherever it stands: in a list, a pipe, a loop, a ``$(…)``.
+    """One simple command, anywhere: in a list, a pipe, a loop, a ``$(…)``.
 
-    One that may run in several folders (``cd x; make``: also where the line starts, when ``cd`` fails) comes several
+    One that may run in several folders (``cd x; make``: also in the first folder, when ``cd`` fails) appears several
     times, once for each.
     """
 
@@ -45,8 +45,8 @@ class Simple:
     assignments: tuple[tuple[str, Word], ...] = ()
     redirections: tuple[Redirection, ...] = ()
     text: str = ""
-    """As rules match it: words joined by one blank, without redirections. Assignments stand before the name. A word
-    whose value is known and plain stands without quotes (``'rm' "-rf" x``: ``rm -rf x``), any other as in the line."""
+    """Text for rules: words joined by one blank, without redirections. Assignments come before the name. A word whose
+    value is known and plain appears without quotes (``'rm' "-rf" x``: ``rm -rf x``), any other as in the line."""
     folder: str | None = "."
     """Where it runs: relative to the folder the line starts in, or absolute (``~``: home); None when a ``cd`` before
     it is not known."""
@@ -56,7 +56,7 @@ class Simple:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLine:
-    """``commands`` in the order of the text; ``unclear``: why they cannot be told, in words."""
+    """``commands`` in the order of the text; ``unclear``: why they are uncertain, as text for the user."""
 
     commands: tuple[Simple, ...]
     unclear: str = ""
@@ -92,12 +92,13 @@ def _below(folder: str, target: str) -> str:
 
 
 def shown_word(word: Word, *, first: bool) -> str:
-    """A word in the text that rules match. Quotes that change nothing go, so that a rule cannot be evaded by them."""
+    """Return a word in the text that rules match. Quotes that change nothing go, so that a rule cannot be evaded by
+    them."""
     if word.tilde or word.glob or not word.known:
         return word.source
     if word.text and _PLAIN_TEXT.match(word.text) and not (first and "=" in word.text):
         return word.text
     if "$" in word.source and "'" not in word.source:
-        # A variable whose value is known: the value says what happens.
+        # A variable with a known value: use the value.
         return word.source if "'" in word.text else f"'{word.text}'"
     return word.source

@@ -21,7 +21,7 @@ def _kind(kind: str) -> re.Pattern[str]:
 
 
 def _is(name: str, *kinds: str) -> bool:
-    """Whether a variable is of one of these kinds of ``variables.txt``."""
+    """Return whether a variable is of one of these kinds of ``variables.txt``."""
     return any(_kind(kind).fullmatch(name) for kind in kinds)
 
 
@@ -32,9 +32,9 @@ Pairs = Sequence[tuple[str, "Word"]]
 
 
 def opaque(pairs: Pairs, *, alone: bool = False) -> str:
-    """Why rules cannot tell what a command with these variables runs; empty when they do not matter.
+    """Return why rules cannot see what a command with these variables runs; empty when they do not matter.
 
-    ``alone``: there is no command, or it exports them; then they hold for the commands after it.
+    ``alone``: there is no command, or it exports them; then they apply to the commands after it.
     """
     for name, value in pairs:
         if _is(name, "searched") and value.known and _LOCAL.fullmatch(value.text) and not alone:
@@ -51,8 +51,8 @@ def opaque(pairs: Pairs, *, alone: bool = False) -> str:
 
 
 def changes_nothing(pairs: Pairs) -> bool:
-    """Whether a command with these variables is the command without them, as far as rules are concerned. Values with
-    ``$`` or backticks are code where a makefile takes them."""
+    """Return whether a command with these variables is the command without them, as far as rules are concerned. Values
+    with ``$`` or backticks are code where a makefile takes them."""
     return all(
         (_is(name, "harmless") or not (_is(name, "settings", "searched")))
         and not _is(name, "dangerous")
@@ -63,17 +63,17 @@ def changes_nothing(pairs: Pairs) -> bool:
 
 
 def harmless(pairs: Pairs) -> bool:
-    """Whether they are known to change nothing but how something looks."""
+    """Return whether they are known to change nothing but how something looks."""
     return all(_is(name, "harmless") for name, _ in pairs)
 
 
 def changes_shell(name: str) -> bool:
-    """Whether this variable changes how the rest of the line is read."""
+    """Return whether this variable changes how the rest of the line is read."""
     return _is(name, "shell")
 
 
 def assigned_by_shell(name: str) -> bool:
-    """Whether what the line assigns to this variable need not be what it holds."""
+    """Return whether this variable may have another value than the line assigns."""
     return _is(name, "own", "shell")
 
 
@@ -85,7 +85,8 @@ _DECLARE_OPTIONS = re.compile(r"-[xrgp]+")
 
 
 def decides(name: str, args: Sequence[Word]) -> str:
-    """Why this builtin changes what the rest of the line means, or evaluates its words; empty when it does not."""
+    """Return why this builtin changes what the rest of the line means, or evaluates its words; empty when it does
+    not."""
     texts = [word.text for word in args]
     first = texts[0] if texts else ""
     changes = name in _CHANGES

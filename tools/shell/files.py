@@ -37,7 +37,7 @@ STDIN = re.compile(r"-|(?:.*/)?dev/(?:stdin|fd(?:/.*)?)|(?:.*/)?proc/.*")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A command whose row was found. ``args`` stand after the name, or after the sub-command."""
+    """A command whose row was found. ``args`` are those after the name, or after the sub-command."""
 
     name: str
     """Base name of the program."""
@@ -48,7 +48,7 @@ class Call:
 
 
 def runs(call: Call) -> str:
-    """Why rules cannot tell what it runs; empty when no option names a program."""
+    """Return why rules cannot see what it runs; empty when no option names a program."""
     given = call.parsed.has(call.row.runs)
     return t("an option of {name} names a program that it runs", name=call.name) if given else ""
 
@@ -68,10 +68,10 @@ def copy(call: Call) -> Meaning:
         last = (HERE,)
     found = [use for use in uses(row, parsed) if use.word not in parsed.values(_TO)]
     whole = parsed.has(row.walk)
-    # What is moved or linked takes along what lies below it, and nothing in the line says that it is a folder.
+    # Moving or linking includes the entries below, and the line does not show whether it is a folder.
     perhaps = call.name in ("mv", "ln")
     moved = call.name == "mv" or any(name.startswith("--remove-s") for name, _ in parsed.options)
-    # By its other name whoever may write here changes the file there.
+    # A hard link lets any process that may write here change the file there.
     linked = parsed.has(("-l", "--link")) if call.name != "ln" else not parsed.has(("-s", "--symbolic"))
     near = [word for word in sources if not _is_remote(call, word)]
     for word in near:
@@ -133,7 +133,7 @@ def tar(call: Call) -> Meaning:
 
 
 def _begins(word: Word) -> PathUse:
-    """Files whose names begin like a word are written."""
+    """Return the meaning of a program that writes files whose names begin like a word."""
     begins = replace(word, text=word.text + "*", glob=True, source=word.source + "*", tilde=False)
     return PathUse(begins, "write", made=True)
 
@@ -142,7 +142,7 @@ _PATCHED = ("-o", "--output", "-r", "--reject-file")
 
 
 def patch(call: Call) -> Meaning:
-    """``patch FILE PATCH``; which files it writes stands in the patch unless one is named."""
+    """Return the meaning of ``patch FILE PATCH``; unless a file is named, the patch itself names the written files."""
     parsed = call.parsed
     target, more = parsed.operands[:1], parsed.operands[1:]
     found = [*uses(call.row, parsed), *(PathUse(word, "read") for word in more)]
@@ -162,7 +162,7 @@ def patch(call: Call) -> Meaning:
 
 
 def split_pieces(call: Call) -> Meaning:
-    """``split FILE PREFIX``."""
+    """Return the meaning of ``split FILE PREFIX``."""
     found = [PathUse(word, "read") for word in call.parsed.operands[:1] if word.text != "-"]
     prefixes = call.parsed.operands[1:2] if call.name == "split" else call.parsed.values(("-f", "--prefix"))
     return Meaning(paths=(*found, *map(_begins, prefixes)), opaque=runs(call))
@@ -188,7 +188,7 @@ def dd(call: Call) -> Meaning:
 
 
 def web(call: Call) -> Meaning:
-    """curl and wget: ``@file`` anywhere in a value, addresses of files, and what they save."""
+    """Return the meaning of curl and wget: ``@file`` anywhere in a value, addresses of files, and saved files."""
     parsed = call.parsed
     found = [*uses(call.row, parsed)]
     for name, word in parsed.options:
@@ -230,7 +230,7 @@ _ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
 
 
 def ps(call: Call) -> Meaning:
-    """``e`` without a dash shows the environment of every process."""
+    """Return the meaning of ps: ``e`` without a dash shows the environment of every process."""
     if any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands):
         return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))
     return Meaning(read_only=True)
@@ -258,7 +258,8 @@ def make(call: Call) -> Meaning:
 
 
 def _is_code(word: Word) -> bool:
-    """What make would expand in a variable or a target; of an expansion of the shell only its fixed parts are known."""
+    """Return whether make would expand the word in a variable or target; only fixed parts of shell expansions are
+    known."""
     if word.known:
         return re.search(r"\$|!\s*=", word.text) is not None
     return re.search(r"\\\$|'[^']*\$|!=", word.source) is not None
@@ -296,7 +297,7 @@ def compile(call: Call) -> Meaning:
     return Meaning(paths=tuple(paths), opaque=opaque)
 
 
-# What stands between the delimiters, without the cases in which sed and this pattern might see other ends.
+# The text between the delimiters, without cases in which sed and this pattern might see other ends.
 _SED_BODY = r"(?:\\[^\n]|(?!{0})[^\\\[\n]|\[\^?(?:(?!{0})[^\]\[\\\n]|\[:\w+:\])+\])*"
 _SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_SED_BODY.format('/')}/I?)"
 # Possessive: blanks that could be cut in several ways would be tried in all of them.
@@ -311,7 +312,8 @@ _SED_IN_PLACE = re.compile(r"-[nErsuz]*i(.*)|--i[a-z-]*(?:=(.*))?", re.DOTALL)
 
 
 def sed(call: Call) -> Meaning:
-    """Only scripts that can do nothing but print, delete and replace are read; any other may write and run."""
+    """Return the meaning of sed: only scripts that just print, delete and replace are parsed; any other may write and
+    run."""
     suffix = ""
     args: list[Word] = []
     for word in call.args:
@@ -399,10 +401,10 @@ def find(call: Call) -> Meaning:
 
 
 def _find_name(args: Sequence[Word]) -> str:
-    """What the names of all files end with that are deleted: ``find . -name '*.pyc' -delete``. Empty: not certain."""
+    """Return the common end of the names that ``find . -name '*.pyc' -delete`` deletes. Empty: not certain."""
     texts = [word.text for word in args]
     first = next((at for at, text in enumerate(texts) if text in ("-name", "-iname")), len(texts))
-    # What stands before -name is deleted whatever its name, and a name may be the value of another test.
+    # A path before -name is deleted whatever its name, and a name may be the value of another test.
     if (
         any(text in _FIND_OTHERWISE or text.startswith("\\") for text in texts)
         or "-delete" in texts[:first]

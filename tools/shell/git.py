@@ -1,4 +1,4 @@
-"""git: which files its sub-commands use, by their rows. What they run is seen in options; aliases may be anything."""
+"""git: the files of its sub-commands, by their rows. Programs that it runs are in options; aliases may be anything."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Sub:
 
 
 def read(args: Sequence[Word], command: Simple) -> Meaning:
-    """What is known of a git command."""
+    """Return the meaning of a git command."""
     main = rows()["git"]
     before = read_options(args, main, leading=True)
     base = (*before.values(("-C",)), *before.values(("--work-tree",)))
@@ -135,7 +135,7 @@ def _before(before: Parsed, main: Row, args: Sequence[Word]) -> str:
 
 
 def _opaque(sub: _Sub) -> str:
-    """Why a sub-command runs what its words say."""
+    """Return why a sub-command runs its words, if it does."""
     name, texts = sub.name, sub.texts
     if sub.row.opaque:
         return sub.row.reason(f"git {name}")
@@ -150,7 +150,7 @@ def _opaque(sub: _Sub) -> str:
 
 
 def _shows(sub: _Sub) -> bool:
-    """Whether it can only show something, with these words."""
+    """Return whether it can only show something, with these words."""
     args, row, parsed = sub.args, sub.row, sub.parsed
     writes = row.writes | row.runs
     if parsed.has(writes) or (parsed.unsure and (writes or row.alone)):
@@ -197,7 +197,7 @@ def _files(sub: _Sub) -> Iterator[PathUse]:
 
 
 def _cloned(first: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
-    """``git clone FROM [TO]``."""
+    """Yield the files of ``git clone FROM [TO]``."""
     for word in first[:1]:
         if not _URL.match(word.text):
             yield PathUse(word, "read", below=True, base=base)
@@ -207,7 +207,7 @@ def _cloned(first: Sequence[Word], base: tuple[Word, ...]) -> Iterator[PathUse]:
 
 
 def _changed(sub: _Sub) -> Iterator[PathUse]:
-    """Yield the files of a sub-command whose row says what it does to its operands."""
+    """Yield the files of a sub-command whose row states the use of its operands."""
     marks, base = sub.row.marks, sub.base
     chosen = sub.first[1:2] if "second" in marks else sub.first
     if sub.name == "checkout" and len(chosen) > 1:
@@ -255,8 +255,8 @@ _USES: tuple[tuple[str, Use], ...] = (("read", "read"), ("write", "write"), ("li
 
 
 def _in_revisions(words: Sequence[Word], base: tuple[Word, ...], *, below: bool) -> Iterator[PathUse]:
-    """What ``REVISION:PATH`` may mean. Revisions may have colons themselves (``:0:x``, ``@{10:00}:x``), so each is
-    tried; the workspace may be a folder of the repository, so each end of the path is, too."""
+    """Yield the possible paths in ``REVISION:PATH``. Revisions may have colons themselves (``:0:x``, ``@{10:00}:x``),
+    so each is tried; the workspace may be a folder of the repository, so each end of the path is, too."""
     for word in words:
         for found in re.finditer(":", word.text) if word.known else ():
             path = word.text[found.end() :]
@@ -272,13 +272,13 @@ def _in_revisions(words: Sequence[Word], base: tuple[Word, ...], *, below: bool)
 def _pathspecs(
     words: Sequence[Word], use: Use, base: tuple[Word, ...], *, seen: bool = False, exact: bool = False
 ) -> Iterator[PathUse]:
-    """The files of pathspecs: git goes below folders, and its wildcards do too. ``seen``: see PathUse."""
+    """Yield the files of pathspecs: git goes below folders, and its wildcards do too. ``seen``: see PathUse."""
     for word in words:
         magic = _MAGIC.fullmatch(word.text) if word.known else None
         if magic is None:
             yield PathUse(word, use, below=not exact, maybe=True, seen=seen, base=base)
             if word.known and _WILD.search(word.text):
-                # What the shell leaves as it is, git expands, below all folders.
+                # Wildcards that the shell leaves unchanged, git expands, below all folders.
                 yield PathUse(HERE, use, below=True, like=re.sub(r"^(?:\.{1,2}/)+", "", word.text), base=base)
             continue
         yield PathUse(UNKNOWN, use)
@@ -292,7 +292,7 @@ def _pathspecs(
 
 
 def _searched(sub: _Sub) -> Iterator[PathUse]:
-    """``git grep``: revisions and files. With only revisions, everything in them is searched."""
+    """Yield the revisions and files of ``git grep``. With only revisions, everything in them is searched."""
     files = [word for word in sub.first if not _REVISION.fullmatch(word.text) or word.text[:1] == ":"]
     if sub.after:
         files = list(sub.after)
@@ -303,16 +303,16 @@ def _searched(sub: _Sub) -> Iterator[PathUse]:
 
 
 def _places(sub: _Sub, command: Simple, before: Parsed, *, shows: bool) -> Iterator[PathUse]:
-    """What a sub-command changes by the place it works in: its repository and its work tree, wherever these are.
+    """Yield the changes of a sub-command to its repository and its work tree, wherever these are.
 
-    In the workspace that is what such a command does; elsewhere it is a change of what lies there.
+    In the workspace they are expected; elsewhere they count as changes of the files there.
     """
     if shows:
         return
     folders = before.values(("-C",))
     targets = [folders, *((*folders, word) for word in before.values(("--work-tree",)))]
     if sub.name in ("push", "send-pack"):
-        # What is pushed to a folder is written there.
+        # A push to a folder writes there.
         given = [part(word, word.text.removeprefix("file://")) for word in sub.parsed.operands[:1]]
         targets += [(*folders, w) for w in given if "/" in w.text.partition(":")[0] or w.text in (".", "..")]
     for base in targets:
@@ -324,7 +324,7 @@ def _places(sub: _Sub, command: Simple, before: Parsed, *, shows: bool) -> Itera
 
 
 def repositories(pairs: Sequence[tuple[str, Word]], base: tuple[Word, ...] = ()) -> Iterator[PathUse]:
-    """What git changes by the variables that say where its repository is."""
+    """Yield git's changes to the repositories that variables name."""
     for name, word in pairs:
         if name in _PLACES:
             yield PathUse(word, "write", below=True, made=True, base=base)
@@ -339,11 +339,12 @@ _RUNS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SUBMODULE = b"\x00\x00\xe0\x00"
-"""The mode of a submodule in the index: git runs in it, with the settings that lie there."""
+"""The mode of a submodule in the index: git runs in it, with its settings."""
 
 
 def names_programs(folder: Path) -> bool:
-    """Whether git in this folder may run a program that the repository names. What cannot be read counts as such."""
+    """Return whether git in this folder may run a program that the repository names. Unreadable settings count as
+    such."""
     try:
         found = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
         if found is None:

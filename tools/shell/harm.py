@@ -28,7 +28,7 @@ def _rows() -> dict[str, list[tuple[Sequence[str], str, str, str]]]:
 
 
 def warning(name: str, words: Sequence[Word]) -> str:
-    """What cannot be undone; empty when nothing is known to be."""
+    """Return a warning about an effect that cannot be undone; empty when none is known."""
     texts = [word.text for word in words]
     if name == "git":
         while texts and texts[0].startswith("-"):

@@ -1,6 +1,6 @@
-"""What a simple command does, as far as its words and the rows of ``programs`` tell: files, code, other commands.
+"""Derive the effects of a simple command from its words and the rows of ``programs``: files, code, other commands.
 
-Pure. What is not known for certain is opaque, or at least not among the commands that can only read.
+Pure. Commands that are not known for certain are opaque, or at least not among those that can only read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _HIDDEN = noted("an expansion or an unknown option decides what it runs")
 
 
 def meaning(command: Simple) -> Meaning:
-    """What is known of a command. Never raises."""
+    """Return the meaning of a command. Never raises."""
     if not command.words:
         reason = environment.opaque(command.assignments, alone=True)
         return Meaning(tuple(git.repositories(command.assignments)), opaque=reason, read_only=not reason)
@@ -60,7 +60,7 @@ def meaning(command: Simple) -> Meaning:
     call = _call(path.rpartition("/")[2], command)
     found = git.read(call.args, command) if "git" in call.row.marks else _of_row(call)
     if elsewhere:
-        # It need not be what its name says, but may be: ``.venv/bin/python -c``.
+        # It need not be the program of its name, but may be: ``.venv/bin/python -c``.
         paths = (PathUse(first, "read"), *implied_paths(command.words[1:], "read", "write"), *found.paths)
         found = replace(found, paths=paths, read_only=False)
     return _completed(call, found, elsewhere=elsewhere)
@@ -106,7 +106,7 @@ def _of_row(call: Call) -> Meaning:
 
 
 def _only_reads(row: Row, parsed: Parsed) -> bool:
-    """Whether it is in the table of commands that can only read, with these words."""
+    """Return whether it is in the table of commands that can only read, with these words."""
     writes = row.writes | row.changes | row.runs | row.words
     hidden = parsed.unsure and (bool(writes) or "second" in row.marks)
     second = "second" in row.marks and len(parsed.operands) > 1
@@ -116,7 +116,7 @@ def _only_reads(row: Row, parsed: Parsed) -> bool:
 
 
 def _implied(call: Call) -> tuple[PathUse, ...]:
-    """Words that may be files beside what the row says: all, where it says nothing, else what unknown options name."""
+    """Return words that may be files beside those of the row: all, if it has no rule, else those in unknown options."""
     row = call.row
     reads = "reading" in row.marks and not _fixes(call) and not call.parsed.has(row.runs)
     kinds: tuple[Use, ...] = ("read",) if reads else ("read", "write")
@@ -148,13 +148,13 @@ def _fixes(call: Call) -> bool:
 
 
 def _commands_after(call: Call) -> tuple[Sequence[Word] | str, ...]:
-    """The command after an option such as ``fd -x``."""
+    """Yield the command after an option such as ``fd -x``."""
     at = next((n for n, word in enumerate(call.args) if word.text in call.row.words), None)
     return () if at is None else ((*call.args[at + 1 :], UNKNOWN),)
 
 
 def _unknown(call: Call) -> Meaning:
-    """Of a program that nothing is known of: what stands after ``--`` may be a command that it runs."""
+    """Return the meaning of an unknown program: the words after ``--`` may be a command that it runs."""
     return Meaning(paths=implied_paths(call.args, "read", "write"), through=_after_dashes(call.args))
 
 
@@ -168,7 +168,7 @@ def _after_dashes(args: Sequence[Word]) -> tuple[Sequence[Word], ...]:
 
 
 def _wrap(call: Call) -> Meaning:
-    """``nice -n 5 command``: options, words of its own, then the command."""
+    """Return the meaning of ``nice -n 5 command``: options, words of its own, then the command."""
     row = call.row
     parsed = read(call.args, row, leading=True)
     if parsed.has(row.alone):
@@ -216,7 +216,7 @@ def _names(words: Sequence[Word]) -> set[str]:
 
 
 def _with_input(parsed: Parsed, rest: Sequence[Word]) -> Sequence[Word]:
-    """The command of ``xargs``, with what it reads put in."""
+    """Return the command of ``xargs`` with its input inserted."""
     marks = [word.text for word in parsed.values(("-I", "--replace"))]
     marks += ["{}"] if parsed.has(("-i", "--replace")) else []
     marked = tuple(
@@ -229,7 +229,8 @@ def _with_input(parsed: Parsed, rest: Sequence[Word]) -> Sequence[Word]:
 
 
 def _through(call: Call) -> Meaning:
-    """``npx PROGRAM``, ``uv run PROGRAM``: what forbids the program by its name binds."""
+    """Return the meaning of ``npx PROGRAM``, ``uv run PROGRAM``: a rule that forbids the program by its name
+    applies."""
     parsed = read(call.args, call.row, leading=True)
     rest = parsed.operands
     if call.name == "pipx" and rest[:1] and rest[0].text == "run":
@@ -243,7 +244,7 @@ def _through(call: Call) -> Meaning:
 
 
 def _line_of(call: Call) -> Meaning:
-    """``su -c LINE``, ``script -c LINE``."""
+    """Return the meaning of ``su -c LINE``, ``script -c LINE``."""
     lines = [
         value for name, value in call.parsed.options if name in ("-c", "--command") and value is not None
     ]
@@ -258,7 +259,7 @@ _TOOLS = {
 
 
 def _tool_of(call: Call) -> Meaning:
-    """``cmake -E TOOL``: files, or another command."""
+    """Return the meaning of ``cmake -E TOOL``: files, or another command."""
     rest = [word for word in call.args[1:] if not re.match(r"--(?:unset|modify)=|--$", word.text)]
     paths = [replace(use, below=True, maybe=True) for use in implied_paths(rest, "read", "write")]
     called = _TOOLS.get(call.args[0].text, "") if call.args else ""
@@ -274,7 +275,7 @@ _SHELL_OPTION = re.compile(
 
 
 def _shell(call: Call) -> Meaning:
-    """``bash -c LINE``, ``bash SCRIPT``, or a shell that reads its commands from elsewhere."""
+    """Return the meaning of ``bash -c LINE``, ``bash SCRIPT``, or a shell that reads its commands from elsewhere."""
     at, args = 0, call.args
     letters = ""
     opaque = ""
@@ -305,7 +306,7 @@ def _shell(call: Call) -> Meaning:
 
 
 def _script(call: Call, file: Word, rest: tuple[Word, ...]) -> Meaning:
-    """A program in a file: the file is read, and may be given other files."""
+    """Return the meaning of a program in a file: the file is read, and may receive other files."""
     if not file.known or file.glob or files.STDIN.fullmatch(re.sub(r"(?:[^/]+/\.\./|\./)+", "", file.text)):
         return Meaning(opaque=t("{name} runs a script that shows only at run time", name=call.name))
     return Meaning(paths=(PathUse(file, "read"), *implied_paths(rest, "read", "write")))
@@ -320,7 +321,8 @@ _CODE_OPTION = re.compile(r"-\w*[cepEr]|--(?:eval|print)")
 
 
 def _interpreter(call: Call) -> Meaning:
-    """``python x.py``; with any option that is not known to be harmless it runs code that rules cannot read."""
+    """Return the meaning of ``python x.py``; with any option that is not known to be harmless it runs unreadable
+    code."""
     args = call.args
     row = call.row
     if row.names == "python" and (found := _module(call)) is not None:
@@ -368,7 +370,7 @@ def _dashes(option: str) -> str:
 
 
 def _module(call: Call) -> Meaning | None:
-    """``python -m MODULE``; None without it."""
+    """Return the meaning of ``python -m MODULE``; None without it."""
     at = next(
         (n for n, word in enumerate(call.args) if not _BEFORE_MODULE.fullmatch(word.text)), len(call.args)
     )
@@ -390,7 +392,7 @@ def _module(call: Call) -> Meaning | None:
 
 
 def _eval(call: Call) -> Meaning:
-    """``eval``, ``trap``: their words are a line."""
+    """Return the meaning of ``eval``, ``trap``: their words are a line."""
     words = [word for word in call.args if word.text != "--"]
     if call.name == "trap":
         if len(words) < 2 or words[0].text == "-":
@@ -404,7 +406,8 @@ def _eval(call: Call) -> Meaning:
 
 
 def _declares(call: Call) -> Meaning:
-    """``export NAME=value`` holds for all commands after it; ``read NAME`` sets it from elsewhere."""
+    """Return the meaning of ``export NAME=value``, which applies to all later commands; ``read NAME`` sets it from
+    elsewhere."""
     pairs = _pairs(call.args)
     return Meaning(
         tuple(git.repositories(pairs)), opaque=environment.opaque(pairs, alone=True) or files.runs(call)
@@ -430,11 +433,11 @@ _KINDS: dict[str, Callable[[Call], Meaning]] = {
 """Readers of rows whose words have an order of their own, by the mark."""
 
 
-# What holds for every command
+# Common to all commands
 
 
 def _completed(call: Call, found: Meaning, *, elsewhere: bool) -> Meaning:
-    """Its environment, its harm, other names, and how far it may be generalised."""
+    """Return the meaning completed by environment, harm, other names, and how far it may be generalized."""
     command = call.simple
     reason = environment.opaque(command.assignments)
     opaque = found.opaque or reason
@@ -458,7 +461,8 @@ _TARGET = re.compile(r"[A-Za-z0-9_][\w.:-]*", re.ASCII)
 
 
 def _general(call: Call, found: Meaning) -> tuple[str, str]:
-    """The beginning that may be allowed whatever follows (empty if none), and why these words may do more than it."""
+    """Return the beginning that may be allowed whatever follows (empty if none), and why these words may do more than
+    it."""
     texts = [word.text for word in call.simple.words]
     row, parsed = call.row, call.parsed
     if "git" in row.marks:
@@ -488,7 +492,7 @@ def _general(call: Call, found: Meaning) -> tuple[str, str]:
 
 
 def _strays(row: Row, parsed: Parsed, operands: Sequence[Word]) -> bool:
-    """Whether these words may do more than the general beginning of the command."""
+    """Return whether these words may do more than the general beginning of the command."""
     local, single = "local" in row.marks, "single" in row.marks
     far = any(w.text.startswith(("/", "~", "@", "+")) or ".." in w.text.split("/") for w in operands)
     if (local and (far or parsed.after)) or (single and operands):
@@ -505,8 +509,8 @@ _GLUE = names("[ [[ test true false : exit return break continue shift wait cd p
 
 
 def _glue(call: Call, *, unnamed: bool) -> bool:
-    """Whether it changes and shows nothing outside of the line. What its words run (``$(…)``) and where its output
-    goes is judged by itself."""
+    """Return whether it changes and shows nothing outside the line. Commands in its words (``$(…)``) and the target of
+    its output are checked separately."""
     if call.simple.assignments and not unnamed:
         # ``IFS= read`` holds for this one command.
         return call.name == "read" and all(name == "IFS" for name, _ in call.simple.assignments)

@@ -1,7 +1,7 @@
-"""The reading of any node of tree-sitter-bash: its parts, its words, and doubts about both. Pure.
+"""Parse any node of tree-sitter-bash: its parts, its words, and doubts about both. Pure.
 
-The grammar and bash differ in places, so each byte must be accounted for: between the nodes that are understood only
-blanks may stand, and each word is read once more (see ``words``).
+The grammar and bash differ in places, so each byte must be accounted for: between the nodes that are understood there
+may be only blanks, and each word is read once more (see ``words``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LISTS = names(
     "while_statement for_statement case_statement case_item command_substitution process_substitution array "
     "heredoc_redirect"
 )
-"""Nodes in which ends of lines may stand between the parts."""
+"""Nodes that may have line ends between their parts."""
 STATEMENTS = names(
     "list pipeline command compound_statement subshell if_statement while_statement for_statement "
     "case_statement redirected_statement negated_command test_command declaration_command unset_command "
@@ -50,7 +50,7 @@ class NodeReader(WordReader):
     depth: int = 0
 
     def doubt(self, reason: str) -> None:
-        """The line is unclear, but reading goes on: rules that deny what follows still bind."""
+        """Mark the line as unclear, but continue: rules that deny later commands still apply."""
         self.doubts.append(reason)
 
     def understood(self, node: Node) -> bool:
@@ -65,7 +65,7 @@ class NodeReader(WordReader):
         return self.text[node.start_byte : node.end_byte]
 
     def inside(self, node: Node) -> Iterator[Node]:
-        """The parts of a node but comments; only blanks may stand between them."""
+        """Yield the parts of a node except comments; between them there may be only blanks."""
         between = LINES if node.type in _LISTS else BLANK
         at = -1
         for child in node.children:
@@ -88,7 +88,7 @@ class NodeReader(WordReader):
         return self.text[one.end_byte : other.start_byte]
 
     def apart(self, one: Node, other: Node) -> bool:
-        """Whether bash sees two words here as well."""
+        """Return whether bash sees two words here as well."""
         gap = self.text[one.end_byte : other.start_byte]
         blank = BLANK.fullmatch(gap) is not None
         return blank and (gap.replace("\\\n", "") != "" or "redirect" in one.type or "redirect" in other.type)
@@ -111,7 +111,7 @@ class NodeReader(WordReader):
                     self.anything(child)
 
     def value(self, node: Node) -> Word:
-        """The word of a node; one that cannot be read is not known, and the line is unclear."""
+        """Return the word of a node; one that cannot be read is not known, and the line is unclear."""
         after_it = self.text[node.end_byte : node.end_byte + 1]
         sure = after_it in ("", *" \t\n;&|()<>`") and (node.is_named or not node.is_missing)
         return self.read(node, node.start_byte, node.end_byte, sure=sure)
@@ -136,8 +136,8 @@ def parsed(raw: bytes) -> Tree | None:
     from tree_sitter import Parser
 
     ends = time.thread_time() + LONGEST_PARSE_S
-    # A parser of its own: the callbacks let other threads run, which may parse, too. Only a source that is a function
-    # is read with callbacks.
+    # A separate parser: the callbacks let other threads run, which may parse, too. Only a source that is a function is
+    # read with callbacks.
     parser = Parser(_language())
     try:
         return parser.parse(

@@ -1,4 +1,4 @@
-"""Rows of data about programs, and the reader of options: how getopt cuts the words of a command."""
+"""Rows of data about programs, and the parser of options: how getopt splits the words of a command."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class PathUse:
     below: bool = False
     """A folder is walked: everything below it counts (``grep -r``, ``rm -r``, ``cp -r``)."""
     maybe: bool = False
-    """``below`` holds only if it is a folder, which the command line does not say (``mv``, ``ln``, ``tar``)."""
+    """``below`` applies only if it is a folder, which the command line does not show (``mv``, ``ln``, ``tar``)."""
     seen: bool = False
     """``below`` holds only where one can look which files that are (``git add``)."""
     hidden: bool = True
     """Whether the walk goes into names that begin with a dot (``rg`` leaves them out)."""
     made: bool = False
-    """What lies below is made by the command (``tar x``), so that looking at the disk tells nothing."""
+    """The command creates the entries below it (``tar x``), so that looking at the disk tells nothing."""
     full: bool = False
     """An option of a command that otherwise only shows (``sort -o``): judged like a redirection."""
     base: tuple[Word, ...] = ()
     """Folders that the word is relative to (``git -C base …``)."""
     like: str = ""
-    """Of what lies below, only what ends so: a wildcard whose ``*`` goes through folders (``find -name '*.pyc'``)."""
+    """Suffix of the files below that count: a wildcard whose ``*`` matches folders, too (``find -name '*.pyc'``)."""
     elsewhere: bool = False
     """It counts only outside of the workspace (``git -C /other commit``): inside it is what such a command does."""
     top: bool = False
@@ -47,7 +47,7 @@ class PathUse:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known of a program. Options of which nothing is said are not known."""
+    """The description of a program. Options that it does not name are unknown."""
 
     names: str = ""
     """The beginning of the command that the row is for."""
@@ -59,7 +59,7 @@ class Row:
     writes: frozenset[str] = _NONE
     """Options whose value is a file."""
     runs: frozenset[str] = _NONE
-    """Options that execute something, or decide what is executed."""
+    """Options that execute something, or select what is executed."""
     words: frozenset[str] = _NONE
     """Options after which a command follows (``fd -x``, ``git rebase --exec``)."""
     changes: frozenset[str] = _NONE
@@ -67,7 +67,7 @@ class Row:
     walk: frozenset[str] = _NONE
     """Options that walk a folder; ``*``: always."""
     instead: frozenset[str] = _NONE
-    """Options that stand for the operands that are skipped (``grep -e PATTERN file``)."""
+    """Options that replace the skipped operands (``grep -e PATTERN file``)."""
     alone: frozenset[str] = _NONE
     """Options with which it only shows something."""
     every: frozenset[str] = _NONE
@@ -79,15 +79,16 @@ class Row:
     skip: int = 0
     """So many operands are no files (``grep PATTERN file``)."""
     opaque: str = ""
-    """Why rules cannot tell what it does: it executes what its words say."""
+    """Why rules cannot see its effect: it executes its words."""
     marks: frozenset[str] = _NONE
-    """What holds for the row as a whole; see ``meaning`` for the kinds. ``table``: it can only read, with these
-    options. ``none``, ``read``, ``write``, ``list``, ``both``: what happens to its operands. ``dash``: long options
-    begin with one dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a
-    folder, and then it is walked. ``everywhere``: it writes what its input names."""
+    """Properties of the row as a whole; see ``meaning`` for the kinds. ``table``: it can only read, with these options.
+    ``none``, ``read``, ``write``, ``list``, ``both``: the use of its operands. ``dash``: long options begin with one
+    dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a folder, and then
+    it is walked. ``everywhere``: it writes the files that its input names."""
 
     def reason(self, name: str) -> str:
-        """Why rules cannot tell what the program of this name does, in the user's language; empty when they can."""
+        """Return why rules cannot see the effect of the program of this name, in the user's language; empty when they
+        can."""
         return f"{name} {t(self.opaque)}" if self.opaque else ""
 
     @property
@@ -97,7 +98,7 @@ class Row:
 
     @property
     def known(self) -> frozenset[str]:
-        """Options of which something is said."""
+        """Options that the row describes."""
         return (
             self.valued
             | self.flags
@@ -115,7 +116,7 @@ _SETS = names("flags value reads writes runs words changes walk instead alone ev
 
 @cache
 def rows() -> dict[str, Row]:
-    """All rows, by the name of the program, or of program and sub-command (``git log``)."""
+    """Return all rows, by the name of the program, or of program and sub-command (``git log``)."""
     found: dict[str, Row] = {}
     for record in data("programs.txt"):
         names, _, fields = record.partition(": ")
@@ -148,17 +149,17 @@ def _letters(given: Sequence[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The words of a command, told apart."""
+    """The words of a command, by kind."""
 
     options: tuple[tuple[str, Word | None], ...] = ()
     operands: tuple[Word, ...] = ()
     after: int = 0
-    """So many of the operands stand after ``--``."""
+    """Number of operands after ``--``."""
     unsure: bool = False
     """An expansion may become an option that is not seen."""
 
     def has(self, names: Iterable[str]) -> bool:
-        """Whether one of these options is given."""
+        """Return whether one of these options is given."""
         wanted = frozenset(names)
         return any(name in wanted for name, _ in self.options)
 
@@ -168,12 +169,12 @@ class Parsed:
         return tuple(value for name, value in self.options if name in wanted and value is not None)
 
     def unknown(self, row: Row) -> bool:
-        """Whether an option is given of which the row says nothing."""
+        """Return whether an option is given that the row does not describe."""
         return "*" not in row.flags and any(name not in row.known for name, _ in self.options)
 
 
 def part(word: Word, text: str) -> Word:
-    """A piece of a word, as certain as the word is. The shell expands ``~`` only where a word begins."""
+    """Return a piece of a word, as certain as the word is. The shell expands ``~`` only where a word begins."""
     return replace(word, text=text, source=text, tilde=False)
 
 
@@ -182,7 +183,7 @@ _ONE_FIXED = re.compile(r'"[\w./@:%^+,=-][^"`]*"')
 
 
 def may_be_option(word: Word) -> bool:
-    """Whether an expansion could make any word of it, also an option."""
+    """Return whether an expansion could make any word of it, also an option."""
     if word.known and not word.glob:
         return False
     if word.known:
@@ -193,8 +194,10 @@ def may_be_option(word: Word) -> bool:
 
 
 def read(args: Sequence[Word], row: Row, *, leading: bool = False) -> Parsed:
-    """Tell options, their values and operands apart, as getopt does (abbreviated long options too). ``leading``: what
-    follows the first operand belongs to it."""
+    """Separate options, their values and operands, as getopt does (abbreviated long options too).
+
+    ``leading``: arguments after the first operand belong to it.
+    """
     options: list[tuple[str, Word | None]] = []
     operands: list[Word] = []
     unsure = False
@@ -238,7 +241,7 @@ def _cluster(word: Word, following: Sequence[Word], row: Row, options: list[tupl
 
 
 def _full_name(name: str, row: Row) -> str:
-    """An abbreviated long option in full, the most dangerous that it may mean."""
+    """Return an abbreviated long option in full, the most dangerous that it may mean."""
     if name in row.known or len(name) < 3:
         return name
     kinds = (row.runs, row.words, row.writes, row.reads, row.changes, row.walk)
@@ -249,13 +252,13 @@ def _full_name(name: str, row: Row) -> str:
 HERE = Word(".", source=".")
 UNKNOWN = Word("", known=False)
 """An argument that only shows at run time."""
-# The names of files stand in another file.
+# Options for a file that contains the names of files.
 _LISTS = ("--files0-from", "--files-from", "--pathspec-from-file")
 _MAKING = frozenset(["dash", "everywhere"])
 
 
 def uses(row: Row, parsed: Parsed, base: tuple[Word, ...] = ()) -> Iterator[PathUse]:
-    """The files that a command uses, by its row; ``base``: see PathUse."""
+    """Yield the files that a command uses, by its row; ``base``: see PathUse."""
     shows = bool(row.marks & {"table", "shows", "read"}) and not row.marks & _MAKING
     yield from (PathUse(word, "read", base=base) for word in parsed.values(row.reads) if word.text != "-")
     yield from (
@@ -316,7 +319,7 @@ _PLAIN = re.compile(r"[\w./:@%+=,^-]+")
 
 
 def join(command: Sequence[Word]) -> str:
-    """A command's text from its words, as rules match it: without quotes where they change nothing."""
+    """Return a command's text from its words, as rules match it: without quotes where they change nothing."""
     shown = (
         word.text if word.known and not word.tilde and _PLAIN.fullmatch(word.text) else word.source or word.text
         for word in command
@@ -328,7 +331,7 @@ _URL = re.compile(r"[A-Za-z][\w+.-]*://", re.ASCII)
 
 
 def implied_paths(args: Sequence[Word], *kinds: Use) -> tuple[PathUse, ...]:
-    """Every argument that may be a file, of an unknown command: operands, values, ``@file``, ``name=file``."""
+    """Return every argument that may be a file, of an unknown command: operands, values, ``@file``, ``name=file``."""
     return tuple(PathUse(piece, use) for word in args for piece in _pieces(word) for use in kinds)
 
 
@@ -352,7 +355,7 @@ def _pieces(word: Word) -> Iterator[Word]:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What is known of one simple command."""
+    """The known effects of one simple command."""
 
     paths: tuple[PathUse, ...] = ()
     inner: tuple[Sequence[Word] | str, ...] = ()
@@ -362,20 +365,20 @@ class Meaning:
     """Commands that it runs in an ordinary way (``uv run x``): a rule for the whole is enough, but what forbids the
     inner one binds."""
     opaque: str = ""
-    """Why more cannot be told: "python -c runs code that rules cannot read"."""
+    """Why more is unknown: "python -c runs code that rules cannot read"."""
     read_only: bool = False
     """It can only read, with these words."""
     repository: tuple[Word, ...] | None = None
-    """Of git: the folders of its ``-C``. It runs what the settings of the repository there name."""
+    """For git: the folders of its ``-C``. It runs programs that the settings of the repository there name."""
     warning: str = ""
-    """What it destroys, in words for the user; empty when nothing."""
+    """Things that it destroys, as text for the user; empty when there are none."""
     general: str = ""
     """The beginning that may be allowed whatever follows, e.g. ``git log``; empty: only word by word."""
     more: str = ""
-    """Its words may do more than the beginning of the command says; why, in words."""
+    """Why its words may do more than the beginning of the command names, as text for the user."""
     plain: str = ""
-    """Its text without variables that change nothing of it."""
+    """Its text without variables that do not change its effect."""
     glue: bool = False
-    """It does nothing by itself, see ``Access.glue``."""
+    """It has no effect of its own, see ``Access.glue``."""
     also: tuple[str, ...] = field(default=())
     """Other texts by which rules may mean it: without quotes, without the folder of the program."""

@@ -1,7 +1,7 @@
 """The real ``CommandPlace`` of a command line: links followed and wildcards looked up on disk, within bounds. Blocking.
 
-The bounds hold for a whole question: a line with many wildcards must not read the disk for seconds. What is not found
-in time counts as "any file there", so nothing slips through.
+The bounds apply to a whole question: a line with many wildcards must not read the disk for seconds. A wildcard that is
+not resolved in time counts as "any file there", so nothing slips through.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Lookup:
         self._spent = 0.0
 
     def real(self, path: Path) -> Path:
-        """Links followed; a hard link to what may be a secret counts as that."""
+        """Return the path with links followed; a hard link to a possible secret counts as that."""
         real = Path(os.path.realpath(path))
         try:
             linked = real.stat().st_nlink > 1 and real.is_file()
@@ -75,7 +75,7 @@ class _Lookup:
         return found
 
     def _matching(self, folder: Path, pattern: str, began: float) -> list[str]:
-        """Files and folders; like the shell, a leading dot has to be written out."""
+        """Return matching files and folders; as in the shell, a leading dot must be literal."""
         absolute = pattern.startswith("/")
         names = [""]
         for part in [part for part in pattern.split("/") if part]:
@@ -120,7 +120,8 @@ def real_place(
     max_s: float = MAX_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> CommandPlace:
-    """For one question about a command that starts in the workspace. ``home``: the user's by default."""
+    """Return the place for one question about a command that starts in the workspace. ``home``: the user's by
+    default."""
     lookup = _Lookup(workspace, max_entries, max_s, clock)
     return CommandPlace(
         workspace=workspace,

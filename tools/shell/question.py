@@ -40,11 +40,11 @@ _NOT_EXACT = re.compile(r"[*?\\$`]")
 
 
 def question(command: str, place: CommandPlace, *, model_says: str = "") -> PermissionAsk:
-    """What has to be allowed for a command line. Never raises; what cannot be parsed is an opaque access.
+    """Return the question about a command line. Never raises; a line that cannot be parsed is an opaque access.
 
-    ``targets`` are the texts of all simple commands, those that other commands run included. A command whose words
-    may do more than its general beginning says is among the accesses, too, so that a grant of ``git log *`` does not
-    allow ``git log --output=x``, while what the person wrote in a file of rules does.
+    ``targets`` are the texts of all simple commands, including those that other commands run. A command whose words may
+    do more than its general beginning says is among the accesses, too, so that a grant of ``git log *`` does not allow
+    ``git log --output=x``, while a rule that the user wrote in a file does.
     """
     line = command.strip()
     found = _Question(place)
@@ -89,13 +89,13 @@ class _Question:
             self.targets.setdefault(_SHELL + line, "")
             self._opaque(_SHELL + line, t("too complex to analyze: {unclear}", unclear=parsed.unclear))
             self._guesses(line, folder)
-        # What a line assigns may be another value in the lines that it runs.
+        # A variable that the line assigns may have another value in the lines that it runs.
         kept = {name: value for name, value in variables.items() if not _assigned(name, line)}
         for simple in parsed.commands:
             self._command(simple, folder, depth, kept)
 
     def _guesses(self, line: str, folder: Path | None) -> None:
-        """What an unclear line may run, cut in the simplest way: only rules that deny it count."""
+        """Add accesses that an unclear line may make, split in the simplest way: only rules that deny them count."""
         for piece in _SEPARATORS.split(line)[:MAX_GUESSES]:
             words = [Word(text, source=text) for text in piece.translate(_UNQUOTED).split()]
             while words and re.fullmatch(r"(?:\w+=.*|!|time|coproc|\{|if|then|do|else|-.*)", words[0].text):
@@ -105,7 +105,7 @@ class _Question:
             if words:
                 self._through(Simple(tuple(words), text=join(words)), folder, MAX_DEPTH - 1, "the line")
             for word in words:
-                # What was quoted in it is not known any more.
+                # Quotes in it are not known any more.
                 wild = Word(
                     word.text, glob=_WILD.search(word.text) is not None or "[" in word.text, source="'"
                 )
@@ -118,7 +118,7 @@ class _Question:
             }
 
     def _through(self, inside: Simple, base: Path | None, depth: int, text: str) -> None:
-        """A command that is run in an ordinary way: what forbids it binds, and nothing is asked about it by itself."""
+        """Add a command that runs through another one: rules that deny it apply, but it asks no question of its own."""
         before = dict(self.targets), self.read_only, set(self.unread)
         known = dict(self.accesses)
         self._command(inside, base, depth, {})
@@ -218,7 +218,7 @@ class _Question:
         return tuple(told)
 
     def all_accesses(self) -> tuple[Access, ...]:
-        """Those found; of too many, the rest is "anything"."""
+        """Return all accesses found; if there are too many, the rest is "anything"."""
         found = tuple(self.accesses)
         if len(found) <= MAX_ACCESSES:
             return found
@@ -231,7 +231,7 @@ class _Question:
         return asked + named + anything
 
     def suggestions(self, targets: Sequence[str]) -> tuple[Suggestion, ...]:
-        """What "always" may remember; nothing when a part of it must not be."""
+        """Return the suggestions for "always"; none when a part of the command must not be remembered."""
         if self._hidden:
             return ()
         patterns = [self._pattern(target) for target in targets]
@@ -269,7 +269,7 @@ class _Question:
 
 
 def _of_words(words: Sequence[Word], outer: Simple) -> Simple:
-    """The command that another one runs."""
+    """Return the command that another one runs."""
     return Simple(tuple(words), text=join(words), folder=outer.folder, stdin=outer.stdin)
 
 

@@ -60,7 +60,7 @@ class Redirections:
             reader.anything(node)
         else:
             self._file(operator, descriptor, children[0])
-            # What follows is arguments: the grammar takes them for more files.
+            # These are arguments: the grammar takes them for more files.
             self.words += [reader.value(child) for child in children[1:]]
 
     def _file(self, operator: str, descriptor: str, node: Node) -> None:
@@ -117,7 +117,7 @@ class Redirections:
     def _document_text(
         self, start: Node, end: Node, body: Node | None, given: re.Match[str], *, tabs: bool
     ) -> Word:
-        """The text of a here-document; where it ends is looked up by bash's own rule."""
+        """Return the text of a here-document; where it ends is looked up by bash's own rule."""
         reader = self.reader
         text, delimiter = reader.text, given[2]
         first = at = text.find("\n", start.end_byte) + 1

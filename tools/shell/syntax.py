@@ -1,9 +1,9 @@
-"""A command line as tree-sitter-bash reads it: the simple commands it would run, in which folders. Pure.
+"""A command line as tree-sitter-bash parses it: the simple commands it would run, in which folders. Pure.
 
-What cannot be told for certain makes the whole line ``unclear``, never a guess; the commands that were found are
-listed all the same, so that a rule that denies one still binds. The grammar and bash differ in places (comments,
-here-documents, ``time``, blanks after a backslash), so each byte of the line must be accounted for: between the
-nodes that are understood only blanks may stand, and each word is read once more (see ``words``).
+Any uncertainty makes the whole line ``unclear``, never a guess; the commands that were found are listed all the same,
+so that a rule that denies one still applies. The grammar and bash differ in places (comments, here-documents, ``time``,
+blanks after a backslash), so each byte of the line must be accounted for: between the nodes that are understood there
+may be only blanks, and each word is read once more (see ``words``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MAX_LENGTH = 64 * 1024
-"""Bytes. Nobody reads a longer line before saying yes."""
+"""Bytes. A longer line is too long to read before approving it."""
 MAX_COMMANDS = 5000
 MAX_LIST = 2000
 
@@ -89,7 +89,7 @@ _HIDES = re.compile(r"\b(?:eval|source|function)\b|\(\)|\$\{!|(?:^|[\s;&|])\.\s"
 
 @dataclass(slots=True)
 class _Walk(NodeReader):
-    """One line. ``commands`` grow while it is read, each with where it begins; what was found is never lost."""
+    """One line. ``commands`` grow while it is read, each with its offset; found commands are never lost."""
 
     commands: dict[tuple[int, Simple], None] = field(default_factory=dict[tuple[int, Simple], None])
     folders: Folders = (".",)
@@ -153,7 +153,7 @@ class _Walk(NodeReader):
     # Lists and compound commands
 
     def parts(self, node: Node) -> Ways:
-        """The commands in a node, one after the other, and the words between them."""
+        """Return the commands in a node, one after the other, and the words between them."""
         branches = node.type in _BRANCHES
         ways: Ways = (self.folders, None if self.folders is None else ())
         last: Node | None = None
@@ -201,20 +201,21 @@ class _Walk(NodeReader):
     def nested(self, node: Node) -> None:
         """The commands of a substitution: a shell of their own."""
         if "<<" in self.source(node) and node.named_child_count > 1:
-            # Bash writes the commands of ``$(…)`` anew before it runs them, and loses separators after such ones.
+            # Bash rewrites the commands of ``$(…)`` before it runs them, and loses separators after such ones.
             self.doubt(t("a here-document beside other commands in a substitution"))
         with self.deeper():
             self.isolated(node)
 
     def isolated(self, node: Node) -> Ways:
-        """``( … )`` and ``$(…)``."""
+        """Handle ``( … )`` and ``$(…)``."""
         before = self.folders
         self.parts(node)
         self.folders = before
         return before, before
 
     def pipeline(self, node: Node) -> Ways:
-        """``a | b``. In ``cd x && a 2>&1 | b`` the grammar takes all before ``|`` for the first part; bash does not."""
+        """Handle ``a | b``. In ``cd x && a 2>&1 | b`` the grammar takes all before ``|`` for the first part; bash does
+        not."""
         children = [child for child in self.inside(node) if child.is_named]
         if children and children[0].type == "redirected_statement" and _first(children[0]).type == "list":
             return self.redirected(children[0], children[1:])
@@ -230,7 +231,7 @@ class _Walk(NodeReader):
         return start, start
 
     def list(self, node: Node) -> Ways:
-        """``a && b``, ``a || b``."""
+        """Handle ``a && b``, ``a || b``."""
         children = [*self.inside(node)]
         if len(children) != 3 or children[1].type not in ("&&", "||"):
             self.doubt(t("a list that is not understood"))
@@ -246,7 +247,7 @@ class _Walk(NodeReader):
         return (other[0], join(no, other[1])) if operator == "&&" else (join(yes, other[0]), other[1])
 
     def _chained(self, ways: Ways, operator: str, node: Node) -> Ways:
-        """``|| b && c`` after a command: bash takes ``b`` first, the grammar what it makes a list of."""
+        """Handle ``|| b && c`` after a command: bash takes ``b`` first, the grammar its whole list."""
         children = [*self.inside(node)] if node.type == "list" else []
         if len(children) == 3:
             ways = self._chained(ways, operator, children[0])
@@ -275,7 +276,7 @@ class _Walk(NodeReader):
         return self.parts(node)
 
     def loop(self, node: Node) -> Ways:
-        """``for``, ``while``: where it runs again is not known when it moves."""
+        """Handle ``for``, ``while``: a loop that changes its folder runs again in an unknown one."""
         before = self.folders
         if self.parts(node)[0] != before:
             self.folders = None
@@ -285,7 +286,7 @@ class _Walk(NodeReader):
     # Words, assignments, redirections
 
     def assignment(self, node: Node) -> tuple[str, Word]:
-        """``NAME=value``, also of an array."""
+        """Handle ``NAME=value``, also of an array."""
         first, *_, last = node.children
         name, sign = self.source(first), node.children[1]
         value = Word("")
@@ -309,7 +310,7 @@ class _Walk(NodeReader):
         return re.split(r"\[", name)[0], value
 
     def assignments(self, node: Node) -> Ways:
-        """Assignments without a command: they hold for what follows."""
+        """Handle assignments without a command: they apply to later commands."""
         nodes = [*self.inside(node)] if node.type == "variable_assignments" else [node]
         pairs = [self.assignment(each) for each in nodes]
         for name, _ in pairs:
@@ -323,10 +324,8 @@ class _Walk(NodeReader):
         return self.real(node.start_byte, node.end_byte)
 
     def redirected(self, node: Node, pipe: Sequence[Node] = ()) -> Ways:
-        """A command with redirections after it: those of the last command of a list hang below the whole list.
-
-        ``pipe``: what the output of that command goes to.
-        """
+        """Handle a command with redirections after it: those of the last command of a list hang below the whole list.
+        ``pipe``: the target of that command's output."""
         body = node.child_by_field_name("body")
         tail = _Tail([child for child in self.inside(node) if child != body], pipe)
         if body is None:
@@ -351,7 +350,7 @@ class _Walk(NodeReader):
             if found.words:
                 self.doubt(t("words after a redirection"))
             if found.files:
-                # The shell opens them before it does what is in the braces.
+                # The shell opens them before it runs the commands in the braces.
                 self.emit(tail.redirections[0].start_byte, [], [], [], found.files)
             ways = (start, start) if read is None else read(self, node)
             if found.files:
@@ -366,7 +365,7 @@ class _Walk(NodeReader):
         return ways
 
     def _following(self, follow: Sequence[Node], ways: Ways) -> Ways:
-        """``cat <<E && ls``: the grammar hangs the rest of the line below the here-document."""
+        """Handle ``cat <<E && ls``: the grammar hangs the rest of the line below the here-document."""
         operator = ""
         for child in follow:
             if child.type in ("&&", "||"):
@@ -381,7 +380,7 @@ class _Walk(NodeReader):
     # Simple commands
 
     def command(self, node: Node, rest: Sequence[Node] = (), found: Redirections | None = None) -> Ways:
-        """A simple command; ``rest``: redirections after it, which are put into ``found``."""
+        """Handle a simple command; ``rest``: redirections after it, which are put into ``found``."""
         found = found or Redirections(self)
         words: list[Word] = []
         given: list[Node] = []
@@ -435,7 +434,7 @@ class _Walk(NodeReader):
             self.doubt(t("an assignment that is not understood"))
 
     def test(self, node: Node) -> list[Word]:
-        """``[ … ]`` and ``[[ … ]]``: the words between the blanks."""
+        """Handle ``[ … ]`` and ``[[ … ]]``: returns the words between the blanks."""
         double = self.text.startswith("[[", node.start_byte)
         spans: list[tuple[Node, int, int]] = []
         waiting = [node]
@@ -464,7 +463,7 @@ class _Walk(NodeReader):
         return self.read(leaf, start, end)
 
     def _test_words(self, words: Sequence[Word], *, double: bool) -> None:
-        """What bash evaluates in a test: ``-v x[…]``, and arithmetic in ``[[``."""
+        """Mark words that bash evaluates in a test: ``-v x[…]``, and arithmetic in ``[[``."""
         texts = [word.source for word in words]
         if {"-v", "-R"} & {word.text for word in words}:
             self.doubt(t("a test of a variable by its name"))
@@ -498,7 +497,7 @@ class _Walk(NodeReader):
             self.commands.setdefault((start, simple))
 
     def effect(self, words: list[Word], pairs: list[tuple[str, Word]], found: Redirections) -> Ways:
-        """What a command does to the shell: where it leads, and whether words mean the same after it."""
+        """Return the effect of a command on the shell: its folder afterwards, and whether words keep their meaning."""
         here = self.folders
         name, args = words[0].text, words[1:]
         while name in ("command", "builtin") and args and not re.match("-.*[vV]", args[0].text):
@@ -519,7 +518,7 @@ class _Walk(NodeReader):
         if pairs or found.files:
             # Where one of these fails, so does the command, and not even ``exit`` ends anything.
             return here, here
-        # An error in arithmetic goes on with the next line.
+        # After an error in arithmetic, bash continues with the next line.
         ends = len(args) < 2 and all(re.fullmatch("[0-9]+", word.text) for word in args)
         if name == "exit" and ends and not ("((" in self.text and "\n" in self.text):
             return (), ()
@@ -537,7 +536,7 @@ class _Tail:
 
 
 def _first(node: Node) -> Node:
-    """The first part of a pipe as the grammar has it, without its redirections."""
+    """Return the first part of a pipe as the grammar has it, without its redirections."""
     inner = node.child_by_field_name("body") if node.type == "redirected_statement" else None
     if node.type == "pipeline":
         inner = node.named_children[0] if node.named_children else None
@@ -545,7 +544,7 @@ def _first(node: Node) -> Node:
 
 
 def _joins(node: Node) -> set[str]:
-    """The operators of a list."""
+    """Return the operators of a list."""
     if node.type != "list":
         return set()
     return {child.type for child in node.children if not child.is_named} | _joins(node.children[0])

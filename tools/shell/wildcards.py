@@ -1,7 +1,7 @@
-"""Wildcards of file names as bash means them. Pure.
+"""Wildcards of file names as bash interprets them. Pure.
 
-Where bash's meaning depends on more than the text (the locale, what was quoted in the line), the answer covers more
-names, never fewer.
+Where the interpretation depends on more than the text (the locale, quotes in the line), the answer covers more names,
+never fewer.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ _RANGE = re.compile(r"(.)-(.)")
 
 
 def simple(part: str, *, quoted: bool = False) -> str:
-    """One component of a path as a pattern of ``*`` and ``?`` only, which covers what the wildcard does.
+    """Return one component of a path as a pattern of ``*`` and ``?`` only, which matches at least as much as the
+    wildcard.
 
-    ``quoted``: something in it was quoted, so that the brackets may be plain characters, or mean others.
+    ``quoted``: something in it was quoted, so that the brackets may be plain characters, or have another content.
     """
     if "[" not in part:
         return part
     if not quoted:
         found = _BRACKETS.sub("?", part)
         if "[" not in found or "]" not in found[found.index("[") :]:
-            # What is opened and not closed is a plain character.
+            # An unclosed bracket is a plain character.
             return found
     first, last = part.index("["), part.rfind("]")
     return part if last < first else f"{part[:first]}*{part[last + 1 :]}"
 
 
 def expression(part: str) -> re.Pattern[str]:
-    """For ``fullmatch`` with a name: capitals count as small letters, since a shell may be set so."""
+    """Return an expression for ``fullmatch`` with a name: not case-sensitive, because a shell may be configured so."""
     pieces: list[str] = []
     at = 0
     exact = "[" not in _EXACT.sub("", part)
@@ -64,6 +65,6 @@ def _class(text: str) -> str:
 
 
 def _plain_range(low: str, high: str) -> bool:
-    """``a-z``; another range may mean more in another locale, or nothing."""
+    """Return whether a range is plain like ``a-z``; another one may mean more in another locale, or nothing."""
     kinds = (str.isdigit, str.islower, str.isupper)
     return low <= high and any(kind(low) and kind(high) for kind in kinds)

@@ -1,7 +1,8 @@
-"""The value of a word of a command line, read from its place in the syntax tree: quotes, escapes, expansions.
+"""Read the value of a word of a command line at its place in the syntax tree: quotes, escapes, expansions.
 
-The tree says where a word begins and ends. Its text is read here once more, strictly: what is not certain to mean the
-same to bash raises ``UnclearError``. Offsets are in bytes: the text is the line's UTF-8, one character for each byte.
+The tree has the beginning and end of a word. Its text is read here once more, strictly: anything that may mean
+something else to bash raises ``UnclearError``. Offsets are in bytes: the text is the line's UTF-8, one character for
+each byte.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
 
 def names(text: str) -> frozenset[str]:
-    """The blank-separated words of a table's cell."""
+    """Return the blank-separated words of a table's cell."""
     return frozenset(text.split())
 
 
 def data(file: str) -> list[str]:
-    """The records of a file of rows beside this one; a line that begins with a blank belongs to the one before."""
+    """Return the records of a file of rows beside this one; a line that begins with a blank belongs to the one
+    before."""
     text = Path(__file__).with_name(file).read_text("utf-8")
     return [record for record in re.split(r"\n+(?! )", text.strip()) if not record.startswith("#")]
 
@@ -38,13 +40,13 @@ class Word:
     glob: bool = False
     """``*``, ``?``, ``[…]`` or braces outside of quotes: the shell makes any number of file names of it."""
     source: str = ""
-    """As it stands in the line."""
+    """Text of the word in the line."""
     tilde: bool = False
     """It begins with an unquoted ``~`` or ``~/``: the home folder. Without this, ``~`` is a letter of a file name."""
 
 
 class UnclearError(Exception):
-    """The line cannot be read for certain; the message says why."""
+    """Raised when the line cannot be read with certainty; the message says why."""
 
 
 _PLAIN = re.compile(r"[^ \t\n;&|()<>'\"\\$`*?\[\]{}~]+")
@@ -73,14 +75,14 @@ _FILE = r"(?:[\w./@:%+,][\w./@:%+,~^{}-]*|'[^']*'|\"[^\"$`\\]*\")"
 _COUNTS = "|".join(
     (
         rf"wc[ \t]+(?:-[lwcmL]|--lines|--words|--chars|--bytes)(?:[ \t]*<[ \t]*{_FILE})?",
-        # Of several files, grep and wc print the names, too.
+        # With several files, grep and wc print the names, too.
         rf"grep[ \t]+-(?:[ivwxEFqsn]*c[ivwxEFqsn]*)[ \t]+{_FILE}(?:[ \t]+{_FILE})?",
         r"nproc",
         r"date[ \t]+(?:-u[ \t]+)?['\"]?\+%[sYmdHMSjN]['\"]?",
         rf"git[ \t]+rev-list[ \t]+--count[ \t]+{_FILE}(?:[ \t]+--[ \t]+{_FILE})?",
     )
 )
-# What comes before in the pipe is not seen by the one that reads the number.
+# The beginning of the pipe is not visible to the reader of the number.
 _BEFORE = r"(?:[^()$`;&|\n'\"\\]|'[^'\n]*'|\"[^\"$`\\\n]*\")*\|(?!\|)[ \t]*"
 _NUMBER = (
     rf"(?:-?[0-9]+|\$\(\([^()$]*\)\)|\$[#?]|\$\{{#[A-Za-z_]\w*(?:\[[@*]\])?\}}|"
@@ -97,13 +99,13 @@ MAX_NUMBERS = 50
 
 
 def is_number(source: str) -> bool:
-    """Whether a word of the line, as it is written, can only become a number (or nothing)."""
+    """Return whether a word of the line, as written, can only become a number (or nothing)."""
     return len(source) < 500 and _IS_NUMBER.match(source) is not None
 
 
 @dataclass(slots=True)
 class WordReader:
-    """Reads words of one line. ``places``: where substitutions and expansions begin, from the tree."""
+    """Reads words of one line. ``places``: starts of substitutions and expansions, from the tree."""
 
     text: str
     places: dict[int, Node] = field(default_factory=dict[int, "Node"])
@@ -112,18 +114,18 @@ class WordReader:
     numbers: set[str] = field(default_factory=set[str])
     """Variables that arithmetic evaluates: each must be a number for certain."""
     spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """Where arithmetic stands."""
+    """Spans of arithmetic."""
 
     def nested(self, node: Node) -> None:
         """The commands of a substitution."""
         raise NotImplementedError
 
     def real(self, start: int, end: int) -> str:
-        """A part of the line in characters."""
+        """Return a part of the line in characters."""
         return _characters(self.text[start:end])
 
     def word(self, start: int, end: int) -> Word:
-        """The word that stands there."""
+        """Return the word at this place."""
         match = _PLAIN.match(self.text, start, end)
         if match is not None and match.end() == end and self.text[start] != "#":
             # Most words are this simple.
@@ -169,7 +171,7 @@ class WordReader:
         raise UnclearError(t("{char!r} stands where bash may read something else", char=char))
 
     def quoted(self, at: int, end: int, found: _Pieces, plain: re.Pattern[str], closing: str) -> int:
-        """What stands in double quotes, or in a here-document; returns where it ends."""
+        """Read the text in double quotes, or in a here-document; returns where it ends."""
         while at < end:
             char = self.text[at]
             if char == closing:
@@ -191,7 +193,7 @@ class WordReader:
         return at
 
     def _expansion(self, at: int, end: int, found: _Pieces, *, split: bool) -> int:
-        """``$x``, ``${x}``, ``$(…)``, ``$((…))``, backticks, ``<(…)``; ``split``: it is not in quotes."""
+        """Read ``$x``, ``${x}``, ``$(…)``, ``$((…))``, backticks, ``<(…)``; ``split``: it is not in quotes."""
         text = self.text
         node = self.places.get(at)
         value: str | None = None
@@ -269,7 +271,7 @@ class WordReader:
             at = match.end()
 
     def texts_in_arithmetic(self) -> bool:
-        """Whether a variable that arithmetic evaluates may hold something else than a number."""
+        """Return whether a variable that arithmetic evaluates may hold something else than a number."""
         if len(self.numbers) > MAX_NUMBERS:
             return True
         for name in self.numbers:
@@ -283,7 +285,7 @@ class WordReader:
 
 @dataclass(slots=True)
 class _Pieces:
-    """A word while it is read. ``bare``: what is not quoted, with ``_`` for what is."""
+    """A word while it is read. ``bare``: unquoted text, with ``_`` for quoted parts."""
 
     value: list[str] = field(default_factory=list[str])
     bare: list[str] = field(default_factory=list[str])

@@ -1,8 +1,8 @@
-"""Bytes to text and back, without changing a byte that was not meant.
+"""Convert bytes to text and back, without changing any other byte.
 
-A file is decoded with its own encoding, byte-order mark and line ends. Whatever codec is chosen must give the
-identical bytes back, or the file is refused. Changes are spliced into the *bytes*, so that everything outside
-the replaced span stays as it is by construction (source: conventions.md, "Edit matching": byte-exact splice).
+A file is decoded with its own encoding, byte-order mark and line ends. The codec must give the identical bytes back, or
+the file is rejected. Changes are spliced into the *bytes*, so that everything outside the replaced span stays unchanged
+by construction.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SNIFF_BYTES = 8192
-"""How much of a file is looked at to tell text from binary (the habit of git and most editors)."""
+"""Bytes to inspect when distinguishing text from binary (the habit of git and most editors)."""
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _COMMENT = rb"^[ \t\f]*(?:#|//|/\*|<!--|<%|\{#|--|%|;|\"|').*?"
@@ -39,7 +39,7 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Code pages worth guessing. EBCDIC and DOS pages are left out: on short texts they win by accident.
+# Plausible code pages. EBCDIC and DOS pages are left out: on short texts they win by accident.
 _LEGACY = (
     "cp1252", "latin_1", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp1255", "cp1256",
     "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "iso8859_2", "iso8859_15",
@@ -49,7 +49,7 @@ _LEGACY = (
 _STATELESS = frozenset(
     {"utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1", "latin_1", "cp1252"}
 )
-"""Codecs of which each character has bytes of its own, whatever stands beside it: no need to look at the result."""
+"""Codecs in which each character has bytes of its own, independent of its neighbours: no need to check the result."""
 
 
 class BinaryFileError(ToolError):
@@ -66,17 +66,17 @@ class Text:
     rivals: tuple[str, ...] = ()
     """Other code pages the bytes could as well be in, when the codec is a guess."""
     guessed: bool = False
-    """Neither certain by its bytes nor declared: what somebody copied from the file is better evidence."""
+    """Neither certain by its bytes nor declared: text that was copied from the file is better evidence."""
 
     def encode(self, text: str) -> bytes:
-        """``text`` in this file's encoding, byte-order mark included.
+        """Return ``text`` in this file's encoding, byte-order mark included.
 
         Raises ToolError when a character does not exist in the encoding.
         """
         return self.bom + self.encode_part(text)
 
     def encode_part(self, text: str) -> bytes:
-        """A piece of the file's text, without byte-order mark. Raises ToolError like ``encode``."""
+        """Return a piece of the file's text, without byte-order mark. Raises ToolError like ``encode``."""
         try:
             made = text.encode(self.codec)
             if self.rivals and not text.isascii():
@@ -91,7 +91,8 @@ class Text:
             raise ToolError(message) from error
 
     def _refuse_if_doubtful(self, text: str) -> None:
-        """A guessed page may only be given characters that the file has, or that look alike in all its rivals."""
+        """Raise if a guessed page gets characters that the file lacks, unless all its alternatives encode them
+        alike."""
         for character in set(text) - set(self.text):
             if character.isascii():
                 continue
@@ -132,7 +133,7 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
             raise BinaryFileError("The file is binary.")
         return found
     if found := _round_trip(data, "utf-8"):
-        # What is ASCII so far is what it says it is as soon as another character is added.
+        # A file that is ASCII so far has its declared codec as soon as another character is added.
         declared = _declared(data) if found.text.isascii() else None
         return (declared and _round_trip(data, declared)) or found
     if len(_CONTROL.findall(head)) * 20 > len(head):
@@ -146,9 +147,9 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
 
 
 def readings(data: bytes, piece: str) -> Iterator[Text]:
-    """The ways to read a file of uncertain code page in which ``piece`` occurs, line ends aside; likelier first.
+    """Yield readings of a file of uncertain code page in which ``piece`` occurs, ignoring line ends; likelier first.
 
-    A text that somebody copied from the file is better evidence than any statistics.
+    Text that was copied from the file is better evidence than any statistics.
     """
     for codec in _LEGACY:
         found = _round_trip(data, codec)
@@ -157,7 +158,7 @@ def readings(data: bytes, piece: str) -> Iterator[Text]:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether the beginning of a file looks like binary data (NUL bytes that are not UTF-16)."""
+    """Return whether the beginning of a file looks like binary data (NUL bytes that are not UTF-16)."""
     head = data[:SNIFF_BYTES]
     if any(data.startswith(bom) for bom, _ in _BOMS):
         return False
@@ -175,9 +176,10 @@ def _round_trip(data: bytes, codec: str, bom: bytes = b"") -> Text | None:
 
 
 def _utf16_without_bom(data: bytes) -> Text | None:
-    """Only if certain: nearly all Latin text, NULs on one side only, valid, with blanks and no control characters.
+    """Decode only if certain: nearly all Latin text, NULs on one side only, valid, with blanks and no control
+    characters.
 
-    Otherwise a NUL is a NUL: ``a\\0b\\n`` is also valid UTF-16, and nobody's text.
+    Otherwise a NUL is a NUL: ``a\\0b\\n`` is also valid UTF-16, but no plausible text.
     """
     if len(data) < 8 or len(data) % 2:
         return None
@@ -195,7 +197,7 @@ def _utf16_without_bom(data: bytes) -> Text | None:
 
 
 def _declared(data: bytes) -> str | None:
-    """The codec a file says it is in; None when it says nothing, or nothing that can be used."""
+    """Return the codec that a file declares; None when it declares none, or none that can be used."""
     for pattern, lines in _DECLARED:
         head = b"\n".join(data[:4096].split(b"\n", lines)[:lines])
         if (found := pattern.search(head)) is not None:
@@ -207,7 +209,7 @@ def _declared(data: bytes) -> str | None:
 
 
 def _guesses(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Code pages the bytes may be in, the likelier first, each with its rivals."""
+    """Yield possible code pages of the bytes, the likelier first, each with its alternatives."""
     import charset_normalizer
 
     sample = data if len(data) <= 65536 else data[: data.rfind(b"\n", 0, 65536) + 1 or 65536]
@@ -244,7 +246,7 @@ class Line(NamedTuple):
 
 
 def split_lines(text: str) -> list[Line]:
-    """All lines; ``\\r\\n``, ``\\n`` and ``\\r`` end a line (as in the language server protocol).
+    """Return all lines; ``\\r\\n``, ``\\n`` and ``\\r`` end a line (as in the language server protocol).
 
     A text that ends with a line end has no further, empty line; the empty text has no line at all.
     """
@@ -267,7 +269,7 @@ def split_lines(text: str) -> list[Line]:
 
 
 def to_lf(text: str) -> str:
-    """``text`` with every line end as ``\\n``."""
+    """Return ``text`` with every line end as ``\\n``."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -281,7 +283,7 @@ def line_number(text: str, offset: int) -> int:
 
 
 def line_end_at(text: str, offset: int) -> str:
-    """The line end a line inserted at ``offset`` should have: that of its line, else of the one before."""
+    """Return the line end a line inserted at ``offset`` should have: that of its line, else of the one before."""
     here = _LINE_END.search(text, offset)
     if here is not None:
         return here.group()
@@ -292,7 +294,7 @@ def line_end_at(text: str, offset: int) -> str:
 
 
 def splice(text: str, start: int, end: int, replacement: str) -> str:
-    """``text`` with the span replaced; lines of ``replacement`` take the line ends of their neighbours.
+    """Return ``text`` with the span replaced; lines of ``replacement`` take the line ends of their neighbours.
 
     The n-th line end of the replacement becomes the n-th one of the replaced span, and when that has no more,
     the one that follows in the text.
@@ -308,10 +310,10 @@ def splice(text: str, start: int, end: int, replacement: str) -> str:
 
 
 def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str]]) -> bytes:
-    """The bytes of a file with spans ``(start, end, replacement)`` of its text replaced, all others untouched.
+    """Return the bytes of a file with spans ``(start, end, replacement)`` of its text replaced, all others untouched.
 
-    Spans are in rising order and disjoint; a replacement is taken as it is, line ends included. Raises
-    ToolError when the encoding has no place for it, or has state, so that a span has no bytes of its own.
+    Spans are in rising order and disjoint; a replacement is used unchanged, including line ends. Raises ToolError when
+    the encoding cannot represent it, or has state, so that a span has no bytes of its own.
     """
     out = [decoded.bom]
     text, codec = decoded.text, decoded.codec
@@ -325,7 +327,7 @@ def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str
     out.append(data[offset:])
     result = b"".join(out)
     if codec not in _STATELESS:
-        # Fails for codecs with shift states (ISO-2022, HZ) or characters made of two, and for nothing else known.
+        # Fails for codecs with shift states (ISO-2022, HZ) or combined characters, and for no other known one.
         pieces: list[str] = []
         at = 0
         for start, end, replacement in spans:

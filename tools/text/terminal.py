@@ -11,7 +11,7 @@ LONGEST_TITLE = 160
 """Characters of a command in a title, which is one line."""
 _TO_LOOK_AT = re.compile(r"[^\n\t -~]")
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode's categories of what has no shape of its own: controls, formats, halves of pairs, separators."""
+"""Unicode's categories of invisible characters: controls, formats, halves of pairs, separators."""
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0100-\U000e01ef]"
 )
@@ -19,17 +19,17 @@ _BLANK = re.compile(
 
 
 def shown(text: str) -> str:
-    """``text`` as it really is, for what a person approves: nothing in it is left out, and nothing drives the
-    terminal. Newlines and tabs stay; every other character that has no shape gets one.
+    """Return ``text`` for approval by a user: nothing in it is hidden, and nothing drives the terminal. Newlines and
+    tabs stay; every other invisible character becomes visible.
 
-    A command must not be able to hide a part of itself: neither in an escape sequence, which a terminal takes
-    for its own, nor behind characters that are drawn as nothing or reorder the line.
+    A command must not be able to hide a part of itself: neither in an escape sequence, which a terminal interprets, nor
+    behind characters that are drawn as nothing or reorder the line.
     """
     return _TO_LOOK_AT.sub(_shape, text)
 
 
 def shown_line(text: str) -> str:
-    """``shown`` on one line of any length, for names and patterns: line ends and tabs get a shape, too."""
+    """Return ``shown`` on one line of any length, for names and patterns: line ends and tabs get a shape, too."""
     return shown(text).replace("\n", "␊").replace("\t", "␉")
 
 
@@ -46,9 +46,9 @@ def _shape(found: re.Match[str]) -> str:
 
 
 def shown_brief(text: str, length: int) -> str:
-    """Return ``shown_line`` in about ``length`` characters; marks say how many more there are.
+    """Return ``shown_line`` in about ``length`` characters; marks show how many are left out.
 
-    For a command in a title: nobody must take its beginning for the whole of it.
+    For a command in a title: its beginning must not look like the whole command.
     """
     # Cut before it is changed, so that a secret across the border is still known as one.
     return shown_line(abridged(text, length))

@@ -1,9 +1,9 @@
-"""Shortening of texts, so that no secret is cut in two: half a key is recognised by nobody any more.
+"""Shorten texts without cutting a secret in two: half a key is no longer recognised.
 
-What is kept, sent and shown has its secrets taken out last (``redactor``), from texts that were shortened long
-before, for titles, labels and results. So every text from a person, a model, a tool or a file is cut by these
-functions: where the border would fall into a secret, or part it from what makes it known as one (the ``@`` behind a
-password, the name before a token), the whole secret falls away. Other texts are cut exactly where they were to be.
+Secrets are removed last (``redactor``), from texts that were shortened long before, for titles, labels and results. So
+every text from a user, a model, a tool or a file is cut by these functions: if the limit would split a secret, or
+separate it from what identifies it (the ``@`` after a password, the name before a token), the whole secret is left out.
+Other texts are cut exactly at the limit.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _LONG_WORD = re.compile(rf"[^\s;&|()<>`'\"$]{{{_WORD_HEAD + _WORD_TAIL + 20},}}"
 
 
 def head(text: str, length: int) -> str:
-    """The first ``length`` characters of ``text``, fewer where a secret stands across the border."""
+    """Return the first ``length`` characters of ``text``, fewer where a secret crosses the limit."""
     return text if len(text) <= length else text[: _before(text, max(0, length))]
 
 
 def tail(text: str, length: int) -> str:
-    """The last ``length`` characters of ``text``, fewer where a secret stands across the border."""
+    """Return the last ``length`` characters of ``text``, fewer where a secret crosses the limit."""
     return text if len(text) <= length else text[_behind(text, len(text) - max(0, length)) :]
 
 
 def short(text: str, length: int) -> str:
-    """``text`` in at most ``length`` characters, with ``…`` for what is left out."""
+    """Return ``text`` in at most ``length`` characters, with ``…`` for the omitted part."""
     return text if len(text) <= length else f"{head(text, length - 1)}…"
 
 
 def one_line(text: str, length: int) -> str:
-    """The same without line breaks. Of a long text only the beginning is looked at."""
+    """Return a shortened text without line breaks. Of a long text only the beginning is read."""
     begun = head(text, 8 * length + 200)
     line = " ".join(begun.split())
     return (
@@ -51,7 +51,7 @@ def one_line(text: str, length: int) -> str:
 
 
 def cut_text(text: str, length: int) -> str:
-    """The first ``length`` characters of ``text``, and how many more there are."""
+    """Return the first ``length`` characters of ``text``, and how many more there are."""
     if len(text) <= length:
         return text
     begun = head(text, length)
@@ -86,7 +86,7 @@ def _secrets() -> Redactor:
 
 
 def _before(text: str, at: int) -> int:
-    """Where a text that is to end at ``at`` ends."""
+    """Return where a text that is to end at ``at`` ends."""
     secrets = _secrets()
     if 0 < at < len(text) and not _in_long_word(text, at) and not secrets.spaced and not _block(text, at):
         return at
@@ -107,7 +107,7 @@ def _before(text: str, at: int) -> int:
 
 
 def _behind(text: str, at: int) -> int:
-    """Where a text that is to begin at ``at`` begins."""
+    """Return where a text that is to begin at ``at`` begins."""
     secrets = _secrets()
     reach = _KEY_BLOCK if _block(text, at) else _NEAR
     first = max(0, at - reach)

@@ -1,1 +1,1 @@
-"""Under ``tools.change``: what a person left of a proposal, all files or none, the journal, buffers of editors."""
+"""Below ``tools.change``: proposals that users accept in part, all files or none, the journal, buffers of editors."""

@@ -1,16 +1,16 @@
-"""Writing files so that each is wholly old or wholly new, and several together all or none.
+"""Write files so that each is wholly old or wholly new, and several together all or none.
 
 Used by ``tools/change.py`` only. Blocking: call it in a thread.
 
-The order of a write: record (journal) → folders and new contents beside their targets, flushed → disk compared
-with the plan again → mark ``commit`` → each target replaced, with the old file kept under a second name → folders
-flushed → mark ``done`` → backups and record removed. An error puts everything back. After a crash ``recover``
-does what is missing: without the first mark back, with it forward. One file alone needs no marks, no backup and no
-flushed record: its rename is the commit, and the record only tells what to tidy up.
+The order of a write: record (journal) → folders and new contents beside their targets, flushed → disk compared with the
+plan again → mark ``commit`` → each target replaced, with the old file kept under a second name → folders flushed → mark
+``done`` → backups and record removed. An error puts everything back. After a crash ``recover`` completes it: without
+the first mark back, with it forward. A single file needs no marks, no backup and no flushed record: its rename is the
+commit, and the record only lists what to tidy up.
 
-What a replaced file keeps: permission bits, owner and extended attributes (access lists), as far as the system
-permits. What it does not keep: other hard links to it go on showing the old content. That is on purpose: they are
-other files to their users (a package store, a snapshot), and nobody approved a change of those.
+A replaced file keeps: permission bits, owner and extended attributes (access lists), as far as the system permits. It
+does not keep other hard links: they still have the old content. That is on purpose: they are other files to their users
+(a package store, a snapshot), and their change was not approved.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OPEN_AT_ONCE = 64
 
 
 class NotUndoneError(OSError):
-    """A write failed, and so did putting back what it had done. The record stays: the next start tries again."""
+    """Raised when a write failed, and undoing it failed as well. The record stays: the next start tries again."""
 
     def __init__(self, failed: Sequence[tuple[Path, OSError]], cause: BaseException, recorded: bool) -> None:
         names = ", ".join(str(path) for path, _ in failed[:3]) + (" …" if len(failed) > 3 else "")
@@ -65,13 +65,13 @@ class NotUndoneError(OSError):
 
 
 def read_or_none(path: Path) -> bytes | None:
-    """The bytes of a regular file, or None when nothing is there. Raises OSError otherwise."""
+    """Return the bytes of a regular file, or None when nothing is there. Raises OSError otherwise."""
     found = disk.read_stamped(path)
     return None if found is None else found[0]
 
 
 def read_resolved(path: Path) -> bytes | None:
-    """The same for a path whose links were followed before: only the file that is really there, see disk."""
+    """Read a file whose links were resolved before: only the file that is really there, see disk."""
     return disk.read_resolved(path)
 
 
@@ -116,7 +116,7 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
 
 
 def _batch(changes: Sequence[FileChange], alone: bool, turns: Turned) -> Batch:
-    """What is to be done. Raises OSError for what cannot work, before anything is touched."""
+    """Return the batch to write. Raises OSError for changes that cannot work, before anything is touched."""
     batch = new_batch()
     deleted = [change.path for change in changes if change.after is None]
     for change in changes:
@@ -153,7 +153,7 @@ def _check(change: FileChange, deleted: Sequence[Path]) -> None:
 
 
 def _missing(folder: Path, path: Path, turning: frozenset[Path]) -> list[Path]:
-    """The folders to be made for ``path``. ``turning``: files in the way that are gone by then."""
+    """Return the folders to create for ``path``. ``turning``: files in the way that are gone by then."""
     missing: list[Path] = []
     while (found := disk.look(folder)) is None or folder in turning:
         missing.append(folder)
@@ -185,7 +185,7 @@ def _stage(changes: Sequence[FileChange], batch: Batch) -> None:
 
 
 def _model(change: FileChange) -> Path | None:
-    """The file whose owner, bits and attributes the new one gets."""
+    """Return the file whose owner, bits and attributes the new one gets."""
     return change.moved_from if change.before is None else change.path
 
 
@@ -217,7 +217,7 @@ def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None
 
 
 def _check_emptied(emptied: Mapping[Path, Path], turns: Turned) -> None:
-    """What becomes a file must hold nothing but what is deleted."""
+    """Check that a folder that becomes a file holds nothing but entries that are deleted."""
     for folder, target in emptied.items():
         if disk.is_folder(folder):
             inside = (folder / name for name in disk.names_in(folder))
@@ -233,7 +233,7 @@ def _check_backups(batch: Batch, stamps: Sequence[Stamp | None]) -> None:
 
 
 def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, placed: bool) -> None:
-    """Raises NotUndoneError when something is left that only ``recover`` can mend."""
+    """Undo the batch. Raises NotUndoneError when something is left that only ``recover`` can fix."""
     marked = record is None or "commit" not in batch.marks or _mark(record, batch, "undo")
     undone = put_back(batch, placed=placed)
     if undone.failed:
@@ -243,12 +243,12 @@ def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, pl
             record.close()
         raise NotUndoneError(undone.failed, error, record is not None) from error
     if record is not None and not _forget(record) and not marked:
-        # What it says would be done at the next start.
+        # Otherwise the next start would carry it out.
         raise NotUndoneError([(record.path, OSError(errno.EIO, "cannot be removed"))], error, True) from error
 
 
 def _finish(batch: Batch, record: Journal | None, alone: bool) -> None:
-    """The change stands. Whatever fails now is tidied up at the next start."""
+    """Finish a change that is committed. Failures from here on are tidied up at the next start."""
     if not alone:
         if record is not None:
             _mark(record, batch, "done")

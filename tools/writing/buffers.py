@@ -1,10 +1,10 @@
 """Files that are open in an editor: a change of one goes through the editor, and the buffer counts as the file.
 
-The editor applies the change as an edit, so that its undo brings back what the person had, and saves. Of a file with
-unsaved changes, these are part of what is shown and approved. An open file without unsaved changes is written on disk
-all the same where the editor could not give exactly the approved bytes: its text is stale, or it shows the file in
-another way (mixed line ends, another encoding). The editor then reads the file again by itself. Where an editor cannot
-save, as most LSP clients, it takes the edit and the file is written beside, so that the two are equal.
+The editor applies the change as an edit, so that its undo restores the user's text, and saves. Unsaved changes of a
+file are part of the proposal that is approved. An open file without unsaved changes is written on disk where the editor
+could not save exactly the approved bytes: its text is stale, or it shows the file in another way (mixed line ends,
+another encoding). The editor then reloads the file. An editor that cannot save, like most LSP clients, applies the edit
+while the file is written as well, so that the two are equal.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Buffered:
     before: str
     after: str
     on_disk: bytes | None
-    """What the file held before, which of unsaved text is something else."""
+    """Content of the file on disk before, which differs from unsaved text."""
     unsaved: bool = True
     saves: bool = True
     """The editor writes the file; else it is written beside."""
@@ -45,14 +45,14 @@ class Buffered:
 
 @dataclass(frozen=True, slots=True)
 class BufferRename:
-    """A file that is renamed in its editor, so that its tab follows; what is new in it is written on disk then."""
+    """A file that is renamed in its editor, so that its tab follows; its changes are then written on disk."""
 
     source: FileChange
     change: FileChange
 
     @property
     def rest(self) -> FileChange | None:
-        """What is left to be done at the new place."""
+        """The change that remains at the new path."""
         before, after = self.source.before, self.change.after
         if before == after and self.change.mode is None:
             return None
@@ -61,7 +61,7 @@ class BufferRename:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A plan: what goes to the disk, and what goes through editors."""
+    """A plan: changes on disk, and changes through editors."""
 
     on_disk: Sequence[FileChange]
     buffered: Sequence[Buffered] = ()
@@ -69,15 +69,16 @@ class Parts:
 
 
 def as_saved(on_disk: bytes | None, unsaved: str) -> bytes:
-    """The bytes the editor would write for a buffer. Raises ToolError when the file's encoding cannot hold them."""
+    """Return the bytes the editor would write for a buffer. Raises ToolError when the file's encoding cannot hold
+    them."""
     return (Text("", "utf-8") if on_disk is None else decode(on_disk)).encode(unsaved)
 
 
 def split(plan: Sequence[FileChange], names: Mapping[Path, str], files: Files) -> Parts:
-    """What of a plan goes to the disk, and what goes through an editor.
+    """Split a plan into changes on disk and changes through an editor.
 
-    Raises ToolError when a buffer is not what the change was planned on, or the change is none of its text.
-    Blocking for an open file: it reads it.
+    Raises ToolError when a buffer is not what the change was planned on, or the change is none of its text. Blocking
+    for an open file: it reads it.
     """
     on_disk: list[FileChange] = []
     buffered: list[Buffered] = []
@@ -153,7 +154,7 @@ def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
         return None
     try:
         if atomic.read_or_none(change.path) != change.before:
-            return None  # which the way over the disk then says
+            return None  # the write on disk reports it
     except OSError:
         return None
     saves = open_file.writable
@@ -161,13 +162,14 @@ def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
 
 
 def _editor_keeps(before: str, after: str) -> bool:
-    """Whether an editor that knows one kind of line end a file writes the text as it is."""
+    """Return whether an editor that uses one kind of line end for a file writes the text unchanged."""
     ends = {found.group() for found in _LINE_END.finditer(before)} or {os.linesep}
     return len(ends) == 1 and "\r" not in ends and {f.group() for f in _LINE_END.finditer(after)} <= ends
 
 
 async def settled(parts: Parts) -> dict[Path, bytes | None]:
-    """The files that read otherwise than approved after the editor saved them (it may format), and what they hold."""
+    """Return the files that differ from the approved ones after the editor saved them (it may format), with their
+    contents."""
     found: dict[Path, bytes | None] = {}
     for item in parts.buffered:
         data = await asyncio.to_thread(content, item.change.path)
@@ -177,7 +179,7 @@ async def settled(parts: Parts) -> dict[Path, bytes | None]:
 
 
 def content(path: Path) -> bytes | None:
-    """What is on disk; None when there is nothing, or it cannot be read. Blocking."""
+    """Return the content on disk; None when there is no file, or it cannot be read. Blocking."""
     try:
         return atomic.read_or_none(path)
     except OSError:

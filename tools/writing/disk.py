@@ -41,12 +41,12 @@ class Stamp(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Stamp:
-        """From what ``stat`` says."""
+        """Return the stamp of a ``stat``."""
         return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def read_stamped(path: Path, *, follow: bool = True) -> tuple[bytes, Stamp] | None:
-    """The bytes and the stamp of a regular file; None when nothing is there. Raises OSError otherwise.
+    """Return the bytes and the stamp of a regular file; None when nothing is there. Raises OSError otherwise.
 
     ``follow``: a symlink at ``path`` is followed; else it is no regular file.
     """
@@ -55,7 +55,7 @@ def read_stamped(path: Path, *, follow: bool = True) -> tuple[bytes, Stamp] | No
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
         if not stat.S_ISREG(kind):
-            # Opening a pipe or a device could wait for ever.
+            # Opening a pipe or a device could wait forever.
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         return _read(path, 0 if follow else getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
@@ -63,9 +63,10 @@ def read_stamped(path: Path, *, follow: bool = True) -> tuple[bytes, Stamp] | No
 
 
 def read_resolved(path: Path) -> bytes | None:
-    """The bytes of a regular file whose path was resolved; None when nothing is there. Raises OSError otherwise.
+    """Return the bytes of a regular file whose path was resolved; None when it does not exist. Raises OSError
+    otherwise.
 
-    Should a part of the path have become a link since, nothing of what that leads to is given.
+    If a part of the path has become a link since, its target is not read.
     """
     for again in (True, True, False):
         found = read_stamped(path, follow=False)
@@ -76,19 +77,19 @@ def read_resolved(path: Path) -> bytes | None:
         if same and leads_here(path):
             return found[0]
         if not again or not leads_here(path):
-            break  # else somebody saved it just now
+            break  # otherwise it was saved just now
     raise OSError(errno.ELOOP, "it leads somewhere else now", str(path))
 
 
 def leads_here(path: Path) -> bool:
-    """Whether no part of an absolute path is a link."""
+    """Return whether no part of an absolute path is a link."""
     return os.path.realpath(path) == str(path)
 
 
 def digest(path: Path) -> str | None:
-    """Hex sha256 of a regular file, None when nothing is there, empty for what is no regular file.
+    """Return the hex sha256 of a regular file, None when it does not exist, empty if it is no regular file.
 
-    A symlink is none: what it leads to was never written by us. Raises OSError.
+    A symlink is none: we never write through one. Raises OSError.
     """
     found = look(path)
     if found is None:
@@ -99,7 +100,7 @@ def digest(path: Path) -> str | None:
 
 
 def look(path: Path) -> os.stat_result | None:
-    """What is at ``path`` itself, symlinks not followed; None for nothing. Raises OSError."""
+    """Return the stat of ``path`` itself, without following symlinks; None when it does not exist. Raises OSError."""
     try:
         return os.stat(path, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -107,7 +108,7 @@ def look(path: Path) -> os.stat_result | None:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Whether both names exist and are one file. Raises OSError."""
+    """Return whether both names exist and are one file. Raises OSError."""
     a, b = look(one), look(other)
     return a is not None and b is not None and (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 
@@ -118,14 +119,14 @@ def write_new(path: Path, data: bytes, mode: int | None, like: Path | None) -> N
 
 
 def begin_new(path: Path, data: bytes, mode: int | None, like: Path | None) -> int:
-    """A new file: its descriptor, for ``flush``. Raises OSError; what is left of it is for the caller to remove.
+    """Create a file; returns its descriptor, for ``flush``. Raises OSError; the caller removes the remains.
 
-    ``mode``: its permission bits; None: those of ``like``, or the system's. ``like`` is a file whose owner and
-    extended attributes (access lists among them) it gets as far as the system permits.
+    ``mode``: its permission bits; None: those of ``like``, or the system's. ``like`` is a file whose owner and extended
+    attributes (access lists among them) it gets as far as the system permits.
     """
     old = None if like is None else os.stat(like)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    # What replaces a private file must not be readable by others for a moment.
+    # The replacement of a private file must never be readable by others.
     descriptor = os.open(path, flags, 0o666 if old is None else 0o600)
     try:
         keep_bits = 0o7777
@@ -144,7 +145,7 @@ def begin_new(path: Path, data: bytes, mode: int | None, like: Path | None) -> i
 
 
 def flush(descriptors: Sequence[int]) -> None:
-    """What was written to files gets to the disk; closes all of them. Raises OSError when one fails."""
+    """Flush written files to disk, and close all of them. Raises OSError when one fails."""
     try:
         if len(descriptors) < _WORTH_THREADS:
             for descriptor in descriptors:
@@ -160,7 +161,7 @@ def flush(descriptors: Sequence[int]) -> None:
 
 
 def second_name(path: Path, other: Path) -> bool:
-    """The file at ``path`` gets a second name. False: a copy, as the file system has no hard links. Raises OSError."""
+    """Give the file at ``path`` a second name. False: a copy, as the file system has no hard links. Raises OSError."""
     try:
         os.link(path, other, follow_symlinks=False)
     except FileExistsError:
@@ -172,7 +173,7 @@ def second_name(path: Path, other: Path) -> bool:
 
 
 def move_new(source: Path, target: Path) -> None:
-    """Rename, but raise FileExistsError instead of replacing what somebody has put at ``target``."""
+    """Rename, but raise FileExistsError instead of replacing an existing ``target``."""
     if os.name == "nt":
         os.rename(source, target)
         return
@@ -194,7 +195,7 @@ def replace(source: Path, target: Path) -> None:
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename to a name that nobody else can know. Raises OSError."""
+    """Rename to a name that no other program can know. Raises OSError."""
     os.rename(source, target)
 
 
@@ -234,7 +235,7 @@ def make_again(path: Path, mode: int) -> None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder, and no link to one, is there. Raises OSError."""
+    """Return whether a folder, and no link to one, is there. Raises OSError."""
     found = look(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
@@ -250,7 +251,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_record(path: Path, *, create: bool) -> int:
-    """A private file to be appended to: its descriptor. Raises OSError."""
+    """Return a private file to be appended to: its descriptor. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     return os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600)
 
@@ -276,7 +277,7 @@ def append(descriptor: int, data: bytes, *, sync: bool) -> None:
 
 
 def read_record(descriptor: int) -> bytes:
-    """All of a record. Raises OSError."""
+    """Return all of a record. Raises OSError."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     chunks: list[bytes] = []
     while chunk := os.read(descriptor, 1 << 20):
@@ -308,7 +309,7 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _read(path: Path, flags: int) -> tuple[bytes, Stamp]:
-    # Not to wait for ever when a pipe has taken the file's place.
+    # Do not wait forever when a pipe has taken the file's place.
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     descriptor = os.open(path, os.O_RDONLY | flags)
     try:
@@ -327,7 +328,7 @@ def _read(path: Path, flags: int) -> tuple[bytes, Stamp]:
 
 
 def _keep_owner(descriptor: int, old: os.stat_result) -> bool:
-    """Only root may give files away; for others the new owner is the price of the atomic rename."""
+    """Keep the owner; only root can change it, for others the new owner is the price of the atomic rename."""
     if os.name == "nt":
         return True
     new = os.fstat(descriptor)

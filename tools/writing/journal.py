@@ -1,8 +1,8 @@
-"""The record of a change that is being written: what a crash would leave, and what is to be done about it.
+"""The record of a change that is being written: the remains of a crash, and how to handle them.
 
-One file a batch, in a private folder outside of the workspace. Its lines: a head, one line a file, an end with
-the checksum of all before it, then the marks as they are reached (``commit``, ``undo``, ``done``). The file is
-locked while its process lives, so that nobody takes what is under way for what was interrupted.
+One file for each batch, in a private folder outside the workspace. Its lines: a head, one line a file, an end with the
+checksum of everything before it, then the marks as they are reached (``commit``, ``undo``, ``done``). The file is
+locked while its process lives, so that a change in progress is not taken for an interrupted one.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class Batch:
         self.items.append(Item(path, kind, before, after, temp, backup, up))
 
     def late_folders(self) -> list[Path]:
-        """Those of ``folders`` that can be made only when a file in the way is gone."""
+        """Return those of ``folders`` that can be made only when a file in the way is gone."""
         gone = {item.path for item in self.items if item.kind == "delete"}
         return [folder for folder in self.folders if not gone.isdisjoint((folder, *folder.parents))]
 
 
 def new_batch() -> Batch:
-    """An empty batch with a token of its own."""
+    """Return an empty batch with a token of its own."""
     return Batch(os.urandom(8).hex())
 
 
@@ -120,7 +120,7 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> tuple[Journal, Batch] | None:
-        """One that was left behind; None when its process still lives. Raises OSError."""
+        """Open a record that was left behind; None when its process still lives. Raises OSError."""
         descriptor = disk.open_record(path, create=False)
         journal = cls(path, descriptor, durable=True)
         try:
@@ -152,7 +152,7 @@ class Journal:
 
 
 def left_behind(folder: Path) -> list[Path]:
-    """The records in a folder. Never raises."""
+    """Return the records in a folder. Never raises."""
     try:
         names = sorted(disk.names_in(folder))
     except OSError:
@@ -177,7 +177,7 @@ def _to_bytes(batch: Batch) -> bytes:
 
 
 def _from_bytes(token: str, data: bytes) -> Batch:
-    """As far as it can be read. Folders and marks count only when the record is undamaged."""
+    """Parse a record as far as possible. Folders and marks count only when it is undamaged."""
     batch = Batch(token, complete=False)
     head, _, rest = data.partition(f"\n{_END}".encode())
     checksum, _, marks = rest.partition(b"\n")

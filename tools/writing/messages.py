@@ -1,5 +1,5 @@
-"""What the model is told when not exactly what was approved stands there now: an editor formats on save, or a change
-failed and could not be taken back everywhere."""
+"""Messages for the model when the files differ from what was approved: an editor formats on save, or a change failed
+and could not be undone everywhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LINES = 60
 def saved_otherwise(
     plan: Sequence[FileChange], formatted: Mapping[Path, bytes | None], names: Mapping[Path, str]
 ) -> Iterator[str]:
-    """A paragraph for each such file. Pure, may be slow."""
+    """Yield a paragraph for each such file. Pure, may be slow."""
     for change in plan:
         if change.path not in formatted:
             continue
@@ -63,7 +63,7 @@ def not_taken_back(why: str, left: Sequence[NotTakenBack], names: Mapping[Path, 
 def why_not_written(
     error: Exception, plan: Sequence[FileChange], names: Mapping[Path, str]
 ) -> tuple[str, str]:
-    """What made a write fail, in words, and what that means when all of it was taken back."""
+    """Return why a write failed, and what that means when all of it was undone, as text for the model."""
     if isinstance(error, atomic.ChangedOnDiskError):
         return (
             f"{names[error.path]} {error.what} while the approval was awaited.",

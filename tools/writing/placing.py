@@ -1,7 +1,7 @@
 """The two halves of a write, file by file: new contents into place, and old ones back.
 
-Both can be stopped at any point and begun again, also by another process: what is to be done is told from what is
-on disk. A file that is neither the old nor the new one is somebody's newer work, and is never touched.
+Both can be interrupted at any point and restarted, also by another process: the remaining work follows from the state
+on disk. A file that is neither the old nor the new one is newer work, and is never touched.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class ChangedOnDiskError(Exception):
 
 @dataclass(slots=True)
 class Undone:
-    """What came of putting a batch back."""
+    """The result of restoring a batch."""
 
     restored: list[Path] = field(default_factory=list[Path])
     kept: list[Path] = field(default_factory=list[Path])
-    """Left as they are: somebody has changed them since."""
+    """Left unchanged, because they have been changed since."""
     stuck: list[Path] = field(default_factory=list[Path])
-    """Still new, for the old content is gone (somebody removed our files); the file history has it."""
+    """Still new, because the old content is gone (our files were removed); the file history has it."""
     saved: list[Path] = field(default_factory=list[Path])
-    """Backups left in place, as they hold what is nowhere else."""
+    """Backups left in place, because their content exists nowhere else."""
     failed: list[tuple[Path, OSError]] = field(default_factory=list[tuple[Path, OSError]])
     """Not possible now."""
 
@@ -47,8 +47,8 @@ class Undone:
 
 
 def in_order(batch: Batch) -> Iterator[Item]:
-    """The items, as they are to be placed. What turns from a file into a folder, or from a folder into a file, does so
-    in between, when all that is deleted is gone (see ``tools.writing.type_changes``). Raises OSError, Moved."""
+    """Yield the items in the order of placing. Files that become folders, and folders that become files, change in
+    between, when all deletions are done (see ``tools.writing.type_changes``). Raises OSError, Moved."""
     has_turned = False
     for item in batch.items:
         if item.kind != "delete" and not has_turned:
@@ -67,7 +67,8 @@ def _turn(batch: Batch) -> None:
 
 
 def digest(batch: Batch, item: Item) -> str | None:
-    """As that of ``disk``; a folder that has turned from or into the item's file counts as nothing. Raises OSError."""
+    """Return the digest as ``disk`` does; a folder that has turned from or into the item's file counts as nothing.
+    Raises OSError."""
     found = disk.digest(item.path)
     if found == "" and disk.is_folder(item.path):
         turning = batch.folders if item.kind == "delete" else [folder for folder, _ in batch.emptied]
@@ -101,9 +102,9 @@ def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
 
 
 def is_backup_untouched(item: Item, stamp: Stamp) -> bool:
-    """Whether nobody wrote through a handle that was open when the file was replaced. Raises OSError."""
+    """Return whether no program wrote through a handle that was open when the file was replaced. Raises OSError."""
     found = disk.look(item.backup)
-    # A copy, made where there are no hard links, is another file, and nobody else's.
+    # A copy, made where there are no hard links, is a separate file that no one else has.
     return found is None or found.st_ino != stamp.inode or Stamp.of(found) == stamp
 
 
@@ -147,7 +148,7 @@ def put_back(batch: Batch, *, placed: bool) -> Undone:
     for item in reversed(batch.items):
         if item.kind != "delete":
             _put_back(item, undone, placed)
-    # Before what was deleted comes back: a folder may stand in its way, or it may have been in one that is a file now.
+    # Before deleted files come back: a folder may be in their way, or they may have been in one that is a file now.
     for folder in reversed(batch.folders):
         try:
             disk.remove_folder(folder)
@@ -209,7 +210,7 @@ def _put_back_deleted(item: Item, undone: Undone) -> None:
         return
     now = disk.digest(item.path)
     if now is None and not disk.is_folder(item.path.parent):
-        undone.saved.append(item.backup)  # somebody made something else of its folder
+        undone.saved.append(item.backup)  # its folder has become something else
     elif now is None:
         disk.move_new(item.backup, item.path)
         undone.restored.append(item.path)
@@ -220,7 +221,7 @@ def _put_back_deleted(item: Item, undone: Undone) -> None:
 
 
 def _leave(item: Item, now: str | None, undone: Undone) -> None:
-    """The target stays as it is; the backup goes when its content is the planned one, which the history has."""
+    """Leave the target unchanged; the backup is removed when its content is the planned one, which the history has."""
     if now not in (item.before, item.after):
         undone.kept.append(item.path)
     backup = disk.digest(item.backup)

@@ -1,7 +1,7 @@
-"""A proposed change of files as the person sees it, and what remains when only parts of it are accepted. Pure.
+"""A proposed change of files as the user sees it, and the rest when only parts of it are accepted. Pure.
 
-The person accepts a file as it is, some of its hunks, or a text of his own; what is not accepted stays byte for
-byte as it was (source: mission M4: "accept some hunks, or accept what the person edited").
+The user accepts a file unchanged, some of its hunks, or a text of their own; parts that are not accepted stay byte for
+byte as they were.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[ProposedFile, ...]:
-    """The files of a plan with their diffs; the two changes of a plain move become one file.
+    """Return the files of a plan with their diffs; the two changes of a plain move become one file.
 
     Where a move replaces a file, or its old name gets other content, all is shown file by file: nothing that is lost
     may hide behind a "moved".
@@ -45,12 +45,12 @@ def propose(plan: Sequence[FileChange], names: Mapping[Path, str]) -> tuple[Prop
 
 
 def hunk_count(file: ProposedFile) -> int:
-    """How many hunks can be accepted one by one; zero when only the whole file can."""
+    """Return how many hunks can be accepted one by one; zero when only the whole file can."""
     return file.diff.hunks if file.base is not None and file.change.after is not None else 0
 
 
 def with_hunks(file: ProposedFile, wanted: Collection[int]) -> tuple[FileChange, ...]:
-    """The changes left of ``file`` when only the hunks ``wanted`` (from 0) are accepted; none for none.
+    """Return the changes left of ``file`` when only the hunks ``wanted`` (from 0) are accepted; none for none.
 
     Raises ToolError for a hunk that does not exist.
     """
@@ -77,7 +77,7 @@ def with_hunks(file: ProposedFile, wanted: Collection[int]) -> tuple[FileChange,
 
 
 def with_text(file: ProposedFile, text: str) -> tuple[FileChange, ...]:
-    """The changes left of ``file`` when its new content is what the person made of it; none when it is the old.
+    """Return the changes of ``file`` when the user edited its new content; none when it equals the old one.
 
     Encoding, byte-order mark and line ends are those of the proposal. Raises ToolError when the file is deleted,
     binary, or cannot hold a character.
@@ -96,7 +96,7 @@ def with_text(file: ProposedFile, text: str) -> tuple[FileChange, ...]:
 
 
 def keep_line_ends(old: str, new: str) -> str:
-    """``new`` with the line ends that ``old`` has: neither models nor editors show them line by line.
+    """Return ``new`` with the line ends that ``old`` has: neither models nor editors show them line by line.
 
     Lines that stay keep their own; new ones get that of the line before, at the top of the one after.
     """
@@ -117,7 +117,8 @@ def keep_line_ends(old: str, new: str) -> str:
 def alterations(
     proposal: Sequence[ProposedFile], written: Sequence[ProposedFile]
 ) -> list[tuple[str, Diff | None]]:
-    """What the person made of a proposal: for each altered file a diff from proposed to written, None if left out."""
+    """Return the user's changes of a proposal: for each altered file a diff from proposed to written, None if left
+    out."""
     done = {file.change.path: file for file in written}
     found: list[tuple[str, Diff | None]] = []
     for file in proposal:
@@ -145,7 +146,7 @@ def _move(change: FileChange, source: FileChange, name: str, old_name: str) -> P
 
 
 def _with_mode(diff: Diff, change: FileChange) -> Diff:
-    """Permission bits are no line of text: they are said before the diff, in words of git."""
+    """Add the permission bits before the diff, as git does, because they are no line of text."""
     if change.mode is None:
         return diff
     word = "new file mode" if change.before is None else "new mode"

@@ -1,4 +1,4 @@
-"""What a crash left of a change, finished or undone at the next start."""
+"""Finish or undo changes that a crash interrupted, at the next start."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ _MAX_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """One interrupted change. ``untouched``: it had not begun to replace files; ``failed``: the next start goes on."""
+    """One interrupted change. ``untouched``: it had not started to replace files; ``failed``: the next start
+    continues."""
 
     outcome: Outcome
     files: tuple[Path, ...]
     """All that the change was about."""
     text: str
-    """For the person: what happened, and which files are not as the outcome says."""
+    """Message for the user: what happened, and which files differ from the outcome."""
 
 
 def recover(journal: Path) -> list[Recovered]:
     """Make every interrupted change of a journal wholly done or wholly undone. Never raises.
 
-    Only at start: changes of processes that still live are left alone, but their files are not locked. May itself be
-    killed at any point: the next call goes on.
+    Only at start: changes of live processes are left alone, but their files are not locked. May itself be killed at any
+    point: the next call continues.
     """
     found: list[Recovered] = []
     for path in left_behind(journal):
@@ -107,7 +108,7 @@ def _forward(record: Journal, batch: Batch) -> Recovered:
 
 def _back(record: Journal, batch: Batch) -> Recovered:
     paths = tuple(item.path for item in batch.items)
-    # A damaged record has lost its marks; a backup shows that the renaming had begun.
+    # A damaged record has lost its marks; a backup shows that renaming had started.
     placed = "commit" in batch.marks or any(disk.look(item.backup) is not None for item in batch.items)
     if placed and batch.complete and "undo" not in batch.marks:
         record.mark(batch, "undo")
@@ -137,7 +138,8 @@ def _back(record: Journal, batch: Batch) -> Recovered:
 
 
 def _can_go_on(batch: Batch) -> bool:
-    """Not when somebody changed, meanwhile, a file whose turn had not come: the new contents belong together."""
+    """Return whether to continue; not if a file that was still to be replaced has changed: the new contents belong
+    together."""
     return all(_state(batch, item) != "against" for item in batch.items)
 
 
@@ -155,7 +157,7 @@ def _state(batch: Batch, item: Item) -> Literal["pending", "done", "against"]:
             return "done"
         if backup is None:
             return "pending" if now == item.before else "against"
-        return "against" if now == item.before else "done"  # somebody made it anew
+        return "against" if now == item.before else "done"  # it was created again
     old = item.before or None
     if staged is None:
         return "against" if now == old and item.before != item.after else "done"

@@ -1,9 +1,9 @@
-"""Writes a plan of which some files are open in editors: all of it, or nothing.
+"""Write a plan of which some files are open in editors: all of it, or nothing.
 
-Everything is tried before anything is saved: the disk is compared with the plan, the buffers take their edits
-(unsaved: an edit can be undone there without a trace on disk), open files are renamed, the other files are written,
-and the editors save last. What fails is taken back the other way round. What an editor says does not count as much
-as what is on disk: a save may be answered late, or wrongly.
+Everything is tried before anything is saved: the disk is compared with the plan, the buffers take their edits (unsaved:
+an edit can be undone there without a trace on disk), open files are renamed, the other files are written, and the
+editors save last. After a failure everything is undone in reverse order. The state on disk counts for more than an
+editor's answer: a save may be answered late, or wrongly.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NotTakenBack:
-    """What could not be taken back of a change that failed."""
+    """A part of a failed change that could not be undone."""
 
     change: FileChange
     content: bytes | None = None
-    """What is on disk, when the change is still in there."""
+    """Content on disk, when the change is still in there."""
     on_disk: bool = False
     in_buffer: bool = False
-    """It stands in an editor, unsaved."""
+    """It is in an editor, unsaved."""
 
 
 class HalfDoneError(Exception):
-    """A write failed, and not all of it could be taken back."""
+    """Raised when a write failed, and not all of it could be undone."""
 
     def __init__(self, cause: Exception, left: Sequence[NotTakenBack]) -> None:
         super().__init__(f"{cause}; {len(left)} files could not be taken back")
@@ -49,7 +49,7 @@ class HalfDoneError(Exception):
 
 
 Late = Callable[[NotTakenBack], Awaitable[None]]
-"""Told when an editor saved a change after all, long after it was taken back, and it is on disk now."""
+"""Called when an editor saved a change after all, long after it was undone, and it is on disk now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ _watching = Background("watching a late save")
 
 
 async def write_through(parts: Parts, files: Files, journal: Path | None, late: Late) -> Parts:
-    """Do all of ``parts``, or nothing. Raises what made it fail, or HalfDoneError. Returns what was done where."""
+    """Do all of ``parts``, or nothing. Raises the cause of a failure, or HalfDoneError. Returns the results by
+    place."""
     work = _Work(files, journal, late, list(parts.on_disk))
     try:
         await work.do(parts)
@@ -89,11 +90,11 @@ class _Work:
     folders: list[Path] = field(default_factory=list[Path])
     """Folders that the write makes."""
     pending: list[_Standing] = field(default_factory=list["_Standing"])
-    """Which an editor may save yet."""
+    """Changes that an editor may still save."""
 
     async def do(self, parts: Parts) -> None:
         if self.on_disk and (parts.buffered or parts.moved):
-            # What has changed there meanwhile is the most likely obstacle: before any buffer is touched.
+            # A changed file is the most likely obstacle: check before any buffer is touched.
             await asyncio.to_thread(atomic.verify, self.on_disk)
         for item in parts.buffered:
             try:
@@ -152,7 +153,7 @@ class _Work:
             failed = error
         now = await asyncio.to_thread(content, path)
         if failed is not None and holds(now, item):
-            return  # an editor may save and not say so, or be gone before it does
+            return  # an editor may save without reporting it, or be gone before it does
         if failed is None and now == item.on_disk and now != item.change.after:
             opened = await asyncio.to_thread(self.files.editors.opened, path)
             if opened is not None and opened.unsaved:
@@ -215,7 +216,7 @@ class _Work:
         saved = await asyncio.to_thread(lambda: holds(content(path), item))
         opened = await asyncio.to_thread(self.files.editors.opened, path)
         in_buffer = False
-        # A buffer that is as saved follows the disk by itself; an edit of it would be in the way of that.
+        # An unmodified buffer follows the disk on its own; an edit of it would prevent that.
         if not saved or item.unsaved or opened is None or opened.unsaved:
             in_buffer = not await standing.edit.take_back()
         now = await asyncio.to_thread(self._disk_back, item)
@@ -224,7 +225,7 @@ class _Work:
         return NotTakenBack(item.change, now, now is not None, in_buffer)
 
     def _disk_back(self, item: Buffered) -> bytes | None:
-        """The content when the edit is still in there."""
+        """Return the content when the edit is still in there."""
         path = item.change.path
         now = content(path)
         if now is None or not holds(now, item):
@@ -232,7 +233,7 @@ class _Work:
         try:
             if now == item.change.after:
                 wanted = item.on_disk
-            else:  # somebody typed, or the editor formatted: what is not ours stays
+            else:  # the user typed, or the editor formatted: other changes stay
                 wanted = merge(item.change.after or b"", now, item.change.before or b"", close=True)
             if wanted == now:
                 return None
@@ -243,7 +244,7 @@ class _Work:
         return None
 
     async def _watch(self, standing: _Standing) -> None:
-        """A save that was given up may be done yet: the disk would hold what nobody knows of."""
+        """Watch an abandoned save, which may still happen: the disk would then have an unnoticed change."""
         await standing.edit.saved_late()
         if not await asyncio.to_thread(lambda: holds(content(standing.item.change.path), standing.item)):
             return
@@ -254,7 +255,7 @@ class _Work:
 async def keep_left(
     history: VersionKeeper, versions: Mapping[Path, str], left: Sequence[NotTakenBack]
 ) -> None:
-    """What is on disk of a change that failed is somebody's to see, and to undo."""
+    """Record the parts of a failed change that are still on disk, so that they can be seen and undone."""
     if found := {one.change.path: one.content for one in left if one.on_disk}:
         names = [versions[path] for path in found]
         await history.settle(names, {path: data for path, data in found.items() if data is not None})
@@ -262,7 +263,7 @@ async def keep_left(
 
 
 def holds(data: bytes | None, item: Buffered) -> bool:
-    """Whether the change is in what is on disk now, perhaps among others."""
+    """Return whether the change is in the current content on disk, perhaps among others."""
     before, after = item.change.before, item.change.after
     if data is None or after is None or data == after:
         return data is not None and data == after
@@ -273,7 +274,7 @@ def holds(data: bytes | None, item: Buffered) -> bool:
     except MergeConflictError:
         pass
     try:
-        # Where both do not fit, nobody knows: then it counts as being there.
+        # If neither fits it is unknown: then it counts as present.
         merge(before or b"", data, after, close=True)
     except MergeConflictError:
         return True

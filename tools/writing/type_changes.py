@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """What turns in a change; both empty for nearly all of them."""
+    """The type changes within a change; both empty for nearly all of them."""
 
     opened: dict[Path, Path] = field(default_factory=dict[Path, Path])
     """New files, each with the deleted file that becomes a folder above it."""
@@ -30,16 +30,16 @@ class Turned:
         return bool(self.opened or self.closed)
 
     def up(self, path: Path) -> int:
-        """In which of the folders above ``path`` a file waits for its turn; 0: the one it is in."""
+        """Return which of the folders above ``path`` is still a file; 0: its own folder."""
         turning = self.opened.get(path) or self.closed.get(path)
         return 0 if turning is None else len(path.parts) - len(turning.parts)
 
     def files(self) -> frozenset[Path]:
-        """The files that become folders."""
+        """Return the files that become folders."""
         return frozenset(self.opened.values())
 
     def folders(self) -> dict[Path, Path]:
-        """The folders that have to be empty then, inner ones first, each with the file that is made of it."""
+        """Return the folders that must then be empty, inner ones first, each with the file that replaces it."""
         found: dict[Path, Path] = {}
         for path, target in self.closed.items():
             for folder in path.parents:
@@ -52,7 +52,7 @@ class Turned:
 
 
 def turned(changes: Sequence[FileChange]) -> Turned:
-    """What turns in ``changes``."""
+    """Return the type changes in ``changes``."""
     made = {change.path for change in changes if change.before is None and change.after is not None}
     gone = {change.path for change in changes if change.before is not None and change.after is None}
     if not made or not gone:
@@ -61,14 +61,14 @@ def turned(changes: Sequence[FileChange]) -> Turned:
 
 
 def in_order(changes: Sequence[FileChange], turns: Turned) -> list[FileChange]:
-    """As they can be written: where something turns, what goes comes first."""
+    """Return the changes in an order in which they can be written: where types change, deletions come first."""
     if not turns:
         return list(changes)
     return sorted(changes, key=lambda change: change.after is not None)
 
 
 def together(changes: Sequence[FileChange]) -> list[list[FileChange]]:
-    """One by one, but what turns all at once."""
+    """Return the groups to write: one by one, but all type changes at once."""
     turns = turned(changes)
     knot = {path for pairs in (turns.opened, turns.closed) for pair in pairs.items() for path in pair}
     groups = [[change] for change in changes if change.path not in knot]

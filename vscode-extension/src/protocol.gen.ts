@@ -135,9 +135,9 @@ export interface AffectedGoal {
 export interface AgentInfo {
   name: string;
   description: string;
-  /** Whose it is: the product's, of `~/.goalwright/agents`, of the folder's `.goalwright/agents`. */
+  /** Origin of the agent: the product, `~/.goalwright/agents`, or the folder's `.goalwright/agents`. */
   source: "shipped" | "user" | "workspace";
-  /** Where it stands; empty for shipped ones. */
+  /** Path of its file; empty for shipped ones. */
   file: string;
   /** Its own model; null: the session's. */
   model: string | null;
@@ -149,12 +149,12 @@ export interface AgentInfo {
   serves: boolean;
 }
 
-/** `sessionId`: the agents are those of its folder either way; it says which one is at work. */
+/** `sessionId`: selects the current agent; the list is the same for all sessions of the folder. */
 export interface AgentListParams {
   sessionId?: string | null;
 }
 
-/** Shipped ones first, then the person's own. `problems`: files that are no agents, in words. */
+/** Shipped agents first, then the user's own. `problems`: files that are no valid agents, as text for the user. */
 export interface AgentListResult {
   agents: AgentInfo[];
   problems: string[];
@@ -168,7 +168,7 @@ export interface AgentPart {
 
 /** Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet. */
 export interface ApiOpenParams {
-  /** On 127.0.0.1; 0: any free one; null: as the setting `apiPort` says. */
+  /** Port on 127.0.0.1; 0: any free one; null: that of the setting `apiPort`. */
   port?: number | null;
 }
 
@@ -207,14 +207,14 @@ export interface BranchContentParams {
   path: string;
 }
 
-/** `base`: where the branch began; `branch`: what it made of it. `null`: the file does not exist there. */
+/** `base`: the start of the branch; `branch`: its result. `null`: the file does not exist there. */
 export interface BranchContentResult {
   base: string | null;
   branch: string | null;
   binary: boolean;
 }
 
-/** What a branch that has ended changed, in the order of the paths; of very many files the first ones. */
+/** The changed files of an ended branch, in the order of the paths; of very many files the first ones. */
 export interface BranchFilesResult {
   files: FileDiff[];
   /** Files that git ignores: they count as no change, and are taken over only by name. */
@@ -259,7 +259,7 @@ export interface BranchMessageAdded {
   affectedGoals: AffectedGoal[];
 }
 
-/** A branch as the main line knows it, and as seed 000's API lists it. */
+/** A branch as the main session knows it, and as the trace API lists it. */
 export interface BranchMeta {
   id: string;
   exploreStartId: string;
@@ -271,7 +271,7 @@ export interface BranchMeta {
   lastMessage: Message | null;
   /** Known when the branch has ended. */
   score: Score | null;
-  /** The person has removed it: what it had done is gone. */
+  /** The user has removed it: its work is gone. */
   removed: boolean;
 }
 
@@ -284,11 +284,11 @@ export interface BranchParams {
 /** All that the branch changed, as `git apply` takes it; contents of binary files are in it. */
 export interface BranchPatchResult {
   patch: string;
-  /** The patch is no UTF-8 text, so it comes in base64. */
+  /** The patch is not UTF-8 text, so it is in base64. */
   base64: boolean;
 }
 
-/** The person removed what a branch had done; its description and summary stay. */
+/** The user removed a branch's work; its description and summary stay. */
 export interface BranchRemoved {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -300,9 +300,9 @@ export interface BranchRemoved {
 }
 
 /**
- * Branches of one exploration were chosen, by the model or a person, also while others are still at work.
+ * Branches of one exploration were chosen, by the model or a user, maybe while others are still at work.
  *
- * It holds as long as the change `tool_call_id` is not undone, see FilesRestored.
+ * It is valid as long as the change `tool_call_id` is not undone, see FilesRestored.
  */
 export interface BranchSelected {
   /** Given by the store when the event is appended. */
@@ -326,23 +326,23 @@ export interface BranchStarted {
 }
 
 /**
- * Metadata of a branch's own session: `branches/{id}/meta.json` has the fields of seed 000's BranchContext.
+ * Metadata of a branch's own session, in `branches/{id}/meta.json`.
  *
- * Its `goal_tree` is `goal.json` beside it, its `summary` is what the branch reported.
+ * Its goal tree is in `goal.json` beside it; its `summary` is the branch's report.
  */
 export interface BranchTrace {
   traceId: string;
   format: number;
   title: string;
-  /** `prompt`: cut from the first prompt, or given by a hand-over; `model`, `user`; empty: not known. */
+  /** `prompt`: cut from the first prompt, or given by a handover; `model`, `user`; empty: unknown. */
   titledBy: string;
   summary: string;
-  /** `model`, or empty: the last words of the agent. */
+  /** `model`, or empty: the agent's last text. */
   summarizedBy: string;
   workspace: string;
   agent: string;
   model: string | null;
-  /** What may pass unasked; None: as the settings say. */
+  /** The permission mode; None: that of the settings. */
   mode: Mode | null;
   createdAt: string;
   updatedAt: string;
@@ -360,7 +360,7 @@ export interface BranchTrace {
   status: BranchStatus;
   cumulativeStats: GoalStats;
   lastMessage: Message | null;
-  /** Sequence of the last message that came from the main line; the branch's own work begins behind it. */
+  /** Sequence of the last message that came from the main session; the branch's own work begins after it. */
   inherited: Count;
 }
 
@@ -372,7 +372,7 @@ export interface Budget {
   goalTokens: number | null;
 }
 
-/** A tool call at work. `output`: the end of what it has written so far. */
+/** A tool call at work. `output`: the end of its output so far. */
 export interface CallUnderWay {
   toolCallId: string;
   output: string;
@@ -383,9 +383,9 @@ export interface CanceledResult {
   canceled: boolean;
 }
 
-/** What a snapshot needs besides messages and goals to stand for the whole log. */
+/** State that a snapshot needs besides messages and goals to replace the whole log. */
 export interface Carried {
-  /** What the person allowed for the rest of the session by "always". */
+  /** Rules that the user allowed for the rest of the session by "always". */
   granted: Rule[];
   queue: QueuedPrompt[];
   /** Ids of goals that left the plan are not given again. */
@@ -402,23 +402,23 @@ export interface Carried {
   calibration: number;
   /** The limits of this session, when they are not those of the settings. */
   budget: Budget | null;
-  /** Limits that the person put up when they were reached, see daemon.state.spending. */
+  /** Limits that the user raised when they were reached, see daemon.state.spending. */
   raisedLimits: Record<string, number>;
   /** Commands in the background whose end is not known, by their ids: they end with the daemon. */
   jobs: Record<string, string>;
-  /** What the model is told with the next prompt: the person undid changes of files, or redid them. */
+  /** Notes for the model with the next prompt: the user undid changes of files, or redid them. */
   notes: string[];
   /** In the order in which they were started. */
   branches: BranchMeta[];
   branchUsage: Record<string, Usage>;
-  /** What of the session's totals its branches took, by branch id. */
+  /** Costs of branches within the session's total, by branch id. */
   branchCost: Record<string, Cost>;
   subagents: SubagentMeta[];
   /** Goals of the explorations whose end is in the log. */
   explored: string[];
-  /** Those among whose branches the person is to choose, and has not left it to the model. */
+  /** Explorations whose choice is the user's, and not left to the model. */
   personsChoice: string[];
-  /** What was chosen, by the goal that started the exploration. */
+  /** Choices, by the goal that started the exploration. */
   choices: Record<string, Choice[]>;
 }
 
@@ -428,29 +428,29 @@ export interface CheckRun {
   /** None: it did not end in time, or was not run. */
   exitCode: number | null;
   passed: Count | null;
-  /** Numbers of tests, when its output says them. */
+  /** Numbers of tests, if its output has them. */
   failed: Count | null;
   durationMs: Count;
-  /** Why it was not run, or the last lines of what it printed. */
+  /** Why it was not run, or the last lines of its output. */
   detail: string;
 }
 
-/** What was chosen of an exploration at once. */
+/** A choice of branches of one exploration. */
 export interface Choice {
-  /** None at all: the person wants none of the branches. */
+  /** Empty: the user wants none of the branches. */
   branchIds: string[];
-  /** Of the change of files that it made. */
+  /** Id of the tool call whose file change it made. */
   toolCallId: string;
   summary: string;
   /** False: the branches had changed no files, so nothing of them is in the workspace. */
   used: boolean;
-  /** Who chose, when it was a person. */
+  /** Name of the user who chose; empty: the model. */
   by: string;
-  /** The change was taken back. */
+  /** The change was undone. */
   undone: boolean;
 }
 
-/** Stop a command that the turn waits for; the turn goes on with what the command came to. */
+/** Stop a command that the turn waits for; the turn continues with the partial result. */
 export interface CommandStopParams {
   sessionId: string;
   toolCallId: string;
@@ -459,13 +459,13 @@ export interface CommandStopParams {
 /** Have a model write the message of a commit. */
 export interface CommitMessageParams {
   model: string;
-  /** A diff. What is too long for a message is cut at its end. */
+  /** A diff. A part that is too long for a message is cut at its end. */
   changes: string;
   /** Subjects of earlier commits, newest first: the message is written like them. */
   recent?: string[];
 }
 
-/** `error`: why there is no message, in words. */
+/** `error`: why there is no message, as text for the user. */
 export interface CommitMessageResult {
   message: string;
   error: string;
@@ -473,7 +473,10 @@ export interface CommitMessageResult {
   errorKind: string | null;
 }
 
-/** Estimated tokens of the next request before and after. `detail` says what was done, or why nothing was. */
+/**
+ * Estimated tokens of the next request before and after. `detail` describes the compaction, or why there was
+ * none.
+ */
 export interface CompactResult {
   before: number;
   after: number;
@@ -481,31 +484,31 @@ export interface CompactResult {
 }
 
 /**
- * Marks the messages of a full compaction (source: seed 001, "Compact执行流程").
+ * Marks the messages of a full compaction.
  *
- * Three messages in a row: the `request` (user), the `summary` (assistant), and what was `carried` over word for
- * word (user). They stand for all messages with a sequence below `keep_from`; without the third one they are not
- * complete and count as nothing.
+ * Three messages in a row: the `request` (user), the `summary` (assistant), and the text that is `carried` over
+ * word for word (user). They replace all messages with a sequence below `keep_from`; without the third one they are
+ * incomplete and are ignored.
  */
 export interface CompactionPart {
   type: "compaction";
   kind: "request" | "summary" | "carried";
-  /** Why it was done, for the person: `threshold`, `overflow`, `manual`. */
+  /** Reason for the user: `threshold`, `overflow`, `manual`. */
   reason: string;
   /** Sequence of the first message that stays whole; on all three messages. */
   keepFrom: number;
   before: number;
-  /** Estimated tokens of the next request before the compaction and after it, for the person. */
+  /** Estimated tokens of the next request before and after the compaction, for the user. */
   after: number;
   /** Long tool results of the messages that stay are cut: they were too long for the window even so. */
   cutResults: boolean;
 }
 
 /**
- * From here on less of the past is sent to the model; what is stored stays whole.
+ * From here on the model receives less of the past; the stored messages stay complete.
  *
  * `pruned`: sequences of tool messages whose result is cleared. `history_before`: turns that began below this
- * sequence are history: their last user and assistant message stay (source: seed 001, "History").
+ * sequence are history: only their last user message and assistant message stay.
  */
 export interface ContextMarked {
   /** Given by the store when the event is appended. */
@@ -523,7 +526,7 @@ export interface ContextMarked {
 export interface ContextMessage {
   role: Role;
   goalId: string | null;
-  /** `goal_summary` stands for the messages of an ended goal; `history` is what is left of a past turn. */
+  /** `goal_summary` replaces the messages of an ended goal; `history` is the rest of a past turn. */
   kind: "message" | "goal_summary" | "compaction" | "history";
   tokens: number;
   content: Part[];
@@ -538,13 +541,13 @@ export interface ContextPart {
   tokens: number;
 }
 
-/** Exactly what the model would be sent now, if the person said nothing more. */
+/** The exact next input of the model, if the user sent nothing more. */
 export interface ContextResult {
   model: string;
   system: string[];
   tools: ContextTool[];
   messages: ContextMessage[];
-  /** The plan at the end of the last message (empty when it stands in the system prompt). */
+  /** The plan at the end of the last message (empty when it is part of the system prompt). */
   tail: string;
   parts: ContextPart[];
   tokens: number;
@@ -558,7 +561,7 @@ export interface ContextTool {
   inputSchema: Record<string, unknown>;
 }
 
-/** What the daemon is and does. */
+/** The state of the daemon. */
 export interface DaemonStatus {
   version: string;
   protocolVersion: number;
@@ -571,15 +574,15 @@ export interface DaemonStatus {
   /** The model a new session gets for this client. */
   model: string;
   demo: boolean;
-  /** What to tell the user about the model, e.g. how to set a key. */
+  /** Message for the user about the model, e.g. how to set a key. */
   modelNotice: string;
-  /** What else to tell the user, e.g. of settings that are ignored. */
+  /** Another message for the user, e.g. about settings that are ignored. */
   notice: string;
   /** The task that the demo can do here; empty: none, or the model is a real one. */
   demoPrompt: string;
   traceFolder: string;
   trust: Trust;
-  /** Where commands run, in words; empty: as they are, after a question. */
+  /** The sandbox of commands, as text for the user; empty: none, commands run after a question. */
   sandbox: string;
   memoryMb: number | null;
   /** Where the trace API is, without its token; null: it is not open. */
@@ -601,11 +604,11 @@ export interface Delta {
 }
 
 /**
- * Ask for problems.
+ * Request diagnostics.
  *
- * Without `since` (a baseline) the editor answers at once with what it knows. With it, the editor waits for what its
- * extensions say after the documents have these texts, until nothing more has come for `settle_ms`, and not longer
- * than `timeout_ms`.
+ * Without `since` (a baseline) the editor answers at once with its current diagnostics. With it, the editor waits
+ * for reports of its extensions after the documents have these texts, until there was no news for `settle_ms`, and
+ * not longer than `timeout_ms`.
  */
 export interface EditorDiagnosticsParams {
   files: EditorFile[];
@@ -614,13 +617,13 @@ export interface EditorDiagnosticsParams {
   settleMs: number;
   timeoutMs: number;
   /**
-   * Wait the whole time also for extensions that have not yet shown that they look after such files; else those are
-   * waited for shortly only. For finding out, when nobody waits for the answer.
+   * Wait the whole time also for extensions that have not yet shown that they cover such files; otherwise only
+   * briefly. For tests of coverage, when nothing waits for the answer.
    */
   patient: boolean;
 }
 
-/** The files asked about, and others whose problems changed since `since`. */
+/** The requested files, and others whose problems changed since `since`. */
 export interface EditorDiagnosticsResult {
   /** Rises with everything that happens to documents and diagnostics in the editor. */
   generation: number;
@@ -640,11 +643,11 @@ export interface EditorFile {
 }
 
 /**
- * What the editor knows of one file.
+ * The editor's diagnostics of one file.
  *
- * `fresh`: it is about the asked text (for a baseline: about the text that the editor has now, and said after that
- * text was there). `pending`: some extension looks after such files, and has not spoken about this text.
- * `uncovered`: nothing in the editor reports problems of such files, as far as it has shown.
+ * `fresh`: they are about the requested text (for a baseline: about the editor's current text, and reported for that
+ * text). `pending`: some extension covers such files, and has not reported about this text. `uncovered`: nothing
+ * in the editor reports problems of such files, as far as it has shown.
  */
 export interface EditorFileDiagnostics {
   /** As in the question; of other files as the editor writes it. */
@@ -653,25 +656,25 @@ export interface EditorFileDiagnostics {
   /** LSP's Diagnostic objects; positions in UTF-16 units. */
   diagnostics?: (Record<string, unknown>)[];
   /**
-   * What was known of the text at `since` when that text was changed, so newer than what the baseline could say.
-   * Null: the editor does not know that baseline any more, or there was none.
+   * Diagnostics of the text at `since` when that text was changed, so newer than those of the baseline. Null: the
+   * editor no longer knows that baseline, or there was none.
    */
   before?: (Record<string, unknown>)[] | null;
 }
 
-/** No params, or nothing to say. */
+/** No params, or no result. */
 export interface Empty {
 }
 
-/** One exploration with its branches, as seed 000's API lists them. */
+/** One exploration with its branches, as the trace API lists them. */
 export interface Exploration {
   exploreStartId: string;
   /** The goal in which a branch is chosen; null while branches are at work. */
   exploreMergeId: string | null;
   mergeSummary: string;
-  /** What was applied: an id, or several with their paths. */
+  /** The applied choice: an id, or several with their paths. */
   selectedBranch: string | null;
-  /** The daemon waits for the person: `goalwright/explore/select` or `…/leave`. */
+  /** The daemon waits for the user: `goalwright/explore/select` or `…/leave`. */
   awaitsChoice: boolean;
   branches: BranchMeta[];
 }
@@ -690,7 +693,7 @@ export interface ExploreCompleted {
   durationMs: Count;
 }
 
-/** The person does not choose: the model is to, or `none` of the branches is wanted. */
+/** The user does not choose: the model does, or `none` of the branches is wanted. */
 export interface ExploreLeaveParams {
   sessionId: string;
   /** Null: the one that waits. */
@@ -698,7 +701,7 @@ export interface ExploreLeaveParams {
   none?: boolean;
 }
 
-/** `left` is false when no exploration waited for the person. */
+/** `left` is false when no exploration waited for the user. */
 export interface ExploreLeaveResult {
   left: boolean;
 }
@@ -716,9 +719,9 @@ export interface ExploreListResult {
 }
 
 /**
- * The person's choice: a branch (`["A"]`), or files and folders of several (`["A:src/a.py", "B:docs"]`).
+ * The user's choice: a branch (`["A"]`), or files and folders of several (`["A:src/a.py", "B:docs"]`).
  *
- * What is to be written is asked about first, as every change is; the answer comes when that is decided.
+ * The changes need approval first, as every change does; the answer comes after the decision.
  */
 export interface ExploreSelectParams {
   sessionId: string;
@@ -726,8 +729,8 @@ export interface ExploreSelectParams {
 }
 
 /**
- * What came of it, in words. Not `applied`: the person rejected the change. What cannot be merged without a guess
- * is an error (HISTORY_CONFLICT) that shows both sides, and changes nothing.
+ * The outcome, as text for the user. Not `applied`: the user rejected the change. A merge that is not certain is
+ * an error (HISTORY_CONFLICT) that shows both sides, and changes nothing.
  */
 export interface ExploreSelectResult {
   applied: boolean;
@@ -736,16 +739,16 @@ export interface ExploreSelectResult {
 }
 
 /**
- * What the person accepts of one proposed file. Files without an answer are accepted as they are.
+ * The parts of one proposed file that the user accepts. Files without an answer are accepted unchanged.
  *
  * Exactly one of `hunks` and `text` is given.
  */
 export interface FileAnswer {
   /** As in `FileDiff.path`. */
   path: string;
-  /** Numbers, from 0 in the order of the diff, of the hunks to write; empty: leave this file as it is. */
+  /** Numbers of the hunks to write, from 0 in the order of the diff; empty: leave this file unchanged. */
   hunks?: number[] | null;
-  /** The whole content as the person edited it. Line ends and encoding of the file are kept. */
+  /** The whole content as the user edited it. Line ends and encoding of the file are kept. */
   text?: string | null;
 }
 
@@ -764,7 +767,7 @@ export interface FileChanged {
   removed: number;
 }
 
-/** One file of a proposed change, as shown to the person. `diff` is a unified diff. */
+/** One file of a proposed change, for the user. `diff` is a unified diff. */
 export interface FileDiff {
   /** Relative to the workspace, or absolute when outside of it. */
   path: string;
@@ -772,14 +775,14 @@ export interface FileDiff {
   diff: string;
   added: number;
   removed: number;
-  /** Where the file was before, when it is moved; the old file's deletion is not listed by itself. */
+  /** The file's old path, when it is moved; the old file's deletion is not listed separately. */
   movedFrom: string | null;
   /** Number of hunks that can be accepted one by one; zero when only the whole file can. */
   hunks: number;
 }
 
 /**
- * An attached file or image: `data` is base64, or None when only the path is meant.
+ * An attached file or image: `data` is base64, or None for a mere path.
  *
  * The media type `OPEN_FILE` without `data` marks the file and lines that the user's editor shows.
  */
@@ -790,7 +793,7 @@ export interface FilePart {
   data: string | null;
 }
 
-/** The person undid, redid or restored changes of files; the model is told with the next prompt. */
+/** The user undid, redid or restored changes of files; the model is notified with the next prompt. */
 export interface FilesRestored {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -799,7 +802,7 @@ export interface FilesRestored {
   event: "files_restored";
   action: "undo" | "redo" | "restore";
   files: RestoredFile[];
-  /** What was undone or restored, in words, e.g. "edit of src/a.py". */
+  /** Description of what was undone or restored, for the user, e.g. "edit of src/a.py". */
   target: string;
   /** The tool calls whose changes these were. */
   changes: string[];
@@ -830,23 +833,26 @@ export interface Goal {
   selectedBranch: string | null;
   selfStats: GoalStats;
   cumulativeStats: GoalStats;
-  /** Ids of the goals that must be done before this one begins; None: only its place in the plan says when. */
+  /** Ids of the goals that must be done before this one starts; None: only the order of the plan counts. */
   needs: string[] | null;
-  /** A sub-agent may work on it at the same time as others work on other goals. */
+  /** A sub-agent may work on it in parallel with work on other goals. */
   parallel: boolean;
 }
 
-/** The person gives a goal up. `revert_files` also takes back what was changed for it (or HISTORY_CONFLICT). */
+/** The user abandons a goal. `revert_files` also undoes the changes for it (or fails with HISTORY_CONFLICT). */
 export interface GoalAbandonParams {
   sessionId: string;
   goalId: string;
   reason: string;
   revertFiles?: boolean;
-  /** Only say which files would be taken back. */
+  /** Only report which files would be undone. */
   dryRun?: boolean;
 }
 
-/** A goal the person adds: under `parent_id` (None: at the top), before the sibling `before_id` (None: last). */
+/**
+ * A goal that the user adds: under `parent_id` (None: at the top), before the sibling `before_id` (None:
+ * last).
+ */
 export interface GoalAddParams {
   sessionId: string;
   description: string;
@@ -866,18 +872,18 @@ export interface GoalAdded {
   parentId: string | null;
   /** Position in the flat list, when it is not the end. */
   index: number | null;
-  /** Who did it, when it was a person: then the model is told. */
+  /** Name of the user who did it; empty: the model. The model sees the user's changes. */
   by: string;
 }
 
-/** The person calls a goal reached; the summary replaces its details in what the model sees. */
+/** The user completes a goal; the summary replaces its details in the model's input. */
 export interface GoalDoneParams {
   sessionId: string;
   goalId: string;
   summary: string;
 }
 
-/** What the model calls of a goal and of all goals below it took. */
+/** The model usage of a goal and of all goals below it. */
 export interface GoalMeter {
   goalId: string;
   usage: Usage;
@@ -895,7 +901,7 @@ export interface GoalMoveParams {
   beforeId?: string | null;
 }
 
-/** A person put a goal elsewhere: under `parent_id`, before the sibling `before_id` (None: last). */
+/** A user moved a goal: under `parent_id`, before the sibling `before_id` (None: last). */
 export interface GoalMoved {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -925,11 +931,11 @@ export interface GoalRemoved {
   event: "goal_removed";
   goalId: string;
   currentId: string | null;
-  /** What the goal was called: it is gone, so this is the only place for it. */
+  /** Description of the goal, which is stored nowhere else any more. */
   description: string;
-  /** Why, when a person says so. */
+  /** The user's reason, if there is one. */
   reason: string;
-  /** Who did it, when it was a person. */
+  /** Name of the user who did it; empty: the model. */
   by: string;
 }
 
@@ -940,7 +946,10 @@ export interface GoalRenameParams {
   description: string;
 }
 
-/** What was done. The plan itself goes to everybody by events: a large one must not travel with each click. */
+/**
+ * The result of a change. The plan itself goes to all clients by events: a large one must not travel with each
+ * click.
+ */
 export interface GoalResult {
   /** The goal that was added or changed. */
   goalId: string;
@@ -948,11 +957,11 @@ export interface GoalResult {
   number: string | null;
   /** The goal in focus now. */
   currentId: string | null;
-  /** What was taken back on disk. */
+  /** Files that were undone on disk. */
   files: FileDiff[];
 }
 
-/** What working on a goal took. */
+/** Statistics of the work on a goal. */
 export interface GoalStats {
   messageCount: Count;
   totalTokens: Count;
@@ -983,7 +992,7 @@ export interface GoalUpdated {
   affectedGoals: AffectedGoal[];
   /** The focus after this event. */
   currentId: string | null;
-  /** Who did it, when it was a person. */
+  /** Name of the user who did it; empty: the model. */
   by: string;
 }
 
@@ -993,7 +1002,7 @@ export interface Grant {
   pattern: string;
 }
 
-/** What one tool call changed. A change that was `undone` can be redone. */
+/** The change by one tool call. A change that was `undone` can be redone. */
 export interface HistoryChange {
   changeId: string;
   toolCallId: string;
@@ -1015,9 +1024,9 @@ export interface HistoryFile {
   undoable: boolean;
 }
 
-/** What was changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing. */
+/** The files that were changed on disk (or would be). Conflicts are errors (HISTORY_CONFLICT) and change nothing. */
 export interface HistoryOutcome {
-  /** What it is, in words: "edit of src/a.py". */
+  /** Description for the user: "edit of src/a.py". */
   target: string;
   files: FileDiff[];
   /** Their texts afterwards, when `texts` asked for them; null: deleted, or not a text. */
@@ -1045,22 +1054,22 @@ export interface HistoryResult {
   redo: string | null;
 }
 
-/** Undo or redo one change: `change_id`, or the one that is next. The person's own edits stay. */
+/** Undo or redo one change: `change_id`, or the next one. The user's own edits stay. */
 export interface HistoryStepParams {
   sessionId: string;
   changeId?: string | null;
-  /** Only say what would happen. */
+  /** Only report what would happen. */
   dryRun?: boolean;
 }
 
-/** What a client may put into `initializationOptions` of LSP's `initialize`. */
+/** A client's `initializationOptions` in LSP's `initialize`. */
 export interface InitializationOptions {
   protocolVersion?: number;
-  /** Shown where it matters who answered a request, e.g. `VS Code`, `terminal`. */
+  /** Name of the client for messages such as who answered a request, e.g. `VS Code`, `terminal`. */
   client?: string;
   /**
-   * Whether the person trusts this folder (VS Code's workspace trust); null: the editor has no say in it, and
-   * `goalwright trust` has.
+   * Whether the user trusts this folder (VS Code's workspace trust); null: the editor does not decide, but
+   * `goalwright trust` does.
    */
   trusted?: boolean | null;
   /**
@@ -1069,8 +1078,8 @@ export interface InitializationOptions {
    */
   canSave?: boolean;
   /**
-   * The client answers `goalwright/editor/diagnostics`, see `editor_protocol`: what its own extensions say about
-   * files counts, and where they cover a language no server is started for it.
+   * The client answers `goalwright/editor/diagnostics`, see `editor_protocol`: diagnostics of its own extensions
+   * count, and no server is started for a language that they cover.
    */
   diagnostics?: boolean;
   /**
@@ -1079,8 +1088,8 @@ export interface InitializationOptions {
    */
   chat?: boolean;
   /**
-   * A program without a person: it answers what its own turns ask, and what others ask only when nobody else is there
-   * to answer (`attendedBy` of `goalwright/permission/list`).
+   * A program without a user: it answers requests of its own turns, and those of others only when no one else is
+   * there to answer (`attendedBy` of `goalwright/permission/list`).
    */
   unattended?: boolean;
   /** Settings of the editor or the command line, same keys as `config.json`. */
@@ -1110,12 +1119,12 @@ export interface JobListResult {
   jobs: JobInfo[];
 }
 
-/** The job as it is now. */
+/** The current state of the job. */
 export interface JobResult {
   job: JobInfo;
 }
 
-/** One message of a trace, with the fields of seed 000. */
+/** One message of a trace. */
 export interface Message {
   messageId: string;
   traceId: string;
@@ -1201,7 +1210,7 @@ export interface Meter {
   costKnown: boolean;
   /** The limits in force. */
   budget: Budget;
-  /** Each so many US dollars the session says what it has cost; 0: it does not. */
+  /** US dollars after which the session reports its cost each time; 0: never. */
   warningUsd: number;
   /** Model calls made while no goal had the focus, titles included: what goals at the top leave of `usage`. */
   withoutGoal: Usage;
@@ -1216,7 +1225,7 @@ export interface ModelCheckParams {
   model: string;
 }
 
-/** `problem`: what is wrong with the name, in words; empty when nothing is, as far as anybody can tell. */
+/** `problem`: the problem with the name, as text for the user; empty when none is known. */
 export interface ModelCheckResult {
   problem: string;
 }
@@ -1236,7 +1245,7 @@ export interface ModelListResult {
   providers: ModelProvider[];
 }
 
-/** A provider, and what it offers. */
+/** A provider, and its models. */
 export interface ModelProvider {
   id: string;
   name: string;
@@ -1251,7 +1260,7 @@ export interface ModelProvider {
   models: OfferedModel[];
   /** The model to begin with; empty: none is offered. */
   default: string;
-  /** Why its models are not known, in words. */
+  /** Why its models are unknown, as text for the user. */
   error: string;
   /** `auth`, `network` … */
   errorKind: string | null;
@@ -1277,7 +1286,10 @@ export interface ModelTestParams {
   env?: Record<string, string>;
 }
 
-/** How that went. `error`: why there was no answer, in words; then the other numbers are what is known of it. */
+/**
+ * The result of the test. `error`: why there was no answer, as text for the user; other fields may still be
+ * set.
+ */
 export interface ModelTestResult {
   window: number;
   inputPrice: number | null;
@@ -1288,13 +1300,13 @@ export interface ModelTestResult {
   errorKind: string | null;
 }
 
-/** What Goalwright tells the model within a user message, e.g. what the person did to the plan. */
+/** A note by Goalwright for the model within a user message, e.g. about the user's changes to the plan. */
 export interface NotePart {
   type: "note";
   text: string;
 }
 
-/** Something the person should know, with what to do about it. */
+/** A message for the user, with advice. */
 export interface Notice {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -1304,7 +1316,7 @@ export interface Notice {
   level: "info" | "warning" | "error";
   text: string;
   code: string;
-  /** What it is about, where that has an id: a background job. */
+  /** Id of its subject, if it has one: a background job. */
   about: string;
   /** How a background job ended, negative for a signal; None when that is not known. */
   exitCode: number | null;
@@ -1318,7 +1330,7 @@ export interface OfferedModel {
   outputPrice: number | null;
 }
 
-/** The person is needed. */
+/** A request waits for the user. */
 export interface PermissionAsked {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -1342,7 +1354,7 @@ export interface PermissionContentResult {
   binary: boolean;
 }
 
-/** What would happen, and why: for a path (`permission` read, edit, …) or a command line (`bash`). */
+/** Asks what would happen, and why: for a path (`permission` read, edit, …) or a command line (`bash`). */
 export interface PermissionExplainParams {
   permission: string;
   target: string;
@@ -1368,7 +1380,7 @@ export interface PermissionForgetResult {
   forgotten: StoredGrant[];
 }
 
-/** The person took back what was allowed for the session; grants of a wider scope are no part of it. */
+/** The user revoked a grant for the session; grants of a wider scope are no part of it. */
 export interface PermissionForgotten {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -1388,13 +1400,13 @@ export interface PermissionListParams {
 export interface PermissionListResult {
   requests: PermissionRequest[];
   /**
-   * Of one session: the other clients who are there to answer what its turn asks, by their names: those with a person
-   * to whom it is shown, and whoever sent the prompt of the turn. Nobody: whoever asks may answer.
+   * For one session: names of the other clients that can answer its turn's requests: those with a user to whom the
+   * session is shown, and the sender of the turn's prompt. Nobody: any client may answer.
    */
   attendedBy: string[];
 }
 
-/** Ask what would be written if a request were accepted with these answers. */
+/** Ask for the files that would be written if a request were accepted with these answers. */
 export interface PermissionPreviewParams {
   requestId: string;
   files: FileAnswer[];
@@ -1416,21 +1428,21 @@ export interface PermissionReplied {
   reply: Reply | "canceled";
   feedback: string | null;
   by: string;
-  /** What "always" remembers; None: the request's suggestions. */
+  /** Rules that "always" remembers; None: the request's suggestions. */
   remembered: Grant[] | null;
   scope: Scope;
   /** To the request's questions. */
   answers: QuestionAnswer[];
 }
 
-/** The person's answer. `feedback` with `reject` lets the turn go on with it. */
+/** The user's answer. `feedback` with `reject` lets the turn continue with it. */
 export interface PermissionReplyParams {
   requestId: string;
   reply: Reply;
   feedback?: string | null;
   /** With `once` and `always`: files of which only some hunks, or an edited text, are accepted. */
   files?: FileAnswer[];
-  /** With `always`: what to remember, as the person edited it; null: the request's suggestions. */
+  /** With `always`: the grants to store, as the user edited them; null: the request's suggestions. */
   grants?: Grant[] | null;
   /** With `always`: where that holds. */
   scope?: Scope;
@@ -1438,13 +1450,13 @@ export interface PermissionReplyParams {
   answers?: QuestionAnswer[];
 }
 
-/** `accepted` is false when somebody else was first; `by` says who. */
+/** `accepted` is false when another client answered first; `by` is its name. */
 export interface PermissionReplyResult {
   accepted: boolean;
   by: string;
 }
 
-/** A question that waits for the person. */
+/** A question that waits for the user. */
 export interface PermissionRequest {
   requestId: string;
   traceId: string;
@@ -1454,41 +1466,41 @@ export interface PermissionRequest {
   tool: string;
   permission: string;
   targets: string[];
-  /** One line that says what would be done, a command itself included; of a long one how much is left out. */
+  /** One line about the action, including the command itself; for a long one, with the length of the rest. */
   title: string;
-  /** All of what would be done: a command, a prompt. */
+  /** The whole action: a command, a prompt. */
   detail: string;
   /** The model's own words about it, which may be wrong: show them last, and as the model's. */
   modelSays: string;
-  /** What else there is to know, e.g. that a command runs outside of the sandbox. */
+  /** Further information, e.g. that a command runs outside the sandbox. */
   notes: string[];
   files: FileDiff[];
   /**
-   * What the answer "always" remembers, when the person does not change it. None: "always" is not offered, because
-   * a target itself must not become a pattern (it may hold wildcards).
+   * Grants that the answer "always" stores unless the user changes them. None: "always" is not offered, because a
+   * target itself must not become a pattern (it may contain wildcards).
    */
   suggestions: Grant[];
   /** The rule that made it a question. */
   rule: Rule;
   /** Everything in it that is asked about, with its rule. */
   reasons: Reason[];
-  /** What could not be taken back, in words. */
+  /** Effects that cannot be undone, as text for the user. */
   warnings: string[];
   /**
-   * What the model asks the user (tool `question`). Such a request is answered by `once` with an answer for each
-   * question, or by `reject`, which skips them all and lets the turn go on.
+   * The model's questions to the user (tool `question`). Such a request is answered by `once` with an answer for
+   * each question, or by `reject`, which skips them all and lets the turn go on.
    */
   questions: Question[];
   createdAt: string;
 }
 
-/** `session_id`: with what was granted in this session, and its agent's limits. */
+/** `session_id`: includes the grants for this session, and its agent's limits. */
 export interface PermissionRulesParams {
   sessionId?: string | null;
 }
 
 /**
- * What holds now. `grants`: what the person granted, which can be taken back; `rules`: all others, weak to
+ * The rules in force. `grants`: the user's grants, which can be revoked; `rules`: all others, weak to
  * strong.
  */
 export interface PermissionRulesResult {
@@ -1496,11 +1508,11 @@ export interface PermissionRulesResult {
   rules: Rule[];
   mode: Mode;
   trust: Trust;
-  /** What does not count, or keeps anything from being done, in words: damaged files, settings that are none. */
+  /** Parts that are ignored, or that block all actions, as text for the user: damaged files, unknown settings. */
   problems: string[];
 }
 
-/** The person hands the plan of a planning session over to the agent that builds. */
+/** The user hands the plan of a planning session over to the building agent. */
 export interface PlanBuildParams {
   sessionId: string;
   /** Begin to build at once; else the client sends `PlanBuildResult.prompt` itself. */
@@ -1513,13 +1525,13 @@ export interface PlanBuildResult {
   prompt: string;
 }
 
-/** Plan again from here. `reason`: what is wrong with the plan, in the person's words. */
+/** Replan from here. `reason`: what is wrong with the plan, in the user's words. */
 export interface PlanReplanParams {
   sessionId: string;
   reason?: string;
 }
 
-/** The plan was made, or why it was not. Comes when that is so; a turn that runs goes on by it. */
+/** The plan was made, or the reason why not. Sent when that is known; a running turn continues by the new plan. */
 export interface PlanReplanResult {
   stopReason: StopReason;
   detail: string;
@@ -1529,7 +1541,7 @@ export interface PlanReplanResult {
 export interface PromptLayer {
   /** `agent`, `provider`, `environment`, `project`, `instructions <path>`, `hooks`, … */
   name: string;
-  /** Of its text without secrets. */
+  /** Hash of its text without secrets. */
   sha256: string;
   /** None: an earlier event of the same record has it. */
   text: string | null;
@@ -1564,7 +1576,7 @@ export interface QuestionAnswer {
 /** An answer that a question offers. */
 export interface QuestionOption {
   label: string;
-  /** What choosing it means. */
+  /** Explanation of this option. */
   description: string;
 }
 
@@ -1594,11 +1606,11 @@ export interface QueuedPrompt {
   promptId: string;
   text: string;
   steer: boolean;
-  /** None: as the settings say. A prompt that is steered is planned like the turn it comes to. */
+  /** None: by the settings. A prompt that steers is planned like the turn that it joins. */
   planner: PromptPlanner | null;
   /** Kept with the prompt, so that a crash while it waits loses none. */
   attachments: FilePart[];
-  /** The user stopped the turn that it waited for: it is sent when they say so, and not with other prompts. */
+  /** The user stopped the turn that it waited for: it is sent when they release it, and not with other prompts. */
   held: boolean;
 }
 
@@ -1613,7 +1625,7 @@ export interface Reason {
   why: string;
 }
 
-/** What the model thought. `signature` and `redacted` go back to the provider unchanged. */
+/** The model's reasoning. `signature` and `redacted` go back to the provider unchanged. */
 export interface ReasoningPart {
   type: "reasoning";
   text: string;
@@ -1621,29 +1633,29 @@ export interface ReasoningPart {
   redacted: string | null;
 }
 
-/** What was found of one session: the main line, a branch or a sub-agent. */
+/** The findings about one session: the main session, a branch or a sub-agent. */
 export interface RebuiltSession {
   sessionId: string;
   events: number;
   messages: number;
   goals: number;
-  /** What was wrong and is right now. */
+  /** Problems that were fixed. */
   repaired: string[];
-  /** What is wrong and stays so. */
+  /** Problems that remain. */
   problems: string[];
   /** It could not be rebuilt. */
   failed: boolean;
 }
 
-/** The part of a record that tells whether the system prompt has changed. */
+/** The part of a record that shows whether the system prompt has changed. */
 export interface RecordedPrompt {
-  /** Of the prompt that was recorded last; empty when none was, as in traces of older versions. */
+  /** Hash of the prompt that was recorded last; empty when there is none, as in traces of older versions. */
   sha256: string;
   /** Hashes of the layers whose texts the record has. */
   layers: string[];
 }
 
-/** One file that the person took back to an earlier content, or forward again. */
+/** One file that the user restored by an undo or redo. */
 export interface RestoredFile {
   path: string;
   kind: "create" | "update" | "delete";
@@ -1657,13 +1669,13 @@ export interface Rule {
   pattern: string;
   action: Action;
   source: RuleSource;
-  /** The file it stands in, for the person; empty when it stands in none. */
+  /** Path of its file, for the user; empty without a file. */
   file: string;
-  /** What it says, for the model and the person, where that is more than its pattern. */
+  /** Explanation for the model and the user, where it says more than the pattern. */
   words: string;
 }
 
-/** What is known of a branch's result, to compare it with the others. None: not known. */
+/** The known facts about a branch's result, to compare it with the others. None: not known. */
 export interface Score {
   newProblems: Count | null;
   /** Diagnostics of the changed files, compared with the base. */
@@ -1680,13 +1692,13 @@ export interface Score {
   durationMs: Count;
 }
 
-/** Stop the running turn. `hold_queue`: what is queued waits for `goalwright/queue/send`. */
+/** Stop the running turn. `hold_queue`: queued prompts wait for `goalwright/queue/send`. */
 export interface SessionCancelParams {
   sessionId: string;
   holdQueue?: boolean;
 }
 
-/** Compact the context now. `instructions`: what to keep, in the person's words. */
+/** Compact the context now. `instructions`: what to keep, in the user's words. */
 export interface SessionCompactParams {
   sessionId: string;
   instructions?: string;
@@ -1724,14 +1736,14 @@ export interface SessionEventsResult {
   events: Event[];
 }
 
-/** Begin a session with the conversation of another one, which stays as it is. Files stay as they are, too. */
+/** Start a session with the conversation of another one, which stays unchanged. Files stay unchanged, too. */
 export interface SessionForkParams {
   sessionId: string;
-  /** A message of the user (its id or its number): the fork has what was said before it. Null: all of it. */
+  /** A message of the user (its id or its number): the fork has the conversation before it. Null: all of it. */
   messageId?: string | null;
 }
 
-/** Begin a session of `agent` that takes over from another one (source: seed 001, init ↔ execute). */
+/** Begin a session of `agent` that takes over from another one (`init` or `execute`). */
 export interface SessionHandoverParams {
   sessionId: string;
   agent: "init" | "execute";
@@ -1752,9 +1764,9 @@ export interface SessionInfo {
   model: string;
   /** The scripted demo model answers, not a real one. */
   demo: boolean;
-  /** The session came with the folder: it was not begun by this user on this machine. */
+  /** The session came with the folder: this user did not start it on this machine. */
   foreign: boolean;
-  /** What passes unasked, for this client. */
+  /** Permission mode for this client. */
   mode: Mode;
   trust: Trust;
 }
@@ -1762,7 +1774,7 @@ export interface SessionInfo {
 /** Newest first. */
 export interface SessionListParams {
   limit?: number;
-  /** `trace_id` after which to go on, for the next page. */
+  /** `trace_id` after which the next page starts. */
   before?: string | null;
 }
 
@@ -1770,7 +1782,7 @@ export interface SessionListParams {
 export interface SessionListResult {
   sessions: SessionInfo[];
   more: boolean;
-  /** Sessions of this person's that would stand among these, and on the first page the one used last. */
+  /** This user's unreadable sessions that belong to this page, and on the first page the last used one. */
   unreadable: UnreadableSession[];
   /** On the first page: the user's own session that was prompted last, whatever the clocks said. */
   lastUsed: string | null;
@@ -1795,20 +1807,23 @@ export interface SessionLoadResult {
   goalTree: GoalTree;
   /** Display number of each goal by its id; abandoned ones have none. */
   goalNumbers: Record<string, string>;
-  /** Status and totals, ready to show; updates tell what changes. */
+  /** Status and totals, ready to show; updates have the changes. */
   view: ViewUpdate | null;
   pending: PermissionRequest[];
   queue: QueuedPrompt[];
   lastEventId: number;
   meter: Meter | null;
-  /** By id, as seed 000's API has them; what is inside of one comes by loading the session `{sessionId}:{id}`. */
+  /** Branches by id, in the fields of the trace API; load the session `{sessionId}:{id}` for the contents of one. */
   branches: Record<string, BranchMeta>;
   subagents: Record<string, SubagentMeta>;
-  /** Explorations (ids of their goals) in which the daemon waits for the person to choose. */
+  /** Explorations (ids of their goals) in which the daemon waits for the user to choose. */
   awaitsChoice: string[];
-  /** Not empty: the record of a branch or sub-agent that has ended, which takes no prompts; why, in words. */
+  /**
+   * Not empty: the record of an ended branch or sub-agent, which accepts no prompts; the reason, as text for the
+   * user.
+   */
   sealed: string;
-  /** What a transcript tells among `messages`, in order. */
+  /** Notices of a transcript among `messages`, in order. */
   notices: Told[];
   /** Tool calls that have been started and have no result yet, and those whose background job still runs. */
   underWay: CallUnderWay[];
@@ -1827,7 +1842,7 @@ export interface SessionMessagesParams {
 export interface SessionMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
-  /** What a transcript tells among `messages`, in order. */
+  /** Notices of a transcript among `messages`, in order. */
   notices: Told[];
 }
 
@@ -1856,7 +1871,7 @@ export interface SessionPromptParams {
   /**
    * With `data`: contents, e.g. of a pasted image. Without: `name` is the path of a file that the daemon reads,
    * as far as rules allow; where they ask, the user is asked. When one cannot be attached the answer is an error. With
-   * the media type `text/x-open-file` nothing is read: the model is told that the editor shows `path:from-to`.
+   * the media type `text/x-open-file` nothing is read: the model is informed that the editor shows `path:from-to`.
    */
   attachments?: FilePart[];
   /** Chosen by the client, to recognise it in the queue and in events. */
@@ -1897,7 +1912,7 @@ export interface SessionSetParams {
   model?: string | null;
   budget?: Budget | null;
   mode?: Mode | null;
-  /** The name of the agent that goes on with the session. Not while a turn is under way. */
+  /** Name of the agent that takes over the session. Not while a turn is under way. */
   agent?: string | null;
 }
 
@@ -1917,7 +1932,7 @@ export interface SessionUpdated {
   time: string;
   event: "session_updated";
   updates: Record<string, unknown>;
-  /** Of the request to a model that wrote the title or the summary; None when no model was asked. */
+  /** Usage of the model request that wrote the title or the summary; None when no model was called. */
   usage: Usage | null;
   /** US dollars. */
   cost: Cost | null;
@@ -1925,24 +1940,24 @@ export interface SessionUpdated {
   durationMs: Count | null;
 }
 
-/** What all sessions of the daemon do, as a whole: sent to clients with a chat whenever it changes. */
+/** The activity of all sessions of the daemon: sent to clients with a chat whenever it changes. */
 export interface SessionsActivity {
   active: ActiveSession[];
   /** Id of the session whose turn has just ended. */
   ended: string | null;
-  /** Of that session. */
+  /** Title of that session. */
   title: string;
   stopReason: StopReason | null;
 }
 
-/** A grant as it is kept. */
+/** A stored grant. */
 export interface StoredGrant {
   permission: string;
   pattern: string;
   grantId: string;
   scope: Scope;
   grantedAt: string | null;
-  /** Who answered, e.g. `VS Code`. */
+  /** Name of the client that answered, e.g. `VS Code`. */
   by: string;
   /** The question that was answered so. */
   title: string;
@@ -1954,7 +1969,7 @@ export interface Streaming {
   parts: Part[];
 }
 
-/** A sub-agent has ended; `subagent` as it is now. */
+/** A sub-agent has ended; `subagent` has its final state. */
 export interface SubagentCompleted {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -1974,16 +1989,16 @@ export interface SubagentMeta {
   /** Internal id of the goal that had the focus when the call ran; empty for none, None in older records. */
   goalId: string | null;
   status: "running" | "completed" | "failed";
-  /** What it answered. */
+  /** Its answer. */
   summary: string;
   stopReason: StopReason | null;
   usage: Usage;
   /** All it took, with its own children. */
   cost: Cost;
   messageCount: Count;
-  /** Of a hand-over from init to execute: the how-manieth of the session, from 1 (source: seed 001). */
+  /** For a handover from init to execute: its number in the session, from 1. */
   iteration: Count | null;
-  /** What it reported, 0 to 1. */
+  /** The success rate that it reported, 0 to 1. */
   successRate: number | null;
   startedAt: string;
 }
@@ -1998,7 +2013,7 @@ export interface SubagentStarted {
   subagent: SubagentMeta;
 }
 
-/** A sub-agent's task: the first message of the sub-agent, or the prompt of a user who started one. */
+/** A sub-agent's task: its first message, or the prompt of a user who started one. */
 export interface SubtaskPart {
   type: "subtask";
   agent: string;
@@ -2012,9 +2027,9 @@ export interface SystemPromptChanged {
   traceId: string;
   time: string;
   event: "system_prompt_changed";
-  /** Of the names and hashes of its layers. */
+  /** Hash of the names and hashes of its layers. */
   sha256: string;
-  /** In the order in which the model reads them. A plan that stands in the system prompt is not among them. */
+  /** In the order in which the model reads them. A plan in the system prompt is not among them. */
   layers: PromptLayer[];
 }
 
@@ -2040,7 +2055,7 @@ export interface ToolCallPart {
   finished: boolean;
 }
 
-/** What a tool answered; exactly one for each tool call. */
+/** The result of a tool; exactly one for each tool call. */
 export interface ToolResultPart {
   type: "tool_result";
   toolCallId: string;
@@ -2063,20 +2078,20 @@ export interface ToolStarted {
   name: string;
 }
 
-/** Metadata of one session; `trace_id` is the session's id too (source: seed 000, `meta.json`). */
+/** Metadata of one session (`meta.json`); `trace_id` is the session's id, too. */
 export interface Trace {
   traceId: string;
   format: number;
   title: string;
-  /** `prompt`: cut from the first prompt, or given by a hand-over; `model`, `user`; empty: not known. */
+  /** `prompt`: cut from the first prompt, or given by a handover; `model`, `user`; empty: unknown. */
   titledBy: string;
   summary: string;
-  /** `model`, or empty: the last words of the agent. */
+  /** `model`, or empty: the agent's last text. */
   summarizedBy: string;
   workspace: string;
   agent: string;
   model: string | null;
-  /** What may pass unasked; None: as the settings say. */
+  /** The permission mode; None: that of the settings. */
   mode: Mode | null;
   createdAt: string;
   updatedAt: string;
@@ -2091,9 +2106,9 @@ export interface Trace {
 }
 
 /**
- * The turn is over and no prompt waits: nothing more happens until the person says something.
+ * The turn is over and no prompt waits: nothing more happens until the user sends something.
  *
- * With the totals so far (source: seeds 000 and 003, `trace_completed`).
+ * It has the totals so far.
  */
 export interface TraceCompleted {
   /** Given by the store when the event is appended. */
@@ -2113,7 +2128,7 @@ export interface TraceExportParams {
   archive: string;
 }
 
-/** What was written. */
+/** The result of an export. */
 export interface TraceExportResult {
   archive: string;
   files: number;
@@ -2129,7 +2144,10 @@ export interface TraceImportParams {
   maxMb?: number | null;
 }
 
-/** What came. The trace counts as foreign: it can be read, and nothing in it acts in the person's name. */
+/**
+ * The result of an import. The trace counts as imported: it can be read, and nothing in it acts in the user's
+ * name.
+ */
 export interface TraceImportResult {
   traceId: string;
   title: string;
@@ -2144,13 +2162,13 @@ export interface TraceImportResult {
 }
 
 /**
- * Messages of a session, newest page first, e.g. those of one goal: the work that an edge of the graph stands for.
+ * Messages of a session, newest page first, e.g. those of one goal, which an edge of the graph represents.
  *
- * Nothing is opened for it and nobody is subscribed.
+ * This opens no session and subscribes to none.
  */
 export interface TraceMessagesParams {
   sessionId: string;
-  /** Of this branch or sub-agent of the session (`A`, `A.s1`); null: the session's own. */
+  /** A branch or sub-agent of the session (`A`, `A.s1`); null: the session itself. */
   branchId?: string | null;
   /** The internal id, which abandoned goals have too; null: of all goals and of none. */
   goalId?: string | null;
@@ -2165,13 +2183,13 @@ export interface TraceMessagesParams {
   limit?: number;
 }
 
-/** What was found, oldest first. */
+/** The messages found, oldest first. */
 export interface TraceMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
 }
 
-/** Delete old traces. Null: as the settings say. */
+/** Delete old traces. Null: the setting's value. */
 export interface TracePruneParams {
   keepDays?: number | null;
   maxMb?: number | null;
@@ -2193,12 +2211,12 @@ export interface TracePruneResult {
   dryRun: boolean;
 }
 
-/** Make messages, plan and metadata of a trace anew from its event log. Refused while it is open. */
+/** Rebuild messages, plan and metadata of a trace from its event log. Rejected while it is open. */
 export interface TraceRebuildParams {
   traceId: string;
 }
 
-/** The main line first. */
+/** The rebuilt sessions, the main session first. */
 export interface TraceRebuildResult {
   traceId: string;
   sessions: RebuiltSession[];
@@ -2206,7 +2224,7 @@ export interface TraceRebuildResult {
   failed: boolean;
 }
 
-/** The turn is over. `detail` explains `error` and other stops in words for the person. */
+/** The turn is over. `detail` explains `error` and other stops as text for the user. */
 export interface TurnEnded {
   /** Given by the store when the event is appended. */
   eventId: number;
@@ -2233,7 +2251,7 @@ export interface TurnStarted {
   promptId: string;
 }
 
-/** What is stored of it is damaged, or of a newer version; `why`, in words. */
+/** A session whose stored data is damaged, or of a newer version; `why`, as text for the user. */
 export interface UnreadableSession {
   sessionId: string;
   why: string;

@@ -1,4 +1,4 @@
-// The graph of a plan (source: seed 000, "DAG 模型"): nodes are results, edges are the work that led to them. Pure.
+// The graph of a plan: nodes are results, edges are the work that led to them. Pure.
 //
 // What is open is a set of keys: `goal:2` shows the goals within goal 2 in its place, `fork:2` the branches of the
 // exploration that goal 2 started, `branch:A` the goals of branch A; goals of a branch are `goal:A/1`, `fork:A/2`.
@@ -367,7 +367,7 @@ class Builder {
   }
 
   /**
-   * The edge from where branches part to where they meet opens them (source: seed 000, "折叠视图").
+   * The edge from where branches part to where they meet opens them.
    * @param {DagNode} node
    * @param {Scope} scope
    */

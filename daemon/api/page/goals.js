@@ -125,7 +125,7 @@ function soundParents(byId) {
 }
 
 /**
- * Numbers by goal id: `1`, `2.1`, …; abandoned goals and what is below them have none (source: seed 000, "显示序号").
+ * Numbers by goal id: `1`, `2.1`, …; abandoned goals and those below them have none.
  * @param {ReadonlyMap<string | null, readonly { id: string, status?: string }[]>} children
  * @returns {Map<string, string>}
  */

@@ -1,4 +1,4 @@
-// The step tree (source: seed 003): opened level by level, kept up by the frames of the WebSocket.
+// The step tree: opened level by level, kept up to date by the frames of the WebSocket.
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";

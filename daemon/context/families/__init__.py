@@ -1,1 +1,1 @@
-"""What each family of models needs to be told: the provider layer of the system prompt, one Markdown file a family."""
+"""Prompts for families of models: the provider layer of the system prompt, one Markdown file for each family."""

@@ -1,4 +1,4 @@
-"""Which family a model belongs to, by its name, and what that family is told (source: mission M6, seed 004 §4)."""
+"""Find the family of a model by its name, and load the prompt of that family."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES: tuple[tuple[Family, re.Pattern[str]], ...] = (
     )),
 )  # fmt: skip
 _PROVIDERS: dict[str, Family] = {
-    # Where a name of one's own choice (a deployment, an alias) can only mean such a model.
+    # Only for providers where a custom name (a deployment, an alias) can only mean such a model.
     "anthropic": "claude",
     "azure": "gpt",
     "chatgpt": "gpt",
@@ -39,7 +39,7 @@ _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)b(?![a-z0-9])")
 
 
 def family_of(model: str) -> Family:
-    """The family of ``provider/model``, also behind routers such as ``openrouter/anthropic/claude-…``.
+    """Return the family of ``provider/model``, also behind routers such as ``openrouter/anthropic/claude-…``.
 
     The name itself decides, its last segment first; then the provider. Unknown ones are ``other``.
     """
@@ -53,7 +53,8 @@ def family_of(model: str) -> Family:
 
 
 def is_small(model: str) -> bool:
-    """Whether this is a model of few parameters: by the size in its name, else when it runs on the person's machine."""
+    """Return whether the model has few parameters: by the size in its name, else whether it runs on the user's
+    machine."""
     provider, _, name = model.strip().lower().partition("/")
     sizes = [int(count or 1) * float(size) for count, size in _SIZE.findall(name)]
     if sizes:
@@ -62,7 +63,7 @@ def is_small(model: str) -> bool:
 
 
 def provider_prompt(model: str) -> str:
-    """The provider layer for ``provider/model``."""
+    """Return the provider layer for ``provider/model``."""
     text = _text(family_of(model))
     return f"{text}\n{_text('small')}" if is_small(model) else text
 
@@ -75,7 +76,7 @@ def _text(name: str) -> str:
 
 
 def _named(segment: str) -> Family | None:
-    """The family whose name comes first: a distillate is named after its teacher, then after its base."""
+    """Return the family whose name comes first: a distillate is named after its teacher, then after its base."""
     found: Family | None = None
     first = len(segment)
     for family, pattern in _NAMES:

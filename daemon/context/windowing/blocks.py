@@ -1,7 +1,7 @@
-"""The unit that the steps work on: a message with the results of its calls, so that no step can part the two.
+"""The unit of all reductions: a message with the results of its calls, so that no reduction can separate the two.
 
-Blocks never change. What a step leaves of one is another block, made once and kept with the first: so a session that
-goes on builds the same objects again, and everything behind (estimates, the wire's form) can be kept with them too.
+Blocks never change. A reduced block is a new object, made once and cached with the original: so a growing session
+builds the same objects again, and everything that depends on them (estimates, the wire format) can be cached, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WindowMessage:
 
     prompt: PromptMessage
     kind: Kind
-    """``history`` and ``goal_summary``: something was left out, or stands here in the place of it."""
+    """``history`` and ``goal_summary``: messages were left out, or are replaced by this one."""
     goal_id: str | None
     tokens: int
     """Estimated, not calibrated."""
@@ -47,7 +47,7 @@ class CallWithResult:
     goal_id: str | None
     """The goal that had the focus when it ran."""
     sequence: int | None
-    """Of the message with the result."""
+    """Sequence of the message with the result."""
     cleared: bool = False
 
     @property
@@ -59,7 +59,7 @@ class CallWithResult:
         return instructions_of(result.metadata)
 
     def sent(self) -> ToolResultPart:
-        """The result for the model."""
+        """Return the result for the model."""
         if self.result is not None:
             return self.result
         return ToolResultPart(
@@ -69,15 +69,15 @@ class CallWithResult:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """What is sent of one stored message and of the results of its calls; or a note that stands for others.
+    """The content to send for one stored message and the results of its calls, or a note that replaces others.
 
-    Never changed but for what is kept with it.
+    Immutable except for values that are cached with it.
     """
 
     role: Literal["user", "assistant"]
     goal_id: str | None
     sequence: int
-    """Of the stored message; of a note, that of the first message it stands for."""
+    """Sequence of the stored message; for a note, that of the first message that it replaces."""
     parts: tuple[Part, ...]
     """In the order of the message, the calls among them."""
     answers: tuple[CallWithResult, ...] = ()
@@ -86,9 +86,9 @@ class Block:
     stored: bool = True
     """False: a note of the window's own making."""
     person: bool = False
-    """The person said something here: a turn begins."""
+    """The user said something here: a turn begins."""
     rules: Rules = ()
-    """Of results that this note stands for."""
+    """Rules from results that this note replaces."""
     _goals: tuple[str | None, ...] | None = None
     _entries: tuple[WindowMessage, ...] | None = None
     _made: dict[object, Block | None] | None = None
@@ -127,7 +127,8 @@ class Block:
         return replace(self, **changes, _goals=None, _entries=None, _made=None)
 
     def make(self, key: object, block: Callable[[], Block | None]) -> Block | None:
-        """What a step makes of this block; ``key`` says which step and how. Made once."""
+        """Return the block that a reduction makes of this one, computed once. ``key`` identifies the reduction and its
+        arguments."""
         made = self._made
         if made is None:
             made = self._made = {}
@@ -138,10 +139,11 @@ class Block:
     def left(
         self, own: Literal["all", "text", "none"], answers: Iterable[int], kind: Kind = "message"
     ) -> Block | None:
-        """This block with only the calls at the positions ``answers``, and as much of what it says as ``own`` tells.
+        """Return this block with only the calls at the positions ``answers``, and the part of its text that ``own``
+        selects.
 
-        ``text`` leaves reasoning away, which goes with the calls it led to; ``none`` leaves only calls. None when
-        nothing is left.
+        ``text`` drops reasoning, which belongs to the calls it led to; ``none`` leaves only calls. None when nothing is
+        left.
         """
         wanted = tuple(answers)
         if len(wanted) == len(self.answers) and own == "all":
@@ -167,13 +169,13 @@ class Block:
         return self.but(parts=tuple(parts), answers=kept, kind=kind)
 
     def with_results(self, key: object, change: Callable[[CallWithResult], CallWithResult]) -> Block:
-        """This block with other results; ``key`` says which change. Made once."""
+        """Return this block with other results, computed once; ``key`` identifies the change."""
         found = self.make(key, lambda: self.but(answers=tuple(map(change, self.answers))))
         assert found is not None
         return found
 
 
 def note(text: str, kind: Kind, *, goal_id: str | None = None, sequence: int = 0, rules: Rules = ()) -> Block:
-    """A user message of the window's own making; without text it is only a place for ``rules``."""
+    """Return a user message of the window's own making; without text it is only a place for ``rules``."""
     parts = (NotePart(text=text),) if text else ()
     return Block("user", goal_id, sequence, parts, kind=kind, stored=False, rules=rules)

@@ -1,4 +1,4 @@
-"""What a full compaction leaves: its messages and those that stay whole (source: seed 001, "第三步", "第五步")."""
+"""The messages that a full compaction leaves: its own, and those that stay whole."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def since_compaction(reader: MessageReader) -> list[Block]:
-    """All blocks, or those of the last complete compaction, the kept ones, and what came after.
+    """Return all blocks, or those of the last complete compaction, the kept ones, and later ones.
 
-    Compactions that a crash cut off count as nothing.
+    Compactions that a crash cut off are ignored.
     """
     done = reader.compaction
     if done is None:
@@ -30,7 +30,7 @@ def since_compaction(reader: MessageReader) -> list[Block]:
 
 
 def results_cut(block: Block) -> Block:
-    """``block`` with both ends of results that are longer than RESULT_LIMIT characters."""
+    """Return ``block`` with both ends of results that are longer than RESULT_LIMIT characters."""
     if not any(answer.result and len(answer.result.content) > RESULT_LIMIT for answer in block.answers):
         return block
     return block.with_results("cut", _cut)
@@ -51,7 +51,7 @@ def _cut(answer: CallWithResult) -> CallWithResult:
 
 
 def _rules_left(reader: MessageReader, done: Compaction) -> list[Block]:
-    """The folders' instructions among what is no longer there, as far as they were not carried over."""
+    """Return the folders' instructions among removed messages, as far as they were not carried over."""
     if not reader.has_rules:
         return []
     rules: dict[str, str] = {}

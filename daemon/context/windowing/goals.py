@@ -1,4 +1,4 @@
-"""Goal compaction: what is finished or given up leaves, its summary stays (source: seed 000, "完成时压缩", "回溯")."""
+"""Goal compaction: messages of ended goals leave the context, their summaries stay."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from daemon.context.windowing.standing import Standing, Standings
 
 MakeSummary = Callable[[Goal, int, Rules], Block]
-"""The summary of an ended root: goal, sequence of the first message it stands for, instructions it must repeat."""
+"""A function that summarizes an ended root: goal, sequence of the first message that it replaces, rules to repeat."""
 MakeAttempts = Callable[[Goal, int], Block]
-"""What was tried before a goal: goal, sequence of its first message."""
+"""A function that describes earlier attempts at a goal; it takes the goal and the sequence of its first message."""
 MakePointer = Callable[[Goal, int], Block]
 """Says that the calls of a message are in the summary of an ended root."""
 
@@ -40,17 +40,17 @@ class GoalCompaction:
         self._has_rules = has_rules
         self._out: list[Block] = []
         self._place: dict[str, int] = {}
-        """Where in ``_out`` the summary of a root stands."""
+        """Index in ``_out`` of a root's summary."""
         self._rules: dict[str, dict[str, str]] = {}
         self._roots: dict[str, tuple[Goal, int]] = {}
         self._gone: dict[str | None, Goal] = {}
-        """The root of goals that were met, when it is an ended one whose summary stands."""
+        """The ended root of each goal met so far, if its summary is in ``_out``."""
         self._noted: set[str] = set()
 
     def replaced(self, blocks: Sequence[Block]) -> list[Block]:
-        """``blocks`` with one summary for all of an ended root, where the first of it stood.
+        """Return ``blocks`` with one summary in place of all blocks of an ended root, where the first of them was.
 
-        What the person said stays. What was tried before a live goal stands before its first message.
+        The user's messages stay. Earlier attempts at a live goal come before its first message.
         """
         of = self._standings.of
         for block in blocks:

@@ -1,4 +1,4 @@
-"""The history rule: of a past turn only what was asked and what was answered (source: seed 001, "History")."""
+"""The history rule: a past turn keeps only the user's message and the final answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 def past_turns_reduced(
     blocks: Sequence[Block], before: int, keep_steps: int, belongs: Callable[[str | None], bool]
 ) -> list[Block]:
-    """Of turns that began below the sequence ``before`` the person's message and the last text of the model stay.
+    """Reduce turns that began below the sequence ``before`` to the user's message and the model's last text.
 
-    Whole stay the last ``keep_steps`` steps below ``before``, and what ``belongs`` to a goal: that is left to goal
-    compaction. A turn begins where the person says something, so all that was said stays. Which text is the last does
-    not depend on the plan: so nothing changes here when a goal ends.
+    The last ``keep_steps`` steps below ``before`` stay whole, and so do blocks that ``belongs`` assigns to a goal: goal
+    compaction handles those. A turn begins where the user says something, so all the user's messages stay. Which text
+    is the last does not depend on the plan, so nothing changes here when a goal ends.
     """
     if before <= 0:
         return list(blocks)
@@ -45,7 +45,7 @@ def past_turns_reduced(
 
 
 def _turns(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """Split before each block in which the person says something; also behind what a compaction left."""
+    """Yield turns: split before each block in which the user says something, and after a compaction."""
     turn: list[Block] = []
     for block in blocks:
         if turn and (block.person or turn[-1].kind == "compaction" != block.kind):

@@ -1,4 +1,5 @@
-"""The words that stand for what is no longer sent. No display numbers in them: those change, and bytes must not."""
+"""Notes that replace messages that are no longer sent. They have no display numbers: those change, and bytes must
+not."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ IN_SUMMARY = "What these calls did is told in the summary of their goal."
 
 
 def summary_text(plan: PlanTree, root: Goal) -> str:
-    """The message that replaces those of an ended goal and of the goals below it."""
+    """Return the message that replaces those of an ended goal and of the goals below it."""
     own, below = _own_words(plan, root), _below(plan, root)
     lines = [line for line, _ in _lines(below, None)]
     if sum(map(len, lines)) + len(own) > MAX_SUMMARY_NOTE:
@@ -41,9 +42,9 @@ def summary_text(plan: PlanTree, root: Goal) -> str:
 
 
 def attempts_text(plan: PlanTree, goal: Goal) -> str:
-    """What was tried before ``goal`` in its place, and why it failed.
+    """Return the earlier attempts at ``goal`` and why they failed.
 
-    Without a word on ``goal`` itself: it may get another name, and this stands where the provider has it cached.
+    ``goal`` itself is not named: it may be renamed, and this text is in the provider's cache.
     """
     lines = ["<earlier_attempts>", "Tried before for what comes next, and given up:"]
     for attempt in plan.predecessors(goal.id):
@@ -53,13 +54,13 @@ def attempts_text(plan: PlanTree, goal: Goal) -> str:
 
 
 def _own_words(plan: PlanTree, goal: Goal) -> str:
-    """The goal's summary, unless it only repeats those of the goals below it."""
+    """Return the goal's summary, unless it only repeats those of the goals below it."""
     text = (goal.summary or goal.merge_summary or "").strip()
     return "" if text and _only_repeats(plan, goal, text) else plain(text)
 
 
 def _only_repeats(plan: PlanTree, goal: Goal, text: str) -> bool:
-    """A goal that was completed with its last child got the children's summaries, joined (``PlanTree.plan_done``)."""
+    """Return whether a goal only has its children's summaries, joined, because it completed with its last child."""
     return (
         goal.status == "completed"
         and bool(plan.live_children(goal.id))
@@ -72,7 +73,7 @@ _Below = list[tuple[int, Goal, str]]
 
 
 def _below(plan: PlanTree, root: Goal) -> _Below:
-    """The goals below in order, without those that have nothing to tell. Not recursive: a tree may be deep."""
+    """Return the goals below in order, without those that have nothing to report. Not recursive: a tree may be deep."""
     found: _Below = []
     seen = {root.id}
     todo = [(0, child) for child in reversed(plan.children(root.id))]
@@ -86,7 +87,7 @@ def _below(plan: PlanTree, root: Goal) -> _Below:
     kept: _Below = []
     needed = -1
     for depth, goal, words in reversed(found):
-        # Given up along with the goal above it, without a word: only what stands below may need it as a heading.
+        # Abandoned with the goal above it, without a reason: kept only as a heading for goals below it.
         if words or goal.status != "abandoned" or needed > depth:
             kept.append((depth, goal, words))
             needed = depth

@@ -1,6 +1,6 @@
-"""Stored messages as blocks: every call with exactly its result, whatever a crash left of the log.
+"""Pair stored messages into blocks: every call with exactly its result, whatever a crash left of the log.
 
-Results without a call are left out, calls without a result get one that says so, and empty messages go.
+Results without a call are dropped, calls without a result get a placeholder, and empty messages go.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class Compaction:
 
     mark: CompactionPart
     blocks: tuple[Block, ...]
-    """Request, summary, and what was carried over."""
+    """Request, summary, and carried-over text."""
     sequence: int
-    """Of the request."""
+    """Sequence of the request."""
     before: int
-    """How many blocks stood before it."""
+    """Number of blocks before it."""
 
 
 class MessageReader:
-    """Reads a session's messages one after the other, so that one that goes on is read on, not anew."""
+    """Reads a session's messages one after the other; for a growing session it continues instead of starting over."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        """What was read."""
+        """The messages read so far."""
         self.blocks: list[Block] = []
         """All but those of compactions."""
         self.compaction: Compaction | None = None
@@ -55,13 +55,13 @@ class MessageReader:
         self._before = 0
 
     def follows(self, messages: Sequence[Message]) -> bool:
-        """Whether ``messages`` begin with what was read."""
+        """Return whether ``messages`` begin with those read so far."""
         known = len(self.messages)
         # Equal objects are mostly identical ones, which a list compares without looking into them.
         return known <= len(messages) and self.messages == list(messages[:known])
 
     def read(self, messages: Sequence[Message]) -> None:
-        """Take in what is new in ``messages``, which begin with what was read before."""
+        """Read the new ones of ``messages``, which begin with those read before."""
         for message in messages[len(self.messages) :]:
             self.messages.append(message)
             if message.role == "tool":
@@ -99,8 +99,8 @@ class MessageReader:
         self.blocks.append(Block("assistant", goal_id, message.sequence, parts))
 
     def _answer(self, message: Message) -> None:
-        # To the last message before it that made the call: some servers number their calls anew in each answer, so
-        # an id alone does not say which call is meant.
+        # Use the last message before it that made the call: some servers restart their numbering in each answer, so an
+        # id alone is ambiguous.
         result = next((part for part in message.content if part.type == "tool_result"), None)
         if result is None:
             return
@@ -154,7 +154,7 @@ class MessageReader:
 def _sent(
     content: Sequence[Part],
 ) -> tuple[tuple[Part, ...], tuple[ToolCallPart, ...], CompactionPart | None]:
-    """The parts of a message that are sent, the calls among them, and the mark of a compaction."""
+    """Return the parts of a message that are sent, the calls among them, and the mark of a compaction."""
     parts: list[Part] = []
     calls: list[ToolCallPart] = []
     mark: CompactionPart | None = None

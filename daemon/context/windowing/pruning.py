@@ -1,4 +1,4 @@
-"""Old tool results: which to clear, and clearing them (source: seed 000, "阶段 1: Prune")."""
+"""Choose old tool results to clear, and clear them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def results_cleared(blocks: Sequence[Block], sequences: frozenset[int]) -> list[Block]:
-    """The results of these messages without their content and images."""
+    """Return the results of these messages without their content and images."""
     if not sequences:
         return list(blocks)
     found: list[Block] = []
@@ -40,10 +40,10 @@ def _cleared(answer: CallWithResult, gone: frozenset[int | None]) -> CallWithRes
 
 
 def to_prune(blocks: Sequence[Block], profile: ContextProfile) -> tuple[tuple[int, ...], int]:
-    """Sequences of the messages whose result is to be cleared, rising, and the tokens that frees.
+    """Return the sequences of the messages whose results to clear, rising, and the tokens that this frees.
 
-    From the newest back: the last turns stay whole, then the newest PRUNE_PROTECT tokens; protected tools, and what
-    would not become shorter, are passed over. Nothing for less than PRUNE_MINIMUM.
+    From the newest back: the last turns stay whole, then the newest PRUNE_PROTECT tokens; protected tools, and results
+    that would not become shorter, are skipped. Nothing for less than PRUNE_MINIMUM.
     """
     turns = kept = freed = 0
     found: list[int] = []

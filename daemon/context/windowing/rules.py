@@ -1,4 +1,4 @@
-"""Instructions of folders outlive the results they came with: they are repeated in what stands for those."""
+"""Keep instructions of folders beyond the results that they came with: they are repeated in the replacement."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MakeNote = Callable[[Block, str], Block]
 
 
 def rules_kept(blocks: Sequence[Block], with_text: MakeNote) -> list[Block]:
-    """``blocks`` with every instruction file that a left out result showed, once: what stands before counts."""
+    """Return ``blocks`` with every instruction file that a dropped result showed, once, unless it was shown before."""
     shown: dict[str, str] = {}
     found: list[Block] = []
     for block in blocks:
@@ -36,7 +36,7 @@ def rules_kept(blocks: Sequence[Block], with_text: MakeNote) -> list[Block]:
 
 
 def _missing(rules: Mapping[str, str], shown: dict[str, str]) -> str:
-    """The instructions that do not stand before, which they do from now on."""
+    """Return the instructions that were not shown before, and mark them as shown."""
     texts = [instruction_block(path, text) for path, text in rules.items() if shown.get(path) != text]
     shown.update(rules)
     return "\n\n".join(texts)
@@ -61,6 +61,6 @@ def _with_text(answer: CallWithResult, text: str | None) -> CallWithResult:
 
 
 def extended(block: Block, text: str) -> Block:
-    """A note with ``text`` at its end."""
+    """Return a note with ``text`` at its end."""
     words = "\n\n".join([*(part.text for part in block.parts if isinstance(part, NotePart)), text])
     return block.but(parts=(NotePart(text=words),))

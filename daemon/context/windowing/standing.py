@@ -1,4 +1,4 @@
-"""How a goal stands: open, or ended and gone into the summary of the topmost ended goal above it."""
+"""The state of a goal: open, or ended and part of the summary of the topmost ended goal above it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Of one goal."""
+    """The state of one goal: live, or ended and part of a summary."""
 
     known: bool = False
     """It is in the plan."""
@@ -31,14 +31,14 @@ NOWHERE = Standing()
 
 
 class Standings:
-    """Of all goals of one plan as it is now. Each is worked out once, from that of its parent."""
+    """The states of all goals of one plan. Each is computed once, from that of its parent."""
 
     def __init__(self, plan: PlanTree) -> None:
         self._plan = plan
         self._known: dict[str, Standing] = {}
 
     def of(self, goal_id: str | None) -> Standing:
-        """How a goal stands; one that is not in the plan counts as none."""
+        """Return the state of a goal; one that is not in the plan counts as none."""
         if goal_id is None:
             return NOWHERE
         found = self._known.get(goal_id)

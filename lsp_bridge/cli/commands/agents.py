@@ -1,4 +1,4 @@
-"""``goalwright agents``: who can be begun with and who can be given tasks."""
+"""``goalwright agents``: agents that can start a session, and agents for tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parts of which branches are meant: ``A``, ``A src/cart.py``, ``A:src/cart.py B:docs``, ``A B``. Pure."""
+"""Parse the selected parts of branches: ``A``, ``A src/cart.py``, ``A:src/cart.py B:docs``, ``A B``. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is wanted of one branch."""
+    """The selected parts of one branch."""
 
     branch: str
     paths: tuple[str, ...] = ()
     """Relative to the folder, with ``/``; none: the whole branch."""
 
     def choice(self) -> list[str]:
-        """As the wire has it (``ExploreSelectParams``)."""
+        """Return the choice for the request (``ExploreSelectParams``)."""
         return [f"{self.branch}:{path}" for path in self.paths] or [self.branch]
 
 
@@ -36,7 +36,7 @@ class Doubt:
     taken_for: str
 
     def words(self) -> str:
-        """What to say then."""
+        """Return the message about this ambiguity."""
         word = shown_line(self.word)
         branch = (
             t("put {word} first", word=word)
@@ -56,8 +56,10 @@ class Doubt:
 def parts_wanted(
     words: Sequence[str], branches: Sequence[str], workspace: Path
 ) -> tuple[tuple[Wanted, ...], tuple[Doubt, ...]]:
-    """``words``: a branch, with its ``:PATH`` or not, then paths in it and further branches. ``branches``: those there
-    are. Also what to make sure of before the answer is used. Raises CommandFailedError with what can be said instead.
+    """Return the selected parts, and points to confirm before they are used. Raises CommandFailedError with
+    alternatives.
+
+    ``words``: a branch, with its ``:PATH`` or not, then paths in it and further branches. ``branches``: existing ones.
     """
     found: dict[str, list[str]] = {}
     doubts: list[Doubt] = []
@@ -68,7 +70,7 @@ def parts_wanted(
         if number == 0 and branch is None:
             raise CommandFailedError(no_branch(name, branches))
         if branch is None:
-            # `Q:src` is a slip in a letter rather than a file: the branch that is not there is what to tell of.
+            # `Q:src` is a mistyped letter rather than a file: report the missing branch.
             if colon and len(name) == 1 and name.isupper():
                 raise CommandFailedError(no_branch(name, branches))
             found[current].append(inside(word, workspace))
@@ -76,7 +78,7 @@ def parts_wanted(
         if number and (path or not colon):
             doubts.append(Doubt(word, current, branch))
         current = branch
-        # A branch by its bare letter is meant as a whole, unless paths in it follow.
+        # A bare letter selects the whole branch, unless paths in it follow.
         found.setdefault(current, [])
         if colon:
             found[current].append(inside(path, workspace))
@@ -84,13 +86,13 @@ def parts_wanted(
 
 
 def branch_named(name: str, branches: Sequence[str]) -> str | None:
-    """The branch of this name, in either case; None when there is none."""
+    """Return the branch of this name, in either case; None when there is none."""
     wanted = name.strip()
     return next((one for one in (wanted, wanted.upper()) if one in branches), None)
 
 
 def no_branch(name: str, branches: Sequence[str]) -> str:
-    """What to say about a name that is no branch."""
+    """Return the message about a name that is no branch."""
     known = ", ".join(branches)
     return t("There is no branch {name}. ", name=shown_line(name.strip())) + (
         t("Branches: {known}.", known=known) if known else t("Nothing was explored in this session.")
@@ -98,18 +100,18 @@ def no_branch(name: str, branches: Sequence[str]) -> str:
 
 
 def inside(path: str, workspace: Path) -> str:
-    """``path`` relative to the folder, as branches name files; empty for the folder itself."""
+    """Return ``path`` relative to the folder, as branches name files; empty for the folder itself."""
     root = workspace.absolute().as_posix().rstrip("/")
     slashed = path.strip()
     if slashed == root or slashed.startswith(f"{root}/"):
         slashed = slashed[len(root) + 1 :]
     if slashed.startswith("/") or ".." in slashed.split("/"):
-        return slashed  # the daemon says that it is not in the workspace
+        return slashed  # the daemon reports that it is not in the workspace
     return "/".join(step for step in slashed.split("/") if step not in ("", "."))
 
 
 def is_in(name: str, paths: Sequence[str]) -> bool:
-    """Whether a file is one of ``paths``, or in a folder that is."""
+    """Return whether a file is one of ``paths``, or in a folder that is."""
     return any(not path or name == path or name.startswith(f"{path}/") for path in paths)
 
 

@@ -1,4 +1,4 @@
-"""``goalwright context``: exactly what the model would be sent now, for people who want to see why."""
+"""``goalwright context``: the exact next request to the model, for users who want to inspect it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _NAMES = {
 
 
 def _named(part: dict[str, Any]) -> str:
-    """The name of a part; those of the daemon's own parts in the user's language."""
+    """Return the name of a part; those of the daemon's own parts in the user's language."""
     name = string(part.get("name"))
     if part.get("layer") == "tools" and (count := name.partition(" ")[0]).isdecimal():
         return n("{count} tool", "{count} tools", int(count))
@@ -59,7 +59,7 @@ def _named(part: dict[str, Any]) -> str:
 
 
 class _Page:
-    """The readable form. Texts are shown as they are, with what has no shape made visible."""
+    """The readable form. Texts are shown unchanged, with invisible characters made visible."""
 
     def __init__(self, console: Console, found: dict[str, Any], *, tools: bool, brief: bool) -> None:
         self._with_schemas = tools
@@ -94,7 +94,7 @@ class _Page:
         self._table(total)
         layers = [part for part in mappings(found.get("parts")) if part.get("layer") == "system"]
         for number, text in enumerate(strings(found.get("system"))):
-            # Behind the layers only the plan can stand there.
+            # After the layers there can only be the plan.
             name = one_line(_named(layers[number])) if number < len(layers) else t("plan")
             self._heading(t("system · {name}", name=name))
             self._text(text)

@@ -24,10 +24,10 @@ _KILL_S = 5.0
 
 
 async def start(cli: Invocation) -> int:
-    """``goalwright start``: make sure that a daemon runs, and print how to reach it.
+    """Make sure that a daemon runs, and print how to reach it (``goalwright start``).
 
-    With ``--json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and
-    exit code 1; the codes are those of LaunchError.
+    With ``--json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and exit code 1;
+    the codes are those of LaunchError.
     """
     try:
         client, address = await cli.launcher.connect(cli.workspace, Greeting(client="launcher"))
@@ -86,7 +86,7 @@ async def status(cli: Invocation) -> int:
 
 
 async def sessions(cli: Invocation) -> int:
-    """``goalwright sessions``: newest first, to go on with by ``run --session ID``."""
+    """``goalwright sessions``: newest first, to continue with ``run --session ID``."""
     console = cli.console
     try:
         found = await _ask(cli, "goalwright/session/list", start=True)
@@ -172,7 +172,7 @@ async def _ended(paths: RuntimePaths, within_s: float) -> bool:
 
 
 async def _ask(cli: Invocation, method: str, *, start: bool) -> dict[str, Any]:
-    """One request to the daemon. Raises LaunchError for all expected failures."""
+    """Send one request to the daemon. Raises LaunchError for all expected failures."""
     connect = cli.launcher.connect if start else cli.launcher.connect_running
     client: Client | None = None
     try:

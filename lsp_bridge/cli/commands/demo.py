@@ -1,4 +1,4 @@
-"""``goalwright demo``: a scripted model really works in a copy of the sample workspace, and it ends by itself."""
+"""``goalwright demo``: a scripted model works in a copy of the sample workspace, and ends automatically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL = "demo/demo"
 
 
 async def play(cli: Invocation) -> int:
-    """Play it, show what has changed, and clean up. Exit code 0 only when the change is there."""
+    """Play it, show the changes, and clean up. Exit code 0 only when the change exists."""
     from daemon.demo import PROMPT, copy_workspace
 
     console, style = cli.console, cli.console.style
@@ -28,7 +28,7 @@ async def play(cli: Invocation) -> int:
         workspace = folder / "shop"
         copy_workspace(workspace)
         before = _texts(workspace)
-        # A home of its own: the demo is the same whatever the user's configuration says, and leaves nothing.
+        # A home of its own: the demo is independent of the user's configuration, and leaves nothing.
         home = folder / "home"
         home.mkdir(mode=0o700)
         (home / "config.json").write_text(json.dumps({"language": language()}), encoding="utf-8")
@@ -52,7 +52,7 @@ async def play(cli: Invocation) -> int:
 
 
 def _texts(workspace: Path) -> dict[str, str]:
-    """The Python sources by their paths: what the commands of the demo leave behind is not of interest."""
+    """Return the Python sources by their paths: what the commands of the demo leave behind is not of interest."""
     files = sorted(path for path in workspace.rglob("*.py") if path.is_file())
     return {path.relative_to(workspace).as_posix(): path.read_text("utf-8") for path in files}
 

@@ -1,4 +1,4 @@
-"""``goalwright explore``: the branches of a session, what they changed, and which one is used."""
+"""``goalwright explore``: the branches of a session, their changes, and the choice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
 
 _PICK_S = 24 * 3600.0
-"""How long a choice may take: its review waits for a person."""
+"""Seconds that a choice may take: its review waits for a user."""
 
 
 @session_command()
@@ -84,7 +84,7 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
     found = await asked.request("goalwright/explore/files", branchId=branch)
     files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
     if paths:
-        # As with `pick`: what git ignores is meant only where nothing else has the name.
+        # As with `pick`: ignored files are selected only where no other file has the name.
         missing = [path for path in paths if not _named(files, (path,))]
         beside = _named(ignored, missing)
         if unknown := [path for path in missing if not _named(ignored, (path,))]:
@@ -161,7 +161,7 @@ async def patch(cli: Invocation, asked: SessionConnection, *, branch: str) -> No
         return
     text = string(found.get("patch"))
     patch = base64.b64decode(text) if found.get("base64") is True else text.encode("utf-8")
-    # Its bytes as they are, for `git apply`: nothing is made harmless, so it is not for a screen.
+    # Raw bytes, for `git apply`: nothing is sanitized, so it must not go to a screen.
     if console.out.isatty():
         console.write(shown(patch.decode("utf-8", "replace")) + "\n")
     else:
@@ -169,7 +169,7 @@ async def patch(cli: Invocation, asked: SessionConnection, *, branch: str) -> No
 
 
 async def _branches(asked: SessionConnection) -> dict[str, dict[str, Any]]:
-    """All branches of the session, by their letters."""
+    """Return all branches of the session, by their letters."""
     found = await asked.request("goalwright/explore/list")
     return {
         string(branch.get("id")): branch
@@ -179,7 +179,7 @@ async def _branches(asked: SessionConnection) -> dict[str, dict[str, Any]]:
 
 
 async def _branch(name: str, asked: SessionConnection) -> dict[str, Any]:
-    """The branch that is meant, in either case. Raises CommandFailedError with those there are."""
+    """Return the selected branch, in either case. Raises CommandFailedError with the existing ones."""
     branches = await _branches(asked)
     found = branch_named(name, list(branches))
     if found is None:
@@ -188,7 +188,7 @@ async def _branch(name: str, asked: SessionConnection) -> dict[str, Any]:
 
 
 async def _wanted(words: Sequence[str], asked: SessionConnection, workspace: Path) -> tuple[Wanted, ...]:
-    """The parts of branches that are meant. Raises CommandFailedError."""
+    """Return the selected parts of branches. Raises CommandFailedError."""
     branches = await _branches(asked)
     wanted, doubts = parts_wanted(words, list(branches), workspace)
     for doubt in doubts:
@@ -204,7 +204,7 @@ async def _wanted(words: Sequence[str], asked: SessionConnection, workspace: Pat
 
 
 def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[str, Any]]:
-    """The files that are meant; one that was renamed is found by both its names."""
+    """Return the selected files; a renamed one is found by both its names."""
     return [
         file
         for file in files
@@ -216,7 +216,7 @@ def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[s
 
 @contextlib.asynccontextmanager
 async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGenerator[None]:
-    """The review of what is to be written, as in a run, for as long as the block lasts."""
+    """Answer the review of the write, as in a run, for as long as the block lasts."""
     answerer = _answerer(cli, yes=yes)
     approver = Approver(client, answerer, cli.console.warn)
 
@@ -233,7 +233,7 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
     def notified(method: str, params: dict[str, Any]) -> None:
         event = mapping(params.get("event"))
         request = mapping(event.get("request"))
-        # Of this choice only: what branches or a turn ask is answered where they are followed.
+        # Only for this choice: requests of branches or a turn are answered where they are followed.
         if event.get("event") == "permission_asked" and string(request.get("toolCallId")).startswith(
             "select_"
         ):

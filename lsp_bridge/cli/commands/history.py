@@ -1,4 +1,4 @@
-"""``goalwright history``, ``undo``, ``redo`` and ``restore``: what the agent changed, taken back or done again."""
+"""``goalwright history``, ``undo``, ``redo`` and ``restore``: the agent's changes, undone or redone."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def show_diffs(console: Console, files: list[dict[str, Any]]) -> None:
 
 
 RESTORED = {"create": noted("restored"), "update": noted("changed"), "delete": noted("deleted")}
-"""Words of undo, redo and restore: what comes back was there before."""
+"""Texts for undo, redo and restore: a created file existed before."""
 CHANGED = {"create": noted("created"), "update": noted("changed"), "delete": noted("deleted")}
-"""Words of a change that somebody makes."""
+"""Descriptions of a change."""
 
 
 def show_files(console: Console, files: list[dict[str, Any]], words: Mapping[str, str] = RESTORED) -> None:
-    """What happened to each file, one a line. ``words``: for the kinds of changes."""
+    """Print the change of each file, one a line. ``words``: for the kinds of changes."""
     for file in files:
         what = t(words.get(string(file.get("kind")), noted("changed")))
         counts = f"+{integer(file.get('added'))} -{integer(file.get('removed'))}"

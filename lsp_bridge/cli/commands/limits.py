@@ -1,4 +1,4 @@
-"""``goalwright compact``, ``budget``, ``handover``: what a session holds, what it may cost, who goes on with it."""
+"""``goalwright compact``, ``budget``, ``handover``: the context of a session, its cost limits, and its successor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def compact(cli: Invocation, asked: SessionConnection, *, keep: str = "") 
     if cli.json:
         cli.write_json(done)
         return
-    # The daemon knows what it did: a compaction may also be stored that freed nothing.
+    # The daemon knows its result: a compaction that freed nothing may be stored, too.
     before, after = integer(done.get("before")), integer(done.get("after"))
     freed = t(" ({before} less)", before=share(before - after, before)) if after < before else ""
     told = t(

@@ -1,4 +1,4 @@
-"""``goalwright permissions``, ``mode``, ``trust`` and ``jobs``: what may happen unasked, and what runs."""
+"""``goalwright permissions``, ``mode``, ``trust`` and ``jobs``: permissions without approval, and running commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TRUST = {
 
 @session_command(needed=False)
 async def rules(cli: Invocation, asked: SessionConnection) -> None:
-    """List what is granted, and the rules."""
+    """List the grants, and the rules."""
     found = await asked.request("goalwright/permission/rules")
     if cli.json:
         cli.write_json(found)
@@ -63,7 +63,7 @@ async def forget(cli: Invocation, asked: SessionConnection, *, ids: Sequence[str
 
 @session_command(needed=False)
 async def explain(cli: Invocation, asked: SessionConnection, *, permission: str, target: str) -> None:
-    """Say what would happen, and which rule decides."""
+    """Print what would happen, and the rule that decides."""
     found = await asked.request("goalwright/permission/explain", permission=permission, target=target)
     if cli.json:
         cli.write_json(found)
@@ -77,7 +77,7 @@ async def explain(cli: Invocation, asked: SessionConnection, *, permission: str,
 
 
 def _grant_id(text: str, ids: list[str]) -> str:
-    """A grant by its id, or by its number in the list."""
+    """Return a grant by its id, or by its number in the list."""
     if text in ids:
         return text
     if text.isdecimal() and 0 < int(text) <= len(ids):
@@ -116,7 +116,7 @@ def _show_rules(found: dict[str, Any], console: Console) -> None:
 
 @session_command()
 async def mode(cli: Invocation, asked: SessionConnection, *, mode: str | None) -> None:
-    """Show or set what passes unasked in a session."""
+    """Show or set the permission mode of a session."""
     if mode is None:
         info = mapping((await asked.load()).get("session"))
     else:
@@ -130,7 +130,7 @@ async def mode(cli: Invocation, asked: SessionConnection, *, mode: str | None) -
 @session_command(needed=False)
 async def jobs(cli: Invocation, asked: SessionConnection, *, kill: str | None) -> None:
     """List the commands in the background, or stop the one with the id ``kill``."""
-    # Of all sessions, unless one is named: what runs should not depend on which was used last.
+    # All sessions, unless one is named: the list of running jobs must not depend on the last used session.
     about = {"sessionId": cli.session} if cli.session else {}
     found = await asked.client.request("goalwright/job/list", about, REQUEST_S)
     entries = mappings(found.get("jobs"))
@@ -148,7 +148,7 @@ async def jobs(cli: Invocation, asked: SessionConnection, *, kill: str | None) -
 
 
 def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
-    """The session that a job belongs to; running ones first. Raises CommandFailedError."""
+    """Return the session that a job belongs to; running ones first. Raises CommandFailedError."""
     sessions = [string(job.get("sessionId")) for job in jobs if job.get("jobId") == job_id]
     running = [
         string(job.get("sessionId"))

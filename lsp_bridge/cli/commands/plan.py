@@ -1,4 +1,4 @@
-"""``goalwright goals`` and ``goalwright goal …``: the plan, and what the person does to it."""
+"""``goalwright goals`` and ``goalwright goal …``: the plan, and the user's changes to it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def abandon(
 
 
 async def _change(cli: Invocation, asked: SessionConnection, action: str, **params: Any) -> None:
-    """Change the plan, and print it as it is then."""
+    """Change the plan, and print the result."""
     console = cli.console
     changed = await asked.request(f"goalwright/goal/{action}", **params)
     after = await asked.load()
@@ -117,11 +117,11 @@ def _write_plan(cli: Invocation, done: dict[str, Any], after: dict[str, Any]) ->
 
 
 def _place(loaded: dict[str, Any], under: str | None, before: str | None) -> dict[str, Any]:
-    """Where a goal is to stand, as the wire has it. Raises CommandFailedError for a number that is not there."""
+    """Return the place for a goal, as params of the request. Raises CommandFailedError for an unknown number."""
     parent = None if under is None else goal_by_number(loaded, under)
     beside = None if before is None else goal_by_number(loaded, before)
     if beside is not None and parent is None:
-        # Before a goal is beside it, so its parent is meant.
+        # A goal before another one is its sibling, so they share a parent.
         siblings = mappings(mapping(loaded.get("goalTree")).get("goals"))
         parent = next((g.get("parentId") for g in siblings if g.get("id") == beside), None)
     return {"parentId": parent, "beforeId": beside}
@@ -149,7 +149,7 @@ def show_plan(console: Console, plan: dict[str, Any]) -> None:
 def plan_lines(
     tree: dict[str, Any], numbers: dict[str, Any], meter: dict[str, Any], style: Style
 ) -> list[tuple[str, str]]:
-    """Each goal, abandoned ones too, and under a finished one its summary: as plain text, and with colours."""
+    """Return each goal, abandoned ones too, and under a finished one its summary: as plain text, and with colours."""
     goals = [goal for goal in mappings(tree.get("goals")) if string(goal.get("id"))]
     known = {string(goal.get("id")) for goal in goals}
     children: dict[str, list[dict[str, Any]]] = {}
@@ -188,13 +188,13 @@ def _goal_lines(
 
 
 def _without_goal(meter: dict[str, Any]) -> str:
-    """What ran while no goal had the focus; with the goals it adds up to the session."""
+    """Return a line on work while no goal had the focus; with the goals it adds up to the session."""
     amounts = _amounts({}, {"usage": meter.get("withoutGoal"), "cost": meter.get("withoutGoalCost")})
     return t("  Without a goal  ({amounts})", amounts=", ".join(amounts)) if amounts else ""
 
 
 def _amounts(goal: dict[str, Any], took: dict[str, Any]) -> list[str]:
-    """What the goal and those below it took, with sub-agents: as providers counted, else what its messages hold."""
+    """Return the usage of a goal and those below it, with sub-agents: as providers counted, else by its messages."""
     stats, usage = mapping(goal.get("cumulativeStats")), mapping(took.get("usage"))
     total = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
     total = total or integer(stats.get("totalTokens"))
@@ -208,7 +208,7 @@ def _fitting(console: Console, line: str) -> str:
 
 @session_command()
 async def replan(cli: Invocation, asked: SessionConnection, *, reason: str = "") -> None:
-    """Plan again for what is left. ``reason``: what is wrong with the plan."""
+    """Plan again for the remaining work. ``reason``: what is wrong with the plan."""
     done = await asked.request("goalwright/plan/replan", _REPLAN_S, reason=reason)
     after = await asked.load()
     if cli.json:

@@ -1,4 +1,4 @@
-"""What the commands about one session share: the connection, which session is meant, and how they fail."""
+"""The common parts of commands about one session: the connection, the choice of the session, and their errors."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ REQUEST_S = 60.0
 
 
 class CommandFailedError(Exception):
-    """It cannot be done; the message says why."""
+    """Raised when a command fails; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionConnection:
-    """A connection, and the session that a command is about; empty when it needs none and there is none."""
+    """A connection, and the session of a command; empty when the command needs none and there is none."""
 
     client: Client
     session: str
 
     async def request(self, method: str, timeout_s: float = REQUEST_S, **params: Any) -> dict[str, Any]:
-        """A request about the session. Raises what ``Client.request`` raises."""
+        """Send a request about the session. Raises the exceptions of ``Client.request``."""
         about = {"sessionId": self.session} if self.session else {}
         return await self.client.request(method, {**about, **params}, timeout_s)
 
     async def load(self) -> dict[str, Any]:
-        """The session's state, without messages."""
+        """Return the session's state, without messages."""
         return await self.request("goalwright/session/load", messages=0)
 
 
@@ -84,9 +84,9 @@ def session_command(
 
 
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:
-    """Return the id of the goal that is meant by ``2.1``, ``#2.1``, or by its id as models see it, ``g5``.
+    """Return the id of the goal with the number ``2.1``, ``#2.1``, or with the id that models see, ``g5``.
 
-    Raises CommandFailedError with the numbers there are.
+    Raises CommandFailedError with the existing numbers.
     """
     numbers = {goal_id: string(shown_as) for goal_id, shown_as in mapping(loaded.get("goalNumbers")).items()}
     wanted = number.strip().rstrip(".").removeprefix("#")

@@ -1,4 +1,4 @@
-"""What is not about language servers: the daemon, the programs it uses, the model, the editor."""
+"""Checks that are not about language servers: the daemon, the programs it uses, the model, the editor."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
 
 
 def _model(config: Config, environment: Mapping[str, str]) -> Check:
-    # Never a value: what is printed here ends up in bug reports.
+    # Never a value: this output ends up in bug reports.
     names = sorted(name for name, value in provider_env(environment).items() if value)
     chosen = config.settings.model.model
     keys = ", ".join(names)
@@ -192,7 +192,7 @@ def _sandbox(workspace: Path, config: Config) -> Check:
 
 
 def _extension(home: Path, version: str) -> list[Check]:
-    """The extension in the editors of this machine; none when there is none."""
+    """Return the checks of the extension in the editors of this machine; none when there is none."""
     found: list[Check] = []
     for editor in _EDITORS:
         folder = home / editor / "extensions"

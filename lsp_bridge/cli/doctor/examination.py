@@ -56,7 +56,7 @@ async def examination(
 
 
 def _with_keys(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """For the check of the model: it names the variables that are set, never what they hold."""
+    """Return the text for the check of the model: it names the variables that are set, never their values."""
     import os
 
     from daemon.provider.variables import provider_env

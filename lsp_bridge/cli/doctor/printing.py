@@ -1,4 +1,4 @@
-"""``goalwright doctor``: what is found, what is missing and how to install it, what is broken."""
+"""``goalwright doctor``: found parts, missing parts and how to install them, broken parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.doctor.report import LanguageReport, Report, ServerReport, Trial
 
 _WIDTH = 12
-"""Of the column of names."""
+"""Width of the column of names."""
 _MAX_MISSING = 3
 """Ways to install a server that are shown; JSON has them all."""
 
@@ -39,7 +39,7 @@ async def doctor(cli: Invocation, *, start: bool) -> int:
 
 
 def lines(report: Report, style: Style) -> list[str]:
-    """The report as a person reads it."""
+    """Return the report for a user."""
     signs = {"ok": style.green("ok"), "note": style.dim("--"), "warning": style.yellow("! ")}
     result = [style.bold(shown_line(str(report.workspace))), ""]
     for check in report.checks:
@@ -97,7 +97,7 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
     if server.text and server.state not in ("disabled", "unneeded"):
         result.append(f"     {shown_line(server.text)}")
     if server.install:
-        # One line to copy; the others as alternatives.
+        # One line to copy; the rest as alternatives.
         result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
     result += [
         t(

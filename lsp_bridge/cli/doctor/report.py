@@ -1,4 +1,4 @@
-"""What the doctor says, as data: printed by ``command``, or as JSON."""
+"""The doctor's report, as data: printed by ``command``, or as JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 State = Literal["ok", "note", "warning", "broken"]
-"""``note``: worth knowing, nothing to do; ``broken``: something that is needed does not work."""
+"""``note``: for information, no action needed; ``broken``: something necessary does not work."""
 ServerState = Literal["found", "missing", "unusable", "broken", "disabled", "unneeded"]
-"""``unusable``: it is there and must not or cannot be used here; ``broken``: it does not run; ``unneeded``: another one
-says the same."""
+"""``unusable``: it exists and must not or cannot be used here; ``broken``: it does not run; ``unneeded``: another one
+reports the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Check:
     name: str
     state: State
     text: str
-    """In words, with what would help."""
+    """The result as text for the user, with a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class ServerReport:
     """Its key in the setting ``language_servers``."""
     state: ServerState
     program: str = ""
-    """What would be started: a path."""
+    """Path of the program to start."""
     version: str = ""
     text: str = ""
-    """Why it is not used, or what else there is to say."""
+    """Why it is not used, or other information."""
     install: tuple[str, ...] = ()
     """Command lines, of which one is enough; only when it is missing."""
     ignored: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class ServerReport:
 
 @dataclass(frozen=True, slots=True)
 class LanguageReport:
-    """One group of languages that a server looks after."""
+    """One group of languages that a server covers."""
 
     title: str
     files: int
@@ -68,7 +68,7 @@ class LanguageReport:
 
     @property
     def covered(self) -> bool:
-        """Some server looks after it."""
+        """Whether some server covers it."""
         return any(server.state == "found" for server in self.servers)
 
     @property
@@ -98,7 +98,7 @@ class Report:
         )
 
     def to_json(self) -> Mapping[str, Any]:
-        """For programs."""
+        """Return JSON for programs."""
         return {
             "ok": self.ok,
             "workspace": str(self.workspace),

@@ -31,7 +31,7 @@ _AT_ONCE = 3
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceFiles:
-    """The files of a workspace that some server looks after."""
+    """The files of a workspace that some server covers."""
 
     paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict[str, "tuple[Path, ...]"])
     """By name of the spec."""
@@ -40,7 +40,7 @@ class WorkspaceFiles:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was found out about one spec, and what is needed to start its server."""
+    """The findings about one spec, and the data to start its server."""
 
     report: ServerReport
     found: FoundServer | None = None
@@ -48,7 +48,7 @@ class Examined:
 
 
 async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> WorkspaceFiles:
-    """Look through the workspace: what git ignores is left out, and so is what lies beyond 200 000 files."""
+    """List the files of the workspace, without ignored ones, and at most 200 000."""
     listed = await ripgrep.list_files(workspace, ripgrep.ripgrep(workspace))
 
     def sort() -> dict[str, tuple[Path, ...]]:
@@ -71,10 +71,10 @@ async def examine(
     diagnostics: bool = True,
     own_bin: Path | None = None,
 ) -> tuple[tuple[LanguageReport, ...], tuple[Examined, ...], bool]:
-    """The languages with most files first, what was found for each, and whether there are too many files.
+    """Return the languages with most files first, the findings for each, and whether there are too many files.
 
-    ``diagnostics``: the setting; without it no server is started, whatever is found. Runs the programs that may be
-    run, to ask for their version, and nothing else.
+    ``diagnostics``: the setting; without it no server is started. Runs the allowed programs to get their version, and
+    nothing else.
     """
     wanted = {spec.name: spec for spec in choice.specs}
     every = {spec.name: spec for spec in DEFAULT_SPECS} | wanted
@@ -109,7 +109,7 @@ async def examine(
             jobs[name] = _done(Examined(ServerReport(name, "unneeded", seen.found.argv[0], text=text)))
             continue
         if instead is not None:
-            continue  # nobody misses it
+            continue  # not needed
         env = safe_environment(environment, workspace, root, trusted=choice.trusted)
         jobs[name] = asyncio.create_task(_examine(spec, workspace, root, seen, env, choice.trusted, limit))
     examined = {name: await job for name, job in jobs.items()}
@@ -140,7 +140,7 @@ async def _examine(
             return Examined(
                 ServerReport(spec.name, "unusable", text=reasons, install=install, ignored=ignored)
             )
-        # A server of the person's own: nobody knows how to install it.
+        # A server of the user's own: we do not know how to install it.
         text = "" if spec.install else t("there is no {argv}", argv=spec.commands[0].argv[0])
         return Examined(ServerReport(spec.name, "missing", text=text, install=spec.install, ignored=ignored))
     program = Path(seen.found.argv[0])
@@ -155,7 +155,8 @@ async def _examine(
 
 
 def _main_root(roots: Roots, spec: ServerSpec, paths: Sequence[Path]) -> Path:
-    """The project with most of the files: a repository may have many, and they rarely differ in their servers."""
+    """Return the project with most of the files: a repository may have many, and they rarely differ in their
+    servers."""
     counted = Counter(roots.root_of(path, spec.roots) for path in paths[:2000])
     return counted.most_common(1)[0][0]
 
@@ -182,5 +183,5 @@ def _by_language(
 
 
 def usual_environment() -> dict[str, str]:
-    """What the daemon would be started with."""
+    """Return the environment that the daemon would start with."""
     return daemon_environment(os.environ, passed_on())

@@ -24,8 +24,8 @@ WARM_S = 10.0
 
 
 async def try_out(spec: ServerSpec, found: FoundServer, environment: Mapping[str, str]) -> Trial:
-    """Start the server, tell it a text without and then with an error, and stop it; never raises, and nothing of it is
-    left. A server without a sample (one of the person's own) is only started."""
+    """Start the server, send it a text without and then with an error, and stop it; never raises, and leaves nothing. A
+    server without a sample (one of the user's own) is only started."""
     with tempfile.TemporaryDirectory(prefix="goalwright-doctor-", ignore_cleanup_errors=True) as folder:
         return await _try(spec, found, environment, Path(folder).resolve())
 

@@ -1,4 +1,4 @@
-"""Which version of a server there is, and whether it runs at all."""
+"""Find the version of a server, and whether it runs at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_MANIFEST = 1_000_000
 async def version_of(
     program: Path, command: Command | None, environment: Mapping[str, str]
 ) -> tuple[str, str]:
-    """The version (empty: unknown) and what is wrong (empty: nothing known) of a server that may be run."""
+    """Return the version (empty: unknown) and the problem (empty: none known) of a server that may be run."""
     manifest = _manifest(program)
     if manifest is not None:
         return str(manifest.get("version", "")), await _node_problem(manifest, environment)
@@ -46,7 +46,7 @@ async def version_of(
 
 
 def _question(program: Path, command: Command | None) -> list[str] | None:
-    """How to ask for the version; None when nobody knows how without starting a server."""
+    """Return the command that prints the version; None when only starting a server could show it."""
     if command is None or not command.version:
         return None
     asked = command.version[0]
@@ -57,7 +57,7 @@ def _question(program: Path, command: Command | None) -> list[str] | None:
 
 
 def _manifest(program: Path) -> Mapping[str, Any] | None:
-    """The package.json of a program that npm installed: read, not run."""
+    """Return the package.json of a program that npm installed: read, not run."""
     try:
         real = program.resolve()
     except (OSError, RuntimeError):
@@ -105,7 +105,7 @@ _MAX_OUTPUT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
-    """What came of it. ``code`` is None when it did not end in time or could not be started."""
+    """The result of a program. ``code`` is None when it did not end in time or could not be started."""
 
     code: int | None
     text: str

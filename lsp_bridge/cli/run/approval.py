@@ -1,4 +1,4 @@
-"""Permission requests at a terminal: one at a time, first answer wins, whoever gives it."""
+"""Permission requests at a terminal: one at a time, the first answer from any client wins."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class ApprovalReply:
     feedback: str | None = None
     files: FileAnswers = field(default_factory=FileAnswers)
     remember: Remembered | None = None
-    """With ``always``: what to remember, when that is not simply what was suggested."""
+    """With ``always``: the grants to store, unless they are just the suggestions."""
     answers: tuple[dict[str, Any], ...] = ()
     """To the request's questions."""
 
 
 class Answerer(Protocol):
-    """Who decides."""
+    """An answerer of permission requests."""
 
     async def answer(self, request: dict[str, Any]) -> ApprovalReply:
-        """The answer to a request. Cancelled when somebody else answers first."""
+        """Return the answer to a request. Canceled when another client answers first."""
         ...
 
 
@@ -62,7 +62,7 @@ _REPLIES = {"once": noted("once"), "always": noted("always"), "reject": noted("r
 
 
 def is_budget(request: dict[str, Any]) -> bool:
-    """Whether it asks for more money or tokens, instead of for what the agent wants to do."""
+    """Return whether it asks for more money or tokens, instead of for what the agent wants to do."""
     return request.get("permission") == "budget"
 
 
@@ -70,7 +70,7 @@ RAISE_LIMIT = noted("To go on, raise or lift the limit (`goalwright budget --hel
 
 
 def is_loop(request: dict[str, Any]) -> bool:
-    """Whether it asks about calls that come again and again."""
+    """Return whether it asks about calls that come again and again."""
     return request.get("permission") == "doom_loop"
 
 
@@ -83,7 +83,7 @@ _MOST_LOOPS = 5
 
 
 def is_question(request: dict[str, Any]) -> bool:
-    """Whether the model asks the user something, instead of for permission."""
+    """Return whether the model asks the user something, instead of for permission."""
     return bool(mappings(request.get("questions")))
 
 
@@ -93,8 +93,8 @@ NOBODY_ANSWERS = (
 
 
 class AcceptAll:
-    """``--yes``, and the demo, which also shows what it accepts. Limits are kept nevertheless, and no loop goes on: the
-    model is told so once for each call, then the run ends."""
+    """``--yes``, and the demo, which also shows what it accepts. Limits still apply, and loops end: the model is
+    notified once for each call, then the run ends."""
 
     def __init__(self, view: TextView | None, note: str, show: bool = False) -> None:
         self._view = view
@@ -144,7 +144,7 @@ class AcceptAll:
 
 
 class RefuseAll:
-    """Nobody can be asked: refuse, and tell once how to allow."""
+    """Rejects requests when nobody can be asked, and explains once how to allow them."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
@@ -205,7 +205,7 @@ class RefuseAll:
 
 
 def _as_rule(request: dict[str, Any]) -> str:
-    """What to put into the configuration instead, where something can be remembered at all."""
+    """Return the rule to put into the configuration instead, where something can be remembered at all."""
     rules: dict[str, dict[str, str]] = {}
     for permission, pattern in suggested(request):
         rules.setdefault(permission, {})[pattern] = "allow"
@@ -225,10 +225,10 @@ class AskPerson:
         self._reader = reader
         self._edit = edit
         self.proposed: Callable[[str, str], Awaitable[str | None]] | None = None
-        """The proposed text of a file, by request and path; None for what is no text. Set once connected."""
+        """Returns the proposed text of a file, by request and path; None if it is not text. Set once connected."""
 
     async def answer(self, request: dict[str, Any]) -> ApprovalReply:
-        """What the person typed; the end of input refuses."""
+        """Return the user's typed answer; the end of input rejects."""
         if is_question(request):
             return await self._answered(request)
         self._view.request(request)
@@ -304,7 +304,7 @@ class AskPerson:
         return ApprovalReply("once", answers=tuple(answers))
 
     async def _edited(self, request: dict[str, Any], name: str) -> FileAnswers | None:
-        """The answer with the text the person made of one file; None to ask again."""
+        """Return the answer with the user's own text of one file; None to ask again."""
         names = [string(file.get("path")) for file in mappings(request.get("files"))]
         if len(names) > 1 and name not in names:
             self._view.line(
@@ -355,7 +355,7 @@ class Approver:
         self._news.set()
 
     def settled(self, event: dict[str, Any]) -> None:
-        """A request was answered or canceled, maybe by somebody else."""
+        """Handle the end of a request: it was answered or canceled, maybe in another client."""
         request_id = string(event.get("requestId"))
         self._waiting.pop(request_id, None)
         if self._current is not None and self._current[0] == request_id:
@@ -403,8 +403,8 @@ class Approver:
             result = await self._client.request("goalwright/permission/reply", params)
         except RpcError as error:
             if error.code in (ErrorCode.INVALID_PARAMS, ErrorCode.STORE_FAILED) and _chosen(answer):
-                # What was chosen cannot be written, e.g. a character the file's encoding lacks, or a pattern cannot
-                # be remembered, or an answer is too long: the request still waits, so ask again.
+                # The answer cannot be applied, e.g. the file's encoding lacks a character, or a pattern cannot be
+                # stored, or it is too long: the request still waits, so ask again.
                 self._note(one_line(str(error)))
                 self._waiting.setdefault(request_id, request)
                 return
@@ -417,21 +417,21 @@ class Approver:
 
 
 def _chosen(answer: ApprovalReply) -> bool:
-    """Whether there is more to the answer than a word, which may be wrong."""
+    """Return whether there is more to the answer than a word, which may be wrong."""
     return bool(answer.files or answer.answers) or answer.remember is not None
 
 
 class TtyReader:
-    """Lines from a terminal, by the event loop, so that a question can be taken back."""
+    """Reads lines from a terminal through the event loop, so that a question can be withdrawn."""
 
     def __init__(self, descriptor: int, write: Callable[[str], None]) -> None:
         self._descriptor = descriptor
         self._write = write
 
     async def ask(self, question: str) -> str | None:
-        """The line typed after ``question``, without its end; None when the input has ended.
+        """Return the line typed after ``question``, without its end; None when the input has ended.
 
-        What was typed before the question was shown does not count as an answer.
+        Input from before the question was shown does not count as an answer.
         """
         self._forget_typed()
         self._write(question)
@@ -494,7 +494,7 @@ Ask = Callable[[str], Awaitable[str | None]]
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What ``permission/reply`` is given with "always"."""
+    """The grants for ``permission/reply`` with "always"."""
 
     grants: tuple[dict[str, str], ...]
     scope: str
@@ -503,9 +503,9 @@ class Remembered:
 async def remembered(
     request: dict[str, Any], said: str, ask: Ask, tell: Callable[[str], None]
 ) -> Remembered | None:
-    """What the person wants to be remembered; None to go back to the question.
+    """Return the grants that the user wants to store; None to go back to the question.
 
-    ``said``: what was typed after "always": the letter of a scope takes all suggestions as they are. Else each can
+    ``said``: the text typed after "always": the letter of a scope takes all suggestions unchanged. Otherwise each can
     be kept (Enter), replaced by another pattern, or left out (``-``).
     """
     if said.lower() in SCOPES:

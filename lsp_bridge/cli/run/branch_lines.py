@@ -13,18 +13,18 @@ from tools.localization import noted, t
 _SUBAGENT = re.compile(r"s[0-9]+")
 UNKNOWN = "–"
 CHOICE_AWAITED = "explore_choice_awaited"
-"""Code of the notice that the person is to choose (``daemon/state/notes.py``, which costs more to import)."""
+"""Code of the notice that the user has to choose (``daemon/state/notes.py``, which takes longer to import)."""
 CHOICE_MADE = "explore_choice_made"
 """Code of the one that it is over."""
 CHOOSING = noted(
     "`goalwright explore pick A` (or parts: `pick A:src/a.py B:docs`), or `goalwright "
     "explore leave`: the model chooses."
 )
-"""How a person chooses among branches at a terminal."""
+"""Explains how to choose among branches at a terminal."""
 
 
 def asker(branch_id: str) -> str:
-    """``Branch A``, ``Branch A, sub-agent s1``: who asks a question."""
+    """Return the asker of a question: ``Branch A``, ``Branch A, sub-agent s1``."""
     names = [
         t("sub-agent {name}", name=name) if _SUBAGENT.fullmatch(name) else t("branch {name}", name=name)
         for name in branch_id.split(".")
@@ -34,14 +34,14 @@ def asker(branch_id: str) -> str:
 
 
 def asked_title(request: dict[str, Any]) -> str:
-    """What a permission request is about, with the branch or sub-agent that asks; not made safe."""
+    """Return the title of a permission request, with the branch or sub-agent that asks; not sanitized."""
     title = string(request.get("title")).strip() or t("Permission needed")
     branch = string(request.get("branchId"))
     return f"{asker(branch)} · {title}" if branch else title
 
 
 def exploration_lines(exploration: dict[str, Any]) -> list[str]:
-    """Its branches, one a line: id, direction, state, and whether it was used."""
+    """Return its branches, one a line: id, direction, state, and whether it was used."""
     selected = string(exploration.get("selectedBranch"))
     lines: list[str] = []
     for branch in mappings(exploration.get("branches")):
@@ -53,7 +53,7 @@ def exploration_lines(exploration: dict[str, Any]) -> list[str]:
 
 
 def score_lines(branches: list[dict[str, Any]]) -> list[str]:
-    """The scoreboard: one row a branch, nothing while none has a score."""
+    """Return the scoreboard: one row a branch, nothing while none has a score."""
     rows = [("", t("problems"), t("tests"), t("files"), t("tokens"), t("cost"), t("time"))]
     for branch in branches:
         if not branch.get("score"):
@@ -104,13 +104,13 @@ def _count(value: object) -> int | None:
 
 
 class BranchLines:
-    """What the branches and sub-agents of a session do, as labelled lines (``A │ …``)."""
+    """The activity of a session's branches and sub-agents, as labelled lines (``A │ …``)."""
 
     def __init__(self, style: Style) -> None:
         self._style = style
 
     def apply(self, event: dict[str, Any]) -> list[str]:
-        """The lines that an event is worth; none for most."""
+        """Return the lines for an event; none for most."""
         handlers = {
             "branch_started": self._started,
             "branch_goal_added": self._goal,

@@ -1,4 +1,4 @@
-"""The goal tree as a terminal tells it: one small line for each change."""
+"""The goal tree at a terminal: one small line for each change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GoalLines:
         self._style = style
         self._goals: dict[str, dict[str, Any]] = {}
         self._numbers: dict[str, str] = {}
-        """The number people see for each goal now."""
+        """Return the number people see for each goal now."""
         self._current: str | None = None
         self._told: dict[str, str] = {}
         """The last line of each goal, by id."""
@@ -37,14 +37,14 @@ class GoalLines:
         now = {**before, **changed}
         self._numbers = {goal_id: number for goal_id, number in now.items() if isinstance(number, str)}
         by = one_line(string(event.get("by")), 40)
-        # A goal that was abandoned or removed has lost its number; it is told by the one it had.
+        # A goal that was abandoned or removed has lost its number; it is shown with its last one.
         lines = self._lines(event, {**before, **self._numbers})
-        # When a person did it, the model's work is not what changed the plan.
+        # Mark changes by a user: they are not the model's work.
         return [line + self._style.dim(f"  ({by})") if by else line for line in lines]
 
     def _new(self, goal: dict[str, Any], numbers: dict[str, str]) -> list[str]:
-        """Its line, unless it reads as the last one did: several events may tell of one change, e.g. the focus that
-        moves on and the goal that is in progress by it."""
+        """Return the goal's line, unless it equals the last one: several events may report one change, e.g. the focus
+        that moves and the goal that thereby is in progress."""
         line = self._line(goal, numbers)
         if self._told.get(goal["id"]) == line:
             return []

@@ -1,6 +1,6 @@
-"""Accepting parts of a proposed change at a terminal: hunk by hunk, or the text made in the person's own editor.
+"""Accept parts of a proposed change at a terminal: hunk by hunk, or a text from the user's own editor.
 
-The questions are those of ``git add -p``, which people know.
+The questions are those of ``git add -p``, which users know.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ReadLine = Callable[[str], Awaitable[str | None]]
 
 
 def hunks_of(diff: str) -> list[str]:
-    """The hunks of the diff of one file. Lines of content never begin with ``@``: they have a sign before it."""
+    """Return the hunks of the diff of one file. Lines of content never begin with ``@``: they have a sign before it."""
     found: list[list[str]] = []
     for line in diff.split("\n"):
         if line.startswith("@@"):
@@ -35,14 +35,14 @@ def hunks_of(diff: str) -> list[str]:
 
 
 def can_choose(request: Mapping[str, Any]) -> bool:
-    """Whether there is more than one part to choose from."""
+    """Return whether there is more than one part to choose from."""
     return sum(max(1, integer(file.get("hunks"))) for file in mappings(request.get("files"))) > 1
 
 
 async def choose(
     request: Mapping[str, Any], ask: ReadLine, show: Callable[[str], None]
 ) -> FileAnswers | None:
-    """Ask for each hunk, and for each file that has none. None: the person went back, or left nothing."""
+    """Ask about each hunk, and each file without hunks. None: the user went back, or left nothing."""
     chosen: FileAnswers = []
     kept = 0
     rest = ""
@@ -106,7 +106,7 @@ async def _one_of(ask: ReadLine, question: str) -> str:
 
 
 def editor() -> list[str]:
-    """The person's editor as a command, empty when none is named."""
+    """Return the user's editor as a command, empty when none is configured."""
     import shlex
 
     try:
@@ -116,7 +116,7 @@ def editor() -> list[str]:
 
 
 async def edited(name: str, text: str, command: list[str], terminal: int) -> str:
-    """``text`` as the person left it in the editor. Raises OSError when that cannot be started or fails."""
+    """Return ``text`` as the user left it in the editor. Raises OSError when that cannot be started or fails."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder:
@@ -133,4 +133,4 @@ async def edited(name: str, text: str, command: list[str], terminal: int) -> str
 
 
 EditText = Callable[[str, str], Awaitable[str]]
-"""Lets the person edit a file's proposed text: (name, text) → text. Raises OSError."""
+"""A function that lets the user edit a file's proposed text: (name, text) → text. Raises OSError."""

@@ -15,14 +15,14 @@ _PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """``session_id``: empty when there is none. ``foreign``: so many came with the folder and were passed over."""
+    """``session_id``: empty when there is none. ``foreign``: number of imported sessions that were skipped."""
 
     session_id: str
     foreign: int
 
 
 async def newest(client: Client, timeout_s: float | None = None) -> Newest:
-    """The session that the user worked with last; one that came with the folder is only taken by its name.
+    """Return the session that the user worked with last; one that came with the folder is only taken by its name.
 
     Raises RpcError when it cannot be read: an older one is another conversation. Else as ``Client.request``.
     """

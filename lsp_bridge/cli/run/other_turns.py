@@ -1,8 +1,8 @@
-"""What the turns of others ask while a run without a person waits for its own: answered only when nobody else is there.
+"""Requests of other turns, while an unattended run waits for its own: answered only when nobody else is there.
 
-A script must not decide what a person is being asked. But what is asked by a turn that a killed daemon or client left
-behind, nobody would ever answer, and the run would wait for ever: then its own rule holds. Who is there may change, so
-the daemon is asked again and again for as long as something waits.
+A script must not decide for a user who is being asked. But nobody would ever answer requests of a turn that a killed
+daemon or client left behind, and the run would wait forever: for those, its own rule applies. Users may come and go, so
+the daemon is asked again as long as something waits.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.run.approval import Approver
 
 _LOOK_S = 1.0
-"""How often it is looked who is there."""
+"""Seconds between checks for other clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waits:
-    """Something that a turn of somebody else waits for."""
+    """Something that another client's turn waits for."""
 
     session_id: str
     words: str
@@ -65,7 +65,7 @@ class Others:
         self._waiting.setdefault(string(request.get("requestId")), _Waits(session_id, words, answer))
 
     def choice(self, session_id: str, start_id: str, *, leave: bool) -> None:
-        """The branches of an exploration wait for the person's choice. ``leave``: it may be left to the model."""
+        """Handle an exploration that waits for the user's choice. ``leave``: it may be left to the model."""
 
         async def answer() -> None:
             await self._leave_choice(start_id)
@@ -78,7 +78,7 @@ class Others:
         self._waiting.pop(about, None)
 
     async def look(self) -> None:
-        """Answer what nobody else is there for, and say who is waited for, until nothing waits."""
+        """Answer requests that no other client can answer, and name those that are waited for, until nothing waits."""
         try:
             while self._waiting:
                 await self._once()

@@ -1,4 +1,4 @@
-"""What a run took, and how it ended."""
+"""The usage of a run, and how it ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.localization import t
 
 @dataclass(slots=True)
 class Totals:
-    """What the model calls of this run took, those of its branches and sub-agents among them."""
+    """The usage of this run's model calls, including those of its branches and sub-agents."""
 
     input: int = 0
     output: int = 0
@@ -23,7 +23,7 @@ class Totals:
     priced: bool = False
     """At least one call had a known price."""
     _session: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The session's totals as they were told last."""
+    """The session's totals, as last received."""
 
     def follow(self, event: dict[str, Any], view: dict[str, Any], *, counts: bool) -> None:
         """Take what came with an event (``ViewUpdate``: the session's totals).
@@ -47,7 +47,7 @@ class Totals:
         self.priced |= cost > 0 or mapping(event.get("message")).get("cost") is not None
 
     def to_json(self) -> dict[str, Any]:
-        """For the result line of ``--json``; ``cost`` is null when no price is known."""
+        """Return the result line of ``--json``; ``cost`` is null when no price is known."""
         return {
             "input": self.input,
             "output": self.output,
@@ -57,11 +57,11 @@ class Totals:
         }
 
     def words(self) -> str:
-        """For the last line of a run."""
+        """Return the text for the last line of a run."""
         total = self.input + self.output + self.cache_read + self.cache_write
         text = t("{total:,} tokens", total=total)
         if self.cache_read:
-            # Of what went in: nothing that comes out can be cached.
+            # Of the input: output cannot be cached.
             text += t(
                 " ({cache_read} of the input from the cache)",
                 cache_read=share(self.cache_read, total - self.output),
@@ -82,7 +82,7 @@ class RunOutcome:
     exit_code: int = 0
 
     def words(self) -> str:
-        """For the last line of a run: what it took, and what the next request would hold."""
+        """Return the last line of a run: its usage, and the size of the next request."""
         text = self.usage.words()
         if held := integer(self.meter.get("contextTokens")):
             window = integer(self.meter.get("contextWindow"))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _EXIT_CODES = {"end_turn": EXIT_OK, "permission_denied": EXIT_DENIED, "canceled": EXIT_CANCELED}
 _LIMIT, _WRITTEN = ("run_limit", "warning"), ("written_call", "error")
-"""Codes and levels of the notices that tell why a turn ended: at a limit; with a tool call that was written as text."""
+"""Codes and levels of the notices about the end of a turn: at a limit; with a tool call that was written as text."""
 NOTHING_DONE = noted(
     "nothing was done: no model is set up, so the built-in demo answered. Set "
     "ANTHROPIC_API_KEY or OPENAI_API_KEY, or choose a model with --model, for example "
@@ -55,15 +55,15 @@ _LAST_EVENTS_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What ``goalwright run`` was asked to do."""
+    """The options of ``goalwright run``."""
 
     workspace: Path
     task: str
     model: str | None = None
     agent: str | None = None
-    """Of a new session; None: the usual one."""
+    """Agent of a new session; None: the default one."""
     mode: str | None = None
-    """What passes unasked; None: as the session has it."""
+    """Permission mode; None: that of the session."""
     planner: str | None = None
     steer: bool = False
     """Give the task to a running turn at its next step, instead of waiting for the end of the turn."""
@@ -73,13 +73,13 @@ class RunOptions:
     resume_last: bool = False
     """Go on with the newest session."""
     fork: str | None = None
-    """Begin with what was said in this session: its id, or ``ID:MESSAGE`` for what stands before a message."""
+    """Start with the conversation of this session: its id, or ``ID:MESSAGE`` for the part before a message."""
     yes: bool = False
     json: bool = False
     verbose: bool = False
     """Show the model's reasoning."""
     limits: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Of a run that nobody watches, over those of the settings: ``unattended_steps``, ``_usd``, ``_minutes``."""
+    """Limits of an unattended run, over those of the settings: ``unattended_steps``, ``_usd``, ``_minutes``."""
     files: tuple[str, ...] = ()
     """Paths to attach, beside those that the task names with ``@``."""
     show_accepted: bool = False
@@ -95,7 +95,7 @@ _SHORT_SUFFIX = 5
 def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the files that a task names as ``@path``, ``@a\\ path`` or ``@"a path"``, absolute, and notes.
 
-    A note tells of a name that looks like a file's where there is none. Everything else is only text.
+    A note reports a name that looks like a file but does not exist. Everything else is plain text.
     """
     from tools.paths import did_you_mean
 
@@ -124,7 +124,7 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
 
 
 async def run_command(cli: Invocation, *, files: Sequence[str], **given: Any) -> int:
-    """``goalwright run``: ``given`` are fields of RunOptions, and the limits of a run that nobody watches."""
+    """Run ``goalwright run``: ``given`` are fields of RunOptions, and the limits of an unattended run."""
     limits = {f"unattended_{name}": given.pop(f"max_{name}") for name in ("steps", "usd", "minutes")}
     options = RunOptions(
         workspace=cli.workspace,
@@ -138,9 +138,9 @@ async def run_command(cli: Invocation, *, files: Sequence[str], **given: Any) ->
 
 
 async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
-    """Do it, show it, and return the exit code.
+    """Run the task, show it, and return the exit code.
 
-    0 the turn ended by itself, 1 error or cut off, 3 a refused question ended it (a call that a rule denies ends
+    0 the turn ended normally, 1 error or cut off, 3 a rejected question ended it (a call that a rule denies ends
     nothing), 4 nothing was done, 5 a limit was reached, 130 canceled. The first Ctrl-C cancels the turn and waits for
     its end, the second leaves at once.
     """
@@ -168,7 +168,7 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
         words = outcome.detail or t("the turn ended with {stop_reason}", stop_reason=outcome.stop_reason)
         console.warn(console.err_style.red(t("error: {words}", words=clean(words))))
     elif code == EXIT_OK and outcome.detail and not options.json:
-        # The model ended it in an unusual way, e.g. it declined to go on.
+        # The model ended it in an unusual way, e.g. it declined to continue.
         console.warn(console.err_style.yellow(clean(outcome.detail)))
     return code
 
@@ -190,7 +190,7 @@ def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer
     if console.tty is None:
         return RefuseAll(console.warn)
     if options.json or not console.live:
-        # stdout is for a program or a file: the person is asked on stderr.
+        # stdout is for a program or a file: the user is asked on stderr.
         text = TextView(console.tell, style=console.err_style)
         return AskPerson(text, TtyReader(console.tty, console.tell), _edit_on(console.tty))
     return AskPerson(text, TtyReader(console.tty, console.write), _edit_on(console.tty))
@@ -242,7 +242,7 @@ class _Run:
         """The demo answers because there is no model, not because it was chosen."""
 
     async def play(self) -> RunOutcome:
-        """From connecting to the end. Expected failures are outcomes."""
+        """Run everything from connecting to the end. Expected failures are outcomes."""
         work = asyncio.create_task(self._work())
         leave = asyncio.create_task(self._leave.wait())
         try:
@@ -256,7 +256,7 @@ class _Run:
             return self._outcome("error", str(error))
         finally:
             if self._client is not None:
-                # First of all: a cancelled request would tell the daemon to cancel it, too.
+                # First of all: a canceled request would make the daemon cancel it, too.
                 await self._client.close()
             await _drop(work, leave)
             await self._background.close()
@@ -271,7 +271,7 @@ class _Run:
         self._spawn(self._cancel())
 
     def terminate(self) -> None:
-        """SIGTERM: tell the daemon to cancel, and leave without waiting for the end."""
+        """Handle SIGTERM: cancel in the daemon, and leave without waiting for the end."""
         self._interrupts += 2
 
         async def cancel_and_leave() -> None:
@@ -335,7 +335,7 @@ class _Run:
         return reason or "error", string(result.get("detail"))
 
     async def _proposed(self, request_id: str, path: str) -> str | None:
-        """The text a request would give to a file; None when it has none, or the request is gone."""
+        """Return the text a request would give to a file; None when it has none, or the request is gone."""
         if self._client is None:
             return None
         try:
@@ -392,7 +392,7 @@ class _Run:
         for method, params in early:
             self._notified(method, params)
 
-    # -- what comes in -------------------------------------------------------------------------------------
+    # -- incoming messages ---------------------------------------------------------------------------------
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
         if self._early is not None:
@@ -402,7 +402,7 @@ class _Run:
         if session_id != self._session_id:
             return
         if self._ended.is_set():
-            return  # whether more of it is still heard would be chance, and scripts read what is printed
+            return  # whether later events still arrive is a matter of timing, and scripts read the output
         if method == "goalwright/session/delta":
             self._waiting.delta(mapping(params.get("delta")))
             self._view.delta(session_id, mapping(params.get("delta")))
@@ -447,7 +447,7 @@ class _Run:
                 self._note(t("waiting for the session's running turn to {until} …", until=until))
 
     def _asked(self, request: dict[str, Any]) -> None:
-        # A script answers for its own turn, and for one that nobody else is there for; a person for anybody's.
+        # A script answers for its own turn, and for one that no other client is there for; a user for any turn.
         if self._approver is None:
             return
         own = string(request.get("toolCallId")) == f"attach_{self._prompt_id}"
@@ -459,7 +459,7 @@ class _Run:
 
     def _choice_awaited(self, start_id: str) -> None:
         if self._others is None:
-            return  # the person chooses; the view has told how
+            return  # the user chooses; the view has shown how
         if self._started:
             if self._options.yes:
                 self._spawn(self._leave_choice(start_id))
@@ -491,7 +491,8 @@ class _Run:
                 self._note(t("not canceled: {error}", error=clean(str(error))))
 
     async def _leave_choice(self, explore_start_id: str) -> None:
-        """With ``--yes`` nobody is there to choose among branches, and the run would wait for ever."""
+        """Leave the choice among branches to the model: with ``--yes`` nobody is there, and the run would wait
+        forever."""
         if self._client is None:
             return
         params = {"sessionId": self._session_id, "exploreStartId": explore_start_id}
@@ -552,7 +553,7 @@ def _session_of(answer: Mapping[str, Any]) -> str:
 
 
 async def _drop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel ``tasks`` and wait until they have ended, whatever came of them."""
+    """Cancel ``tasks`` and wait until they have ended, whatever their results."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

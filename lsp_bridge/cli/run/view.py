@@ -1,4 +1,4 @@
-"""What a session looks like in a terminal: the events of the wire, written as text or as JSON lines."""
+"""A session in a terminal: the events of the wire, written as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class View(Protocol):
     def opened(
         self, session: dict[str, Any], goal_tree: dict[str, Any], goal_numbers: dict[str, Any]
     ) -> None:
-        """The session (``SessionInfo``) and its plan as they are before the prompt."""
+        """Show the session (``SessionInfo``) and its plan before the prompt."""
         ...
 
     def event(self, session_id: str, event: dict[str, Any], view: dict[str, Any]) -> None:
-        """A stored event, and what it changed of what is shown (``ViewUpdate``)."""
+        """Show a stored event, and its changes of the view (``ViewUpdate``)."""
         ...
 
     def delta(self, session_id: str, delta: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class JsonView:
 
 
 class TextView:
-    """For people. ``live``: a terminal that can rewrite its last line shows what is going on just now."""
+    """For users. ``live``: a terminal that can rewrite its last line shows the current activity."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class TextView:
         tell: Write | None = None,
         tell_style: Style | None = None,
     ) -> None:
-        """``tell`` takes notices, one line each, when they are not to be written between the rest (stderr)."""
+        """``tell`` receives notices, one line each, when they must not mix with the rest (stderr)."""
         self._write = write
         self._style = style
         self._live = live
@@ -149,7 +149,7 @@ class TextView:
             "notice": self._notice,
         }
 
-    # -- what others may use -------------------------------------------------------------------------------
+    # -- public methods ------------------------------------------------------------------------------------
 
     def opened(
         self, session: dict[str, Any], goal_tree: dict[str, Any], goal_numbers: dict[str, Any]
@@ -220,13 +220,13 @@ class TextView:
         self._growing = None
 
     def status(self, text: str) -> None:
-        """What is going on just now; replaced by whatever is written next."""
+        """Show the current activity; the next output replaces it."""
         if self._live and self._at_start:
             self._write(_CLEAR_LINE + self._style.dim(fit(one_line(text), self._columns - 1)))
             self._status = True
 
     def request(self, request: dict[str, Any]) -> None:
-        """A permission request: what would be done, and the rule that made it a question."""
+        """Show a permission request: the action, and the rule that asks."""
         style = self._style
         self.line(style.yellow(f"? {shown_line(asked_title(request))}"))
         if detail := action_detail(request):
@@ -252,12 +252,12 @@ class TextView:
         message_id, role = string(message.get("messageId")), message.get("role")
         parts = mappings(message.get("content"))
         if any(part.get("type") == "compaction" for part in parts):
-            return  # said to the model, not to the person, whom notices tell (``goalwright context`` shows it)
+            return  # for the model, not for the user, who gets notices (``goalwright context`` shows it)
         answers, self._planning = self._planning, role == "user" and asks_for_plan(parts)
         for index, part in enumerate(parts):
             if role == "assistant":
                 if answers and part.get("type") == "text" and is_plan(string(part.get("text"))):
-                    continue  # the lines of the tree tell it
+                    continue  # the lines of the tree show it
                 self._part(message_id, index, part)
             elif part.get("type") == "tool_result":
                 self._tool_result(part)
@@ -279,7 +279,7 @@ class TextView:
             key = (message_id, index)
             text, shown = string(part.get("text")), self._shown.get(key, "")
             if not text.startswith(shown):
-                # Deltas were dropped on the way: what is stored is what counts.
+                # Deltas were dropped on the way: the stored text counts.
                 self.end_line()
                 shown = self._shown[key] = ""
                 self._cleaners.pop(key, None)
@@ -321,7 +321,7 @@ class TextView:
         name, content = string(part.get("name")), string(part.get("content"))
         failed = part.get("isError") is True
         if name in ("goal", "step") and not failed:
-            return  # the lines of the tree have told it
+            return  # the lines of the tree have shown it
         title = one_line(string(part.get("title")))
         if failed and not title:
             title = one_line(content)
@@ -358,7 +358,7 @@ class TextView:
         if (event.get("code"), level) in _SAID_AT_THE_END:
             return
         if event.get("code") == CHOICE_AWAITED:
-            # A person at a terminal has no button to press: the commands are for another one.
+            # A terminal has no button to press: the commands are for another one.
             text, level = (
                 t("{text}\n  In another terminal: {choosing}", text=text, choosing=t(CHOOSING)),
                 "warning",
@@ -369,12 +369,12 @@ class TextView:
             self.line(paint(f"  {text}"))
             return
         if self._live:
-            self.end_line()  # the same screen, most likely
+            self.end_line()  # probably the same screen
         self._tell(paint(text))
 
 
 def diagnostics_lines(content: str) -> list[str]:
-    """The problems that a tool result reports to the model: ``ERROR path [line:col] message``."""
+    """Return the problems that a tool result reports to the model: ``ERROR path [line:col] message``."""
     lines: list[str] = []
     for path, body in _DIAGNOSTICS.findall(content):
         for raw in body.strip().splitlines():
@@ -398,13 +398,13 @@ _ASKS = '{"steps": [{"goal"'
 
 
 def asks_for_plan(parts: Iterable[dict[str, Any]]) -> bool:
-    """Whether a message asks the model for a plan as JSON (``daemon.planner.planning_notes``)."""
+    """Return whether a message asks the model for a plan as JSON (``daemon.planner.planning_notes``)."""
     notes = [string(part.get("text")) for part in parts if part.get("type") == "note"]
     return any(note.startswith("<planning>\n") and _ASKS in note for note in notes)
 
 
 def is_plan(text: str) -> bool:
-    """Whether an answer is nothing but JSON, in a fence or not: nothing in it is meant for the person."""
+    """Return whether an answer is nothing but JSON, in a fence or not: then it is not meant for the user."""
     text = text.strip()
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         text = text.partition("\n")[2][:-3].strip()

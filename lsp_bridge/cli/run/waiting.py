@@ -28,7 +28,7 @@ class WaitingSign:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``show`` takes a status line every second, on a terminal; else ``tell`` takes a line now and then.
+        """``show`` receives a status line every second, on a terminal; else ``tell`` receives a line now and then.
 
         ``asking``: the user is being asked something, so nothing may be written below the question.
         """
@@ -39,7 +39,7 @@ class WaitingSign:
         self._since: float | None = None
         self._told = 0
         self._calls = 0
-        """Of the last answer, without a result so far."""
+        """Calls of the last answer that have no result yet."""
 
     def event(self, event: dict[str, Any]) -> None:
         """A stored event of the turn."""

@@ -1,7 +1,7 @@
 """``goalwright trace rebuild``, ``export``, ``import`` and ``prune``.
 
-Exporting only reads, so it needs nobody. The others change what is stored: a daemon that runs does them, as it knows
-what is open; when none runs they are done here, holding its lock, so that none starts meanwhile.
+Exporting only reads, so it needs no daemon. The others change stored data: a running daemon does them, as it knows
+which traces are open; without one they are done here, holding its lock, so that none starts meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """A request by method and parameters, as on the wire."""
 
 _REQUEST_S = 3600.0
-"""A trace may be large, and nobody waits for it but the person."""
+"""A trace may be large, and only the user waits for it."""
 _MB = 1_000_000
 _MOST_NAMES = 10
 
@@ -101,7 +101,7 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
     from tools.redaction.redactor import SECRETS
 
-    logging.getLogger("daemon").addHandler(logging.NullHandler())  # what matters is in the answers
+    logging.getLogger("daemon").addHandler(logging.NullHandler())  # the important messages are in the answers
     SECRETS.register_env(provider_env(os.environ))
     trusted = TrustedFolders(state_folder).trust(workspace) == "trusted"
     config = load_config(workspace, state_folder / "config.json", trusted=trusted)
@@ -156,7 +156,7 @@ async def export(cli: Invocation, *, trace: str | None, output: Path | None, for
 
 @maintenance_command
 async def rebuild(cli: Invocation, *, trace: str | None, every: bool) -> int:
-    """Make what is derived from the log anew, of one trace or of ``every`` one."""
+    """Rebuild the data derived from the log, of one trace or of ``every`` one."""
     async with _asking(cli) as ask:
         store = store_of(cli.workspace)
         ids = all_of(store) if every else [chosen(store, trace or "latest")]
@@ -230,7 +230,7 @@ async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> in
 async def prune(
     cli: Invocation, *, keep_days: float | None, max_mb: float | None, keep: int | None, dry_run: bool
 ) -> int:
-    """Delete old traces. A limit that is None is as the settings say."""
+    """Delete old traces. A limit that is None is taken from the settings."""
     console = cli.console
     params = {"keepDays": keep_days, "maxMb": max_mb, "keep": keep, "dryRun": dry_run}
     async with _asking(cli) as ask:
@@ -275,7 +275,7 @@ async def prune(
 
 
 def _counts(sessions: list[dict[str, Any]]) -> str:
-    """Of those that could be made anew: nothing was counted of the others."""
+    """Return the totals of the rebuilt sessions: nothing was counted for the others."""
     sessions = [one for one in sessions if one.get("failed") is not True]
     if not sessions:
         return ""

@@ -41,7 +41,7 @@ _STATUS_COLUMNS = 9
 
 
 def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, columns: int) -> str:
-    """A trace in a list: id, when it began (so they are sorted), status, what it took, what it is about."""
+    """Return a trace in a list: id, start (the sort key), status, usage, and subject."""
     about = one_line(trace.title or mission or t("(nothing was said yet)"))
     took = t(
         "{message_count:>5} messages {total_cost:>9}",
@@ -56,7 +56,7 @@ def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, co
 
 
 def head_lines(fold: StepFold, style: Style) -> list[str]:
-    """What stands above the tree."""
+    """Return the lines above the tree."""
     head = fold.head
     took = t(
         "{total_messages} messages, {total_tokens}, {total_cost}",
@@ -98,7 +98,7 @@ def prompt_lines(history: PromptHistory, style: Style) -> Iterator[str]:
 
 
 def short_hash(sha256: str) -> str:
-    """Return as much of a hash as tells it from others."""
+    """Return as much of a hash as distinguishes it from others."""
     return one_line(sha256, 12)
 
 
@@ -118,7 +118,7 @@ class StepLines:
         self._is_branch = False
 
     def tree(self) -> Iterator[str]:
-        """All steps, drawn as a tree."""
+        """Yield all steps, drawn as a tree."""
         todo = self._level(None, "")
         while todo:
             step, prefix, is_last = todo.pop()
@@ -131,7 +131,7 @@ class StepLines:
             todo += self._level(step.step_id, below)
 
     def told(self, event: Event, changes: Sequence[StepChange]) -> list[str]:
-        """The lines about one event, while it happens."""
+        """Return the lines about one event, while it happens."""
         clock = self._style.dim(f"{event.time.astimezone():%H:%M:%S}")
         return [f"{clock}  {line}" for line in [*self._changed(changes), *self._said(event)]]
 
@@ -158,7 +158,7 @@ class StepLines:
             elif "status" in change.updates:
                 step = self._tree.get(change.step_id)
                 if step is not None and step.step_type == "goal":
-                    yield self._placed(step)  # what becomes of an action, its result says
+                    yield self._placed(step)  # the end of an action is in its result
 
     def _placed(self, step: Step) -> str:
         depth = sum(1 for _, _ in zip(range(_INDENT), self._tree.line(step.parent_id), strict=False))
@@ -173,7 +173,7 @@ class StepLines:
             if words := one_line(stop_words(event), 300):
                 paint = style.yellow if event.stop_reason in ("end_turn", "canceled") else style.red
                 yield paint(f"{state(event.stop_reason)}: {words}")
-            # What a branch does last is told below; a trace says it by itself.
+            # The end of a branch is written below; a main session has an event for it.
             if branch_of(event.trace_id) is not None and not self._is_branch:
                 status: TraceStatus = "completed" if event.stop_reason == "end_turn" else "failed"
                 yield _coloured(t("the sub-agent has ended"), status, style)

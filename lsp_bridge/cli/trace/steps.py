@@ -1,7 +1,7 @@
 """``goalwright trace list|show|dump|tail``: reads the store, so it works without a daemon and beside one.
 
-Each returns the exit code: 0, 1 when the trace cannot be read, 2 when there is no such trace. ``trace``: an id, the
-beginning of one (if it is the only one with it), or ``latest``. ``branch``: ``A``, ``s1``, ``A.s1``.
+Each returns the exit code: 0, 1 when the trace cannot be read, 2 when there is no such trace. ``trace``: an id, a
+unique beginning of one, or ``latest``. ``branch``: ``A``, ``s1``, ``A.s1``.
 """
 
 from __future__ import annotations
@@ -153,10 +153,10 @@ async def tail_trace(
     since: int | None = None,
     follow: bool = True,
 ) -> int:
-    """``goalwright trace tail``: steps as they come, until Ctrl+C, or until nobody reads them any more.
+    """Print steps as they come, until Ctrl+C, or until the reader is gone (``goalwright trace tail``).
 
-    ``since``: also what came after the event with this id, 0 for all; without ``follow`` None is all, too.
-    ``--json``: the stored events, one a line. Not ``follow``: ends when all that is there was said.
+    ``since``: also those after the event with this id, 0 for all; without ``follow`` None is all, too. ``--json``: the
+    stored events, one a line. Not ``follow``: ends after the existing ones.
     """
     console = cli.console
     try:
@@ -178,7 +178,7 @@ async def tail_trace(
 
 
 class _Following:
-    """Says what comes behind an event of a session."""
+    """Prints the events of a session after a given one."""
 
     def __init__(
         self, store: FileTraceStore, session_id: str, since: int, as_json: bool, console: Console
@@ -218,7 +218,7 @@ def _events(store: FileTraceStore, session_id: str, after: int) -> Iterator[Even
     while events := store.events(session_id, after=after, limit=_PAGE):
         yield from events
         if events[-1].event_id <= after:
-            return  # a log that somebody made up
+            return  # a forged log
         after = events[-1].event_id
 
 
@@ -228,7 +228,7 @@ def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> S
     known = _known(store, session_id)
     for event in _events(store, session_id, 0):
         if known is not None and event.event != "session_created":
-            # The log has lost its first event, and the metadata still says what it said.
+            # The log has lost its first event, and the metadata still has its data.
             fold.apply(SessionCreated(trace_id=session_id, time=known.created_at, trace=known))
         known = None
         fold.apply(event)
@@ -246,7 +246,7 @@ def _known(store: FileTraceStore, session_id: str) -> Trace | None:
 
 
 def _need_log(store: FileTraceStore, session_id: str) -> Path:
-    """The log of a session. Raises StoreError when it is gone: then nothing that it did can be told."""
+    """Return the log of a session. Raises StoreError when it is gone: then its work cannot be shown."""
     log = store.folder(session_id) / "events.jsonl"
     if not log.exists():
         raise StoreError(
@@ -260,7 +260,7 @@ def _need_log(store: FileTraceStore, session_id: str) -> Path:
 
 
 def _daemon_since(workspace: Path) -> float | None:
-    """When the daemon that runs was started, in seconds since the epoch; 0: not known, None: there is none."""
+    """Return when the running daemon was started, in seconds since the epoch; 0: unknown, None: none runs."""
     paths = RuntimePaths.for_workspace(workspace)
     if not paths.is_locked():
         return None
@@ -272,8 +272,8 @@ def _daemon_since(workspace: Path) -> float | None:
 
 
 def _works_on(store: FileTraceStore, session_id: str, since: float | None) -> bool:
-    """Whether a daemon that was started at ``since`` may be at work on a session: not while nothing was written since,
-    for what it works on it has begun or opened, and that is written down."""
+    """Return whether a daemon that was started at ``since`` may be at work on a session: not if nothing was written
+    since then, because starting or opening a session writes to it."""
     if since is None:
         return False
     try:
@@ -283,7 +283,7 @@ def _works_on(store: FileTraceStore, session_id: str, since: float | None) -> bo
 
 
 def _end_what_broke_off(fold: StepFold, store: FileTraceStore, workspace: Path) -> None:
-    """A turn that is under way by its log has failed when nobody is there who works on it, as in the API."""
+    """Mark an unfinished turn as failed when no daemon works on it, as in the API."""
     if fold.head.status in ("running", "waiting") and not _works_on(
         store, fold.tree.trace_id, _daemon_since(workspace)
     ):
@@ -311,9 +311,9 @@ def _now() -> datetime:
 
 
 def save(output: Path, data: bytes, *, force: bool = False) -> None:
-    """Write ``data`` to ``output``: whole or not at all, through links, and into pipes and devices as they are.
+    """Write ``data`` to ``output``: whole or not at all, through links, and into existing pipes and devices.
 
-    Raises StoreError in words about ``output``: also when a file is there and not ``force``.
+    Raises StoreError with a message about ``output``: also when a file exists and not ``force``.
     """
     try:
         path = output.resolve()  # a link stays one

@@ -1,4 +1,4 @@
-"""Which trace a command is about."""
+"""Find the trace that a command is about."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NAMED = 5
 
 
 def store_of(workspace: Path) -> FileTraceStore:
-    """The traces of a workspace, to be read; nothing is made."""
+    """Return the traces of a workspace, to be read; nothing is made."""
     return stored(workspace.resolve(), state_dir())
 
 
 def all_of(store: FileTraceStore) -> list[str]:
-    """Ids, newest first, without what was killed while it began: it holds nothing, so nobody wants to see it."""
+    """Return ids, newest first, without sessions that were killed at their start: they are empty."""
     return [name for name in store.trace_ids() if holds_trace(store.folder(name))]
 
 
 def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str:
-    """The session that ``wanted`` names: an id, the beginning of one if it is the only one with it, or ``latest``.
+    """Return the session that ``wanted`` names: an id, a unique beginning of one, or ``latest``.
 
-    ``branch``: a branch or sub-agent of it; ``ID:A`` says both. Raises UnknownTraceError in words that say what to do.
+    ``branch``: a branch or sub-agent of it; ``ID:A`` names both. Raises UnknownTraceError with advice.
     """
     wanted, inside, named = wanted.partition(":")
     if branch is None and inside:
@@ -68,7 +68,7 @@ def _begun(store: FileTraceStore, name: str) -> bool:
     try:
         return not never_begun(store, store.trace(name))
     except StoreError:
-        return True  # whoever asks for it is told what is wrong
+        return True  # reading it will report what is wrong
 
 
 def _child(store: FileTraceStore, trace_id: str, branch: str) -> str:

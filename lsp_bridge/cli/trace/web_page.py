@@ -62,7 +62,7 @@ async def open_running(cli: Invocation, port: int) -> int:
 
 
 async def _opened(cli: Invocation, port: int | None, *, start: bool) -> dict[str, Any]:
-    """The answer of ``goalwright/api/open``. Raises LaunchError for all expected failures."""
+    """Return the answer of ``goalwright/api/open``. Raises LaunchError for all expected failures."""
     clock = Clock()
     deadline = clock.now() + _STARTING_S
     while True:

@@ -1,8 +1,8 @@
-"""LSP's base protocol as servers really speak it: headers, then so many bytes of JSON.
+"""LSP's base protocol as real servers speak it: headers, then as many bytes of JSON.
 
-What is between the messages (log lines that a server prints to stdout) is passed over; a message whose
-``Content-Length`` was wrong is one bad message, and reading goes on at the next header, also when that one begins
-in the middle of a line. Only what has no end is an error: a giant line, or much that is no message.
+Data between messages (log lines that a server prints to stdout) is skipped; a message with a wrong ``Content-Length``
+is one bad message, and reading continues at the next header, even if that begins in the middle of a line. Only endless
+data is an error: a giant line, or too much that is no message.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _MAX_JUNK_BYTES = 1 << 20
 """Between two messages."""
 _THREAD_BYTES = 128_000
 _LINES_A_TURN = 96
-"""Before others get a turn on the event loop: reading does not wait while there is something in the buffer."""
+"""Lines before other tasks get a turn on the event loop: reading does not wait while the buffer has data."""
 # At the end of the line: a length that was too small leaves the rest of a body before it.
 _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*([0-9]{1,12})[ \t]*\r?\n", re.IGNORECASE)
 
 
 class BadStreamError(Exception):
-    """What comes cannot be messages. The text says why."""
+    """The stream cannot be read as messages. The text says why."""
 
 
 class BadMessage:
-    """What stands for a message that could not be read."""
+    """A placeholder for a message that could not be read."""
 
     def __init__(self, why: str) -> None:
         self.why = why
 
 
 async def messages(stream: asyncio.StreamReader) -> AsyncIterator[dict[str, Any] | BadMessage]:
-    """The messages until the end of the stream. Raises BadStreamError."""
+    """Yield the messages until the end of the stream. Raises BadStreamError."""
     junk = lines = 0
     length: int | None = None
     while line := await _line(stream):
@@ -131,7 +131,7 @@ class ServerError(Exception):
 
     @classmethod
     def from_wire(cls, error: object) -> ServerError:
-        """From the ``error`` member of a response, which may be anything."""
+        """Make an error from the ``error`` member of a response, which may be anything."""
         body: Mapping[str, Any] = mapping(error)
         code = body.get("code")
         return cls(str(body.get("message", error)), code if isinstance(code, int) else 0, body.get("data"))

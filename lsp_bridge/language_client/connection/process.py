@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _MAX_UNREAD_BYTES = 1 << 18
-"""Half of what is read ahead of a server that writes faster than its messages are handled."""
+"""Half of the data that is read ahead of a server that writes faster than its messages are handled."""
 _STDERR_BYTES = 8_000
 
 
@@ -33,7 +33,7 @@ class ServerProcess(Protocol):
 
     @property
     def stdout(self) -> asyncio.StreamReader:
-        """What it writes."""
+        """Output of the process."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class ServerProcess(Protocol):
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr."""
+        """The end of its stderr output."""
         ...
 
     @property
@@ -108,7 +108,7 @@ class _WardedProcess:
 
     def __init__(self) -> None:
         self.stdout = asyncio.StreamReader(limit=_MAX_UNREAD_BYTES)
-        # What a StreamReader uses of a transport is to hold it back.
+        # A StreamReader uses its transport only to pause it.
         self.stdout.set_transport(cast("Any", self))
         self._stderr = _Tail()
         self._program: Warded | None = None
@@ -188,8 +188,8 @@ class _WardedProcess:
 class _Pipes(SubprocessStreamProtocol):
     """The pipes to a server, and a sign when its process ends.
 
-    asyncio's own ``Process.wait()`` also waits for the end of its output, which a child of the server may
-    hold open for ever.
+    asyncio's own ``Process.wait()`` also waits for the end of its output, which a child of the server may keep open
+    forever.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -268,7 +268,7 @@ class _OwnProcess:
             while chunk := await stream.read(4096):
                 self._stderr.add(chunk)
         except (OSError, ValueError):
-            return  # It is at its end: what was kept is all there is.
+            return  # It is at its end: the stored part is complete.
 
 
 _MAX_LINES = 200
@@ -277,7 +277,7 @@ _KINDS = {1: "error", 2: "warning", 3: "info", 4: "log", 5: "debug"}
 
 
 class ServerLog:
-    """A bounded log. Taking something in costs next to nothing, however much a server says."""
+    """A bounded log. Adding to it costs next to nothing, however much a server writes."""
 
     def __init__(self) -> None:
         self._entries: deque[tuple[str, str]] = deque(maxlen=_MAX_LINES)
@@ -290,7 +290,7 @@ class ServerLog:
             self._entries.append((name, head(message, _MAX_CHARACTERS)))
 
     def lines(self) -> list[str]:
-        """The latest messages, oldest first, as ``error: …``; what looks like a secret is taken out."""
+        """Return the latest messages, oldest first, as ``error: …``; what looks like a secret is taken out."""
         from tools.redaction.redactor import SECRETS
 
         return [f"{kind}: {SECRETS.text(text)}" for kind, text in self._entries]

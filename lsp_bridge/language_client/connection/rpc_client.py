@@ -1,16 +1,15 @@
 """JSON-RPC with a child process on its stdin and stdout: pygls' client, hardened against bad servers.
 
-Imported where the first server is started, because pygls and lsprotocol take a while to import. What is
-different from plain pygls (checked against 2.1):
+Imported where the first server is started, because pygls and lsprotocol take a while to import. Differences from plain
+pygls (checked against 2.1):
 
 - Messages stay plain dicts. Structured by pygls they would be namedtuples with mangled keys, slow for
   thousands of diagnostics, and a nested dict with a ``jsonrpc`` key would break them.
-- A reply that comes after its request was given up is dropped; pygls raises
-  (https://github.com/openlawlibrary/pygls/issues/621), and forgets no request that is never answered
-  (https://github.com/openlawlibrary/pygls/issues/608).
-- Messages are read by ``framing``: bounded, patient with what is between them, large ones not on the event loop.
-  What is sent is bounded too, for a server that does not read.
-- The server is ended by force when it has to be, with all that it started. pygls waits forever.
+- A reply to an abandoned request is dropped; pygls raises (https://github.com/openlawlibrary/pygls/issues/621), and
+  forgets no request that is never answered (https://github.com/openlawlibrary/pygls/issues/608).
+- Messages are read by ``framing``: bounded, tolerant of data between them, large ones not on the event loop. Sending is
+  bounded too, for a server that does not read.
+- The server is killed if necessary, with its child processes. pygls waits forever.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class _Wire(JsonRPCProtocol):
             future.set_exception(ServerError.from_wire(error))
 
     def _send_data(self, data: Any) -> None:
-        # pygls logs the whole body, source code included, and escapes what is not ASCII.
+        # pygls logs the whole body, including source code, and escapes non-ASCII characters.
         body = json.dumps(data, default=self._serialize_message, ensure_ascii=False).encode(
             "utf-8", errors="replace"
         )
@@ -100,7 +99,7 @@ class _Wire(JsonRPCProtocol):
                 future.set_exception(error)
 
     def give_up(self, msg_id: str) -> None:
-        """Forget a request nobody waits for any more; pygls would remember it for ever."""
+        """Forget an abandoned request; pygls would keep it forever."""
         self._request_futures.pop(msg_id, None)
         self._result_types.pop(msg_id, None)
 
@@ -119,7 +118,8 @@ class RpcClient(JsonRPCClient):
         """The functions are called on the event loop, and must be quick.
 
         ``on_request`` returns the result (JSON) of a request by the server; raises MethodNotFoundError. ``on_closed``
-        is told once why the server is gone, or will be: its process ended, or it stopped speaking JSON-RPC.
+        is called once with the reason when the server is gone, or will be: its process ended, or it stopped speaking
+        JSON-RPC.
         """
         super().__init__(_Wire, cattrs.Converter)
         self.on_request, self.on_notification = on_request, on_notification
@@ -156,7 +156,7 @@ class RpcClient(JsonRPCClient):
         ]
 
     def send(self, data: bytes) -> None:
-        """Bytes for the server. Nothing happens when it is gone (``on_closed`` has been told)."""
+        """Send bytes to the server. Nothing happens when it is gone (``on_closed`` has been called)."""
         if self._closed or self._process is None:
             return
         if self._process.unsent > _MAX_UNSENT_BYTES:
@@ -172,8 +172,8 @@ class RpcClient(JsonRPCClient):
     async def request(self, method: str, params: Mapping[str, Any] | None, timeout: float) -> Any:
         """Send a request and wait up to ``timeout`` seconds for its result (JSON).
 
-        Raises ServerError (the server refused), ServerGoneError, TimeoutError. When it is cancelled or times
-        out, the server is told so.
+        Raises ServerError (the server rejected it), ServerGoneError, TimeoutError. The server is notified when the
+        request is cancelled or times out.
         """
         if self._closed:
             raise ServerGoneError("the language server is not running")
@@ -192,10 +192,10 @@ class RpcClient(JsonRPCClient):
             self.protocol.give_up(identity)
 
     async def end(self, *, exit_s: float, terminate_s: float) -> None:
-        """Make sure that nothing of the server runs any more. Never raises; safe to call twice.
+        """Make sure that the server and its children have ended. Never raises; safe to call twice.
 
-        Waits ``exit_s`` seconds for it to end by itself, then TERM, ``terminate_s``, KILL; to everything that it
-        started too, since many servers are a wrapper around another process.
+        Waits ``exit_s`` seconds for it to end, then TERM, ``terminate_s``, KILL; to its child processes too, since many
+        servers are a wrapper around another process.
         """
         process = self._process
         if process is None:
@@ -231,7 +231,7 @@ class RpcClient(JsonRPCClient):
             reason = str(error)
         except OSError as error:
             reason = f"its output ended badly: {error}"
-        # The process' own end says more than the end of its output: let that be reported first.
+        # The process' own end is more informative than the end of its output: let that be reported first.
         await ended(process, 0.2)
         await asyncio.sleep(0)
         self._close(reason)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("goalwright.lsp_client")
 
 MAX_FILES = 50
-"""Of those asked about, at a server that must be shown each file."""
+"""Most files for a server that must be shown each file."""
 _AT_ONCE = 30
 """Files open at a server for this at the same time; below the number at which it closes older ones."""
 _WORTH_A_WORKSPACE_PULL = 8
@@ -33,7 +33,7 @@ Read = Callable[[Path], Awaitable[str | None]]
 
 @dataclass(slots=True)
 class _Heard:
-    """What one server said."""
+    """The answers of one server."""
 
     server: LanguageServer
     complete: bool = True
@@ -45,7 +45,7 @@ class _Heard:
 async def survey(
     servers: LanguageServers, read: Read, paths: Sequence[Path], least: Severity
 ) -> CurrentProblems:
-    """The problems in these files at least as severe as ``least``."""
+    """Return the problems in these files at least as severe as ``least``."""
     started = asyncio.get_running_loop().time()
     files = list(dict.fromkeys(paths))
     watched: dict[LanguageServer, list[Path]] = {}
@@ -86,7 +86,7 @@ async def survey(
 
 
 async def _ask_safely(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:
-    """What nobody can make sense of is one server's silence, not everybody's."""
+    """Ask a server; an unexpected failure counts as silence of this server only."""
     try:
         return await _ask(server, read, files, started)
     except Exception:
@@ -148,7 +148,7 @@ async def _pull(heard: _Heard, path: Path, timeout_s: float) -> Path | None:
 
 
 def _is_pushed(item: Mapping[str, Any], pulled: Raw) -> bool:
-    """Whether a known item is none of an older pull: those of a source that the pull speaks for are left out."""
+    """Return whether a known item is none of an older pull: those of a source that the pull speaks for are left out."""
     return not any(item.get("source") == other.get("source") for other in pulled)
 
 

@@ -1,9 +1,9 @@
-"""Which problems are new: a pure comparison of the diagnostics before and after an edit.
+"""Find new problems: a pure comparison of the diagnostics before and after an edit.
 
-A problem that was there before is recognised by severity, code, source and message, and by the *text* of
-its line, so that it stays known when lines above it come and go, when its block is indented or moved. Lines
-are mapped through the edit first, so that of two equal problems the one on the untouched line is the old
-one. Counted as a multiset: a second occurrence of a known problem is new.
+A problem that was there before is recognised by severity, code, source and message, and by the *text* of its line, so
+that it stays known when lines above it come and go, and when its block is indented or moved. Lines are mapped through
+the edit first, so that of two equal problems the one on the untouched line is the old one. Counted as a multiset: a
+second occurrence of a known problem is new.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Key = tuple[str, str, str, str]
 def new_problems(
     before: str | None, after: str, baseline: Sequence[Problem] | None, current: Sequence[Problem]
 ) -> list[Problem]:
-    """The members of ``current`` that ``baseline`` does not account for, in the order of ``current``.
+    """Return the members of ``current`` that ``baseline`` does not account for, in the order of ``current``.
 
     ``before`` and ``after`` are the file's texts that the two belong to (``before`` is None for a created
     file). Without a baseline (None) every problem counts as new. Lines of problems count from 1.
@@ -59,7 +59,7 @@ def new_problems(
     if not unmatched:
         return []
 
-    # What is left of the baseline may have moved as a block, or its line may have an ambiguous twin.
+    # The rest of the baseline may have moved as a block, or its line may have an ambiguous twin.
     left: dict[tuple[int, str], int] = {}
     for problem, place in zip(baseline, places, strict=True):
         if (count := matched.get(place, 0)) > 0:
@@ -79,10 +79,10 @@ def new_problems(
 
 
 def map_lines(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
-    """Index of each old line in the new text, for the lines that can be told. Linear in the text's length.
+    """Return the index in the new text of each old line that can be matched. Linear in the text's length.
 
-    Common head and tail, then lines that occur exactly once in both (so moved blocks are followed), then
-    their equal neighbours. difflib is not used: it takes seconds on large files with many equal lines.
+    Common head and tail, then lines that occur exactly once in both (so moved blocks are followed), then their equal
+    neighbours. difflib is not used: it takes seconds on large files with many equal lines.
     """
     if old is new:
         return {index: index for index in range(len(old))}

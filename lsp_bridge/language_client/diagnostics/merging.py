@@ -1,7 +1,7 @@
-"""What two servers, or a server and an editor, say alike is said once. Pure.
+"""Report a problem once when two servers, or a server and an editor, report it alike. Pure.
 
 Two entries are one problem only when they come from different sources, begin at the same place of the same file, and
-say the same: equal codes, codes known to mean the same, or the same words. In doubt both stay: a problem told twice
+have equal codes, codes known to mean the same, or the same words. In doubt both stay: a problem that is shown twice
 costs a line, one that is dropped costs a bug.
 """
 
@@ -59,14 +59,14 @@ _MAX_AT_ONE_PLACE = 40
 """Problems at one place that are compared with each other. A server whose ranges are no good puts all of its problems
 at the top of the file, and comparing each with each would take minutes."""
 _ENOUGH_WORDS = 3
-"""A message that goes on where another one ends says the same, if that one is more than a word or two."""
+"""A message that extends another one is the same problem, if the shorter one has at least this many words."""
 
 
 def without_doubles(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """``problems`` in their order, with one entry for what different sources say alike.
+    """Return ``problems`` in their order, with one entry for equal reports of different sources.
 
-    The entry is the one that says most, with the worst severity, and all sources and codes. Of one source only
-    exact repetitions go, and what stands at one place beyond the first few dozen stays as it is.
+    The entry is the most detailed one, with the worst severity, and all sources and codes. Within one source only exact
+    repetitions are removed, and at one place everything beyond the first few dozen stays unchanged.
     """
     places: dict[tuple[Path, int, int], list[_Entry]] = {}
     entries: list[_Entry] = []
@@ -93,7 +93,7 @@ def by_weight(problem: Problem) -> tuple[int, int, int]:
 
 
 class _Entry:
-    """One problem, and who says it."""
+    """One problem, and its sources."""
 
     def __init__(self, problem: Problem) -> None:
         self._said = [problem]
@@ -108,7 +108,7 @@ class _Entry:
         return True
 
     def whole(self) -> Problem:
-        """What is told of it."""
+        """Return the merged problem."""
         if len(self._said) == 1:
             return self._said[0]
         best = max(self._said, key=lambda problem: len(problem.message))
@@ -126,7 +126,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _equal(one: Problem, other: Problem) -> bool:
-    """The same but for its severity, which an editor may show in its own way."""
+    """Return whether they are equal but for severity, which an editor may show in its own way."""
     return (one.code, one.message) == (other.code, other.message)
 
 
@@ -139,7 +139,7 @@ def _same(one: Problem, other: Problem) -> bool:
 
 
 def _kinds(problem: Problem) -> frozenset[str]:
-    """What its code means, in words shared by all servers; a code that nobody else has means itself."""
+    """Return the meaning of its code in terms that all servers share; an unshared code means itself."""
     if not problem.code:
         sources = problem.source.lower().split(", ")
         return frozenset({"syntax"}) if _PYRIGHTS.intersection(sources) else frozenset()
@@ -148,7 +148,7 @@ def _kinds(problem: Problem) -> frozenset[str]:
 
 
 def _about_the_same(one: str, other: str) -> bool:
-    """Not about two things that have different names."""
+    """Return whether two messages may be about the same thing: not if they name different things."""
     first, second = _names(one), _names(other)
     if not first or not second:
         return True

@@ -1,7 +1,7 @@
 """The daemon's own language servers as a source of diagnostics.
 
-The baseline is taken before the write. Until the change is over the servers know the old texts of its files: then one
-deadline, counted from the end of the write, holds for all servers, who are asked in parallel.
+The baseline is taken before the write. Until the change is over the servers have the old texts of its files: then one
+deadline, counted from the end of the write, applies to all servers, which are asked in parallel.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _BASELINE_SHARE = 0.6
 """Part of the deadline that may go into waiting for the baseline; the rest is for the answer itself."""
 _BASELINE_PATIENCE_S = 30.0
-"""How long a baseline may take while a person looks at the proposed change, or when it is taken after the change."""
+"""Seconds for a baseline while a user reviews the proposed change, or when it is taken after the change."""
 _MAX_OTHERS = 500
 
 
@@ -59,7 +59,7 @@ class ServerSource(Source):
         self._background = Background("telling language servers", level=logging.ERROR, logger=self._log)
         self._watches: weakref.WeakSet[ServerWatch] = weakref.WeakSet()
         self._missed: set[Path] = set()
-        """Files that changed while a change of ours was under way: the servers are told when it is over."""
+        """Files that changed while a change of ours was under way: the servers are notified when it is over."""
         self._looking_back: Counter[Path] = Counter()
         """Files of which some server is being asked about an older text."""
 
@@ -97,7 +97,7 @@ class ServerSource(Source):
             )
             if not buffer and text is None:
                 server.close_document(path)
-            # Not waited for: one that starts opens what it is asked about.
+            # Not waited for: a starting server opens files when it is asked about them.
             elif text is not None and shown and server.is_ready and not self.held(path):
                 server.sync(path, text)
             if not buffer:
@@ -122,15 +122,15 @@ class ServerSource(Source):
         return self._background.start(work)
 
     def changing(self, path: Path) -> bool:
-        """Whether a change of ``path`` is under way."""
+        """Return whether a change of ``path`` is under way."""
         return any(path in watch.texts for watch in self._watches)
 
     def held(self, path: Path) -> bool:
-        """Whether servers must not be told the newest text of ``path`` now."""
+        """Return whether servers must not receive the newest text of ``path`` now."""
         return self.changing(path) or self._looking_back[path] > 0
 
     def ended(self, watch: ServerWatch) -> None:
-        """What happened to the files of ``watch`` meanwhile is told to the servers now."""
+        """Report to the servers what has happened to the files of ``watch`` meanwhile."""
         self._watches.discard(watch)
         missed = self._missed.intersection(watch.texts)
         self._missed -= missed
@@ -138,8 +138,8 @@ class ServerSource(Source):
             self.spawn(self.changed(path))
 
     async def look_back(self, server: LanguageServer, texts: Texts) -> dict[Path, Raw]:
-        """Ask ``server`` about older texts, then about those of now: for changes that came before it was ready, or
-        before it had answered about what was there before."""
+        """Ask ``server`` about older texts, then about the current ones: for changes that came before it was ready, or
+        before it had reported the earlier problems."""
         now, known = asyncio.get_running_loop().time, dict[Path, Raw]()
         self._looking_back.update(texts.keys())
         try:
@@ -181,12 +181,12 @@ class ServerWatch(Watch):
         return self.texts.keys()
 
     async def observers(self, after: Texts) -> tuple[list[ServerObserver], list[str]]:
-        """A server may have been started again since the baseline was taken."""
+        """Return the observers; a server may have restarted since the baseline was taken."""
         watched: dict[LanguageServer, set[Path]] = {}
         resting: list[str] = []
         for path in after:
             if path not in self.texts:
-                # Those that run all the same know the files of others too, and see theirs by them.
+                # Servers that run anyway know the other files too, and report theirs in relation to them.
                 self._source.spawn(self._source.changed(path))
                 continue
             lookup = self._source.servers.for_path(path)
@@ -228,7 +228,7 @@ class ServerObserver(Observer):
         self._mark: int | None = None
         """The number of the last thing before the new texts were sent; None: they were not."""
         self._around: Mapping[Path, Raw] = {}
-        """What was known of all files before the change."""
+        """Diagnostics of all files before the change."""
 
     @property
     def gone(self) -> bool:
@@ -255,7 +255,7 @@ class ServerObserver(Observer):
         for path in await server.answered(asked, now() + _BASELINE_PATIENCE_S):
             # Kept here, because the server forgets the file when too many others are opened meanwhile.
             self._known[path] = server.answers.known(path, asked[path]) or ()
-        # Files that an undo or a user has just changed have a baseline, too: what is said about their texts of now.
+        # Files that an undo or a user has just changed have a baseline, too: the diagnostics of their current texts.
         recent, documents = now() - server.deadline_s(), server.answers.documents
         unsettled = {
             path: version
@@ -265,7 +265,7 @@ class ServerObserver(Observer):
         await server.answered(unsettled, now() + server.deadline_s())
 
     def _newest(self, path: Path) -> Raw | None:
-        """The newest settled answer about the baseline of ``path``; None when there is none."""
+        """Return the newest settled answer about the baseline of ``path``; None when there is none."""
         version = self._versions.get(path)
         if version is not None and self._server.settled(path, version):
             return self._server.answers.known(path, version) or ()
@@ -282,11 +282,11 @@ class ServerObserver(Observer):
         if not await server.ready(started + server.deadline_s()):
             server.answers.unanswered += 1
             return Heard(missing=there, complete=False, asked=bool(there or deleted))
-        # No await from here until everything is sent: what was known, and the change, are one moment.
+        # No await from here until everything is sent: the known diagnostics and the change are one moment.
         heard = Heard(known={path: self._newest(path) for path in files})
         everything, mark = server.answers.snapshot(), server.answers.count
         self._mark = mark
-        # What was said about an older text of a file is no baseline: its lines may be others by now.
+        # Diagnostics of an older text of a file are no baseline: its lines may have changed since.
         unsettled = server.unsettled()
         self._around = {path: raw for path, raw in everything.items() if path not in unsettled}
         self.since = self._change.sent(self.key, files, everything)
@@ -313,7 +313,7 @@ class ServerObserver(Observer):
         return heard
 
     def _was_deleted(self, path: Path) -> bool:
-        """Not too large to be shown, and not come and gone."""
+        """Return whether a file was deleted; not if it was too large to show, or appeared and vanished."""
         return self._before[path] is not None and not path.exists()
 
     async def _close_baselines(self, started: float) -> None:
@@ -340,11 +340,11 @@ class ServerObserver(Observer):
         return versions
 
     async def _answered(self, versions: Mapping[Path, int], started: float) -> set[Path]:
-        """The files about which there is a fresh answer before the one deadline of all."""
+        """Return the files about which there is a fresh answer before the one deadline of all."""
         server = self._server
         deadline = started + server.deadline_s()
         answered = await server.answered(versions, deadline)
-        # One that has begun to answer meanwhile is not cold any more: it has more time, from the same beginning.
+        # A server that has started to answer is no longer cold: it has more time, from the same start.
         if len(answered) < len(versions) and started + server.deadline_s() > deadline:
             answered = await server.answered(versions, started + server.deadline_s())
         return answered
@@ -352,10 +352,11 @@ class ServerObserver(Observer):
     async def _look_for_importers(
         self, after: Texts, around: Mapping[Path, Raw], mark: int, started: float
     ) -> bool:
-        """After a deletion: ask about the other open files until one is broken by it. Whether all have answered.
+        """After a deletion, ask about the other open files until one is broken by it. Returns whether all have
+        answered.
 
-        Servers hear of a deletion through their file watchers, and look at it when they find the time: what is
-        pulled at once is often about the time before.
+        Servers learn of a deletion through their file watchers, and process it later: an immediate pull is often about
+        the time before.
         """
         server, now, answers = self._server, asyncio.get_running_loop().time, self._server.answers
         until = min(started + server.deadline_s(), now() + server.timing.deletion_s)
@@ -367,7 +368,7 @@ class ServerObserver(Observer):
             return any((answers.known(path) or ()) != around.get(path, ()) for path in others())
 
         async def look_once_more() -> None:
-            # For what the server finds out after the report; it is told late.
+            # For findings of the server after the report; they are reported late.
             await asyncio.sleep(server.timing.deletion_s)
             if not server.gone:
                 await server.look_around(after.keys(), now() + server.timing.answer_s)

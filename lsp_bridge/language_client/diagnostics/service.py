@@ -1,13 +1,13 @@
-"""What a change broke, by all who see problems: implements the Diagnostics port of the tools.
+"""Find what a change broke, from all sources of problems: implements the Diagnostics port of the tools.
 
 The rules: the baseline is taken before the write; an answer counts only when it is *fresh*, which means final and about
-the text that the file has now; "no fresh answer in time" is never "clean"; only what the change made worse is told,
-and that once. A file that an earlier source looks after (an editor) is not given to a later one (the servers).
+the current text of the file; "no fresh answer in time" is never "clean"; only problems that the change caused are
+reported, and only once. A file that an earlier source (an editor) covers is not given to a later one (the servers).
 
-What has been answered in time or not, a change stays in ``_seen``: whoever wants to know what has come late asks once
-more, by the same rules. Files without a fresh answer are compared with the text before the first change that had none.
-What was judged already is only corrected: by errors in it that follow, and in other files for some seconds, or until
-the next change is shown to the same server, which could be the cause from then on.
+Answered in time or not, a change stays in ``_seen``: to get late answers, the caller asks once more, by the same rules.
+Files without a fresh answer are compared with the text before the first change that had none. A reported change is only
+corrected: by errors in it that follow, and in other files for some seconds, or until the next change is sent to the
+same server, which could be the cause from then on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _OTHERS_S = 15.0
 """How long other files are watched for what a change has broken there."""
 _KEPT_S = 600.0
-"""How long what was found until the next change is kept for a session that works on something else."""
+"""Seconds that findings are kept for a session that works on something else, until the next change."""
 _MAX_SEEN = 200
 _MAX_SENT = 500
 _MAX_OTHER_FILES = 5
@@ -49,19 +49,19 @@ class _File:
     before: str | None
     """The text before the first change without a fresh answer; None: there was no file."""
     known: Raw | None
-    """What was said about that text; None: nothing yet."""
+    """Diagnostics of that text; None: none yet."""
     open: bool = True
     """It has had no fresh answer yet."""
     after: str = ""
     """The text that was judged,"""
     raw: Raw = ()
-    """by what was said about it."""
+    """the diagnostics of that text."""
     told: list[Problem] = field(default_factory=list[Problem])
 
 
 @dataclass(slots=True)
 class _Verdict:
-    """What one observer found."""
+    """The findings of one observer."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
     asked: bool = True
@@ -86,7 +86,7 @@ class _Seen:
     """Other files were, until then."""
 
     def open_files(self) -> dict[Path, _File]:
-        """Those without a fresh answer."""
+        """Return the files without a fresh answer."""
         return {path: file for path, file in self.files.items() if file.open}
 
 
@@ -101,7 +101,7 @@ class DiagnosticsService:
         least: Severity = "warning",
         logger: logging.Logger | None = None,
     ) -> None:
-        """``least``: the mildest problems that are told."""
+        """``least``: the mildest problems that are reported."""
         self.sources = sources
         self.read = sources[-1].read
         self._workspace = workspace
@@ -118,7 +118,7 @@ class DiagnosticsService:
     # ---- the port
 
     def warm(self, path: Path) -> None:
-        """A source is only prepared when those before it do not look after such files."""
+        """Prepare a source, only if those before it do not cover such files."""
         self._spawn(self._warm(path))
 
     async def begin(self, paths: Sequence[Path]) -> ServiceRun:
@@ -143,7 +143,7 @@ class DiagnosticsService:
         """Never raises."""
         try:
             return await self._overdue(set(paths))
-        except Exception:  # whoever asks has done what he wanted
+        except Exception:  # the caller's work is finished
             self.log.exception("late diagnostics failed")
             return None
 
@@ -191,7 +191,7 @@ class DiagnosticsService:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             self._background.start(work)
-        except RuntimeError:  # no event loop: nobody to be told
+        except RuntimeError:  # no event loop: nothing to notify
             work.close()
 
     # ---- for the runs
@@ -203,7 +203,7 @@ class DiagnosticsService:
     def sent(
         self, run: ServiceRun, key: Hashable, paths: Collection[Path], said: Mapping[Path, Raw] | None
     ) -> int:
-        """What ``key`` says from now on is not about the changes before."""
+        """Record that reports of ``key`` from now on are not about earlier changes."""
         now = asyncio.get_running_loop().time()
         for seen in self._seen:
             if said is None or seen.observer.key != key or seen.said is not None:
@@ -218,7 +218,7 @@ class DiagnosticsService:
         return self.count
 
     async def report(self, run: ServiceRun) -> DiagnosticsReport:
-        """What a change that has been written has made worse."""
+        """Return the problems that a written change has caused."""
         started = asyncio.get_running_loop().time()
         after = {path: await self.read(path) for path in run.before}
         self.sent(run, None, after, None)
@@ -240,12 +240,12 @@ class DiagnosticsService:
         return await verdict_on(problems, run.before, answered, silent)
 
     def ended(self, run: ServiceRun) -> None:
-        """``run`` is over: what it owes is found out in the background."""
+        """Handle the end of ``run``: missing answers are awaited in the background."""
         for observer, files in run.owed:
             self._spawn(self._catch_up(observer, files))
 
     async def _catch_up(self, observer: Observer, files: Mapping[Path, _File]) -> None:
-        """Find out what was there before changes that came too early for that, and show the texts of now."""
+        """Find the problems before changes that came too early for that, and send the current texts."""
         known = await observer.look_back(
             {path: file.before if file.known is None else None for path, file in files.items()}
         )
@@ -255,7 +255,7 @@ class DiagnosticsService:
     # ---- one rule for all answers, in time or late
 
     async def _ask(self, run: ServiceRun, observer: Observer, after: Texts, started: float) -> _Verdict:
-        """What nobody can make sense of is one observer's silence, not everybody's."""
+        """Ask an observer; an unexpected failure counts as silence of this observer only."""
         try:
             heard = await observer.ask(after, started)
             return await self._judge_all(run, observer, heard)
@@ -280,7 +280,8 @@ class DiagnosticsService:
         return verdict
 
     def _file(self, run: ServiceRun, observer: Observer, heard: Heard, path: Path) -> _File:
-        """What an answer about ``path`` is compared with: the text before the first change that had none."""
+        """Return the state to compare an answer about ``path`` with: the text before the first change that had no
+        answer."""
         file = self._open_file(observer.key, path, take=True) or _File(run.before[path], None)
         if file.known is None and path in observer.baseline and observer.baseline[path] == file.before:
             file.known = heard.known.get(path)
@@ -295,14 +296,14 @@ class DiagnosticsService:
     async def _judge(
         self, observer: Observer, path: Path, file: _File, text: str, raw: Raw, *, late: bool = False
     ) -> tuple[list[Problem], bool]:
-        """What is new in one file and has not been told, and whether that is all of it."""
+        """Return unreported new problems of one file, and whether these are all of them."""
         least, sure = self._least, True
         if late and text == file.before:  # an undo, say: then nothing in it is new
             found: list[Problem] = []
         elif file.known is None and file.before is not None and (everything := severe(raw, least)):
             if late and observer.follows:
-                return [], False  # What was there before is being asked about.
-            # Nobody knows what was there before: only what stands on changed lines is surely new.
+                return [], False  # The server is being asked about the text before.
+            # Without a baseline, only problems on changed lines are certainly new.
             found = await on_new_lines(path, file.before, text, raw, least)
             sure = late or len(found) == len(everything)
         else:
@@ -312,7 +313,7 @@ class DiagnosticsService:
         return _untold(found, file.told), sure
 
     async def _others(self, seen: _Seen, least: Severity) -> list[Problem]:
-        """New problems of files that did not change, and have not been told."""
+        """Return new, unreported problems of unchanged files."""
         observer, found = seen.observer, list[Problem]()
         with_errors: set[Path] = set()
         passed_over = self._passed_over(seen)
@@ -326,7 +327,7 @@ class DiagnosticsService:
         return _untold(self._still(seen, found), seen.told)
 
     def _passed_over(self, seen: _Seen) -> set[Path]:
-        """The files that this change, or others that are under way or came after it, are to tell about."""
+        """Return the files that are left to this change's own report, or to those of parallel or later changes."""
         key, since = seen.observer.key, seen.observer.since
         busy = (run for run in self._runs if run is not seen.run and not run.over)
         return {
@@ -337,7 +338,7 @@ class DiagnosticsService:
         }
 
     def _still(self, seen: _Seen, problems: list[Problem]) -> list[Problem]:
-        """Of what was said until the next change: what is not mended meanwhile."""
+        """Return the problems that were not fixed meanwhile, of those that were reported until the next change."""
         if seen.said is None:
             return problems
         there: dict[Path, set[tuple[Path, str, str, str]]] = {}
@@ -357,7 +358,7 @@ class DiagnosticsService:
         for seen in mine:
             try:
                 found, spoke = await self._look_again(seen, fresh, now)
-            except Exception:  # one observer's answer must not take the others' along
+            except Exception:  # a failing observer must not affect the others
                 self.log.exception("the late answer of %s could not be judged", seen.observer.name)
                 found, spoke = [], False
             problems += found
@@ -365,7 +366,7 @@ class DiagnosticsService:
                 answered.append(seen.observer.name)
             if wanted.intersection(seen.open_files()):
                 silent.append(seen.observer.name)
-            if seen.said is not None:  # what is over is looked at for the last time
+            if seen.said is not None:  # an ended change is checked for the last time
                 seen.files, seen.watched, seen.until = seen.open_files(), False, 0.0
         changed = dict.fromkeys(path for seen in mine for path in seen.paths)
         return await verdict_on(problems, changed, answered, silent) if answered else None
@@ -373,7 +374,7 @@ class DiagnosticsService:
     async def _ask_again(
         self, mine: Sequence[_Seen], wanted: set[Path]
     ) -> dict[tuple[Hashable, Path], tuple[str, Raw]]:
-        """The fresh answers that have come by now about open files: each observer is asked once."""
+        """Return the fresh answers that have come by now about open files: each observer is asked once."""
         asked: dict[Hashable, tuple[Observer, set[Path]]] = {}
         for seen in mine:
             if paths := wanted.intersection(seen.open_files()):
@@ -395,7 +396,7 @@ class DiagnosticsService:
     async def _look_again(
         self, seen: _Seen, fresh: Mapping[tuple[Hashable, Path], tuple[str, Raw]], now: float
     ) -> tuple[list[Problem], bool]:
-        """What is new about a change by now, and whether an answer that was missing has come."""
+        """Return new problems of a change so far, and whether a missing answer has come."""
         observer, found, spoke = seen.observer, list[Problem](), False
         judged = {path: file for path, file in seen.files.items() if not file.open}
         for path, file in seen.open_files().items():
@@ -461,7 +462,7 @@ class ServiceRun:
 
 
 def _lives(seen: _Seen, now: float) -> bool:
-    """Whether something may still come about a change. What only the observer that has gone could tell is forgotten."""
+    """Return whether more may come about a change. Files that only a gone observer could report on are dropped."""
     if seen.observer.gone or not seen.observer.follows:
         seen.files, seen.watched, seen.until = seen.open_files(), False, 0.0
         if not seen.observer.follows and seen.observer.gone:
@@ -470,7 +471,7 @@ def _lives(seen: _Seen, now: float) -> bool:
 
 
 def _untold(problems: Sequence[Problem], told: list[Problem]) -> list[Problem]:
-    """``problems`` without those told already, wherever they stand now; the rest is noted as told."""
+    """Return ``problems`` without those reported already, wherever they are now; the rest is marked as reported."""
     left = Counter(map(_words, told))
     found: list[Problem] = []
     for problem in problems:

@@ -1,7 +1,8 @@
-"""What the diagnostics service asks of a source of problems: the daemon's language servers, or the attached editors.
+"""The interface between the diagnostics service and a source of problems: the daemon's language servers, or the
+editors.
 
 A source answers one question: the diagnostics of a file for one text, and whether they are fresh. They are *fresh* when
-they are about exactly this text, and final. What is new in them, and who is told it when, is the service's affair.
+they are about exactly this text, and final. The service decides which of them are new, and who receives them when.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tools.language import CurrentProblems, Severity
 
 Read = Callable[[Path], Awaitable[str | None]]
-"""The text of a file as the user sees it; None: there is none that could be shown."""
+"""Returns the text of a file as the user sees it; None: it cannot be shown."""
 Texts = Mapping[Path, str | None]
 """Texts of files, as ``Read`` gives them."""
 
@@ -34,14 +35,14 @@ class OtherFile:
 
 @dataclass(slots=True)
 class Heard:
-    """What one observer said about a change until its deadline."""
+    """The answers of one observer about a change until its deadline."""
 
     fresh: dict[Path, tuple[str, Raw]] = field(default_factory=dict[Path, "tuple[str, Raw]"])
     """The fresh answers, each with the text that it is about."""
     known: dict[Path, Raw | None] = field(default_factory=dict[Path, "Raw | None"])
-    """What was said about the texts of the baseline; None: nothing."""
+    """Diagnostics of the texts of the baseline; None: there were none."""
     missing: Collection[Path] = ()
-    """Files that it looks after and has no fresh answer about."""
+    """Files that it covers and has no fresh answer about."""
     complete: bool = True
     asked: bool = True
     """False: there was nothing that it could have answered, so its silence means nothing."""
@@ -49,11 +50,11 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a source must know of the change that it watches. Moments are numbered."""
+    """The change that a source watches. Moments are numbered."""
 
     began: int
     older: Callable[[Hashable, Path], str | None]
-    """The text before an earlier change of a file that somebody has not answered about, nor about that text."""
+    """Returns the text before an earlier change of a file, if some observer has not answered about the later text."""
     sent: Callable[[Hashable, Collection[Path], Mapping[Path, Raw]], int]
     """Somebody is shown the new texts of these files now, and this is all that it has said until now. Returns the
     moment."""
@@ -63,7 +64,7 @@ class Observer(ABC):
     """One server or one editor, while it is asked about one change."""
 
     follows = False
-    """It goes on talking about a change without being asked, and can be asked about older texts."""
+    """It keeps reporting on a change without being asked, and can be asked about older texts."""
 
     def __init__(self, name: str, key: Hashable) -> None:
         """``name`` is for people, ``key`` the same for all changes."""
@@ -72,7 +73,7 @@ class Observer(ABC):
         self.baseline: dict[Path, str | None] = {}
         """The files that it was given, with the texts that its baseline is about."""
         self.since = 0
-        """The moment after which others' changes are not this one's doing; 0: it was not shown the new texts."""
+        """The moment after which other changes may be the cause of reports; 0: it did not receive the new texts."""
 
     @property
     @abstractmethod
@@ -85,18 +86,19 @@ class Observer(ABC):
 
     @abstractmethod
     async def others(self, said: Mapping[Path, Raw] | None = None) -> list[OtherFile]:
-        """What it said about files that the change did not touch, by now or in ``said``."""
+        """Return its reports about files that the change did not touch, by now or in ``said``."""
 
     @abstractmethod
     async def again(self, texts: Mapping[Path, str]) -> Mapping[Path, Raw]:
-        """The fresh answers about these texts that there are by now. Waits for none."""
+        """Return the fresh answers about these texts that there are by now. Waits for none."""
 
     def said(self, path: Path) -> tuple[str | None, Raw]:
-        """The newest text of ``path`` that it knows, and what it said last, fresh or not. If it ``follows``."""
+        """Return the newest text of ``path`` that it knows, and its last report, fresh or not. Only if it
+        ``follows``."""
         return None, ()
 
     async def look_back(self, texts: Texts) -> Mapping[Path, Raw]:
-        """Ask about older texts, then show those of now. If it ``follows``; nobody waits for it."""
+        """Ask about older texts, then send the current ones. Only if it ``follows``; nothing waits for it."""
         return {}
 
 
@@ -105,18 +107,19 @@ class Watch(ABC):
 
     @abstractmethod
     async def extend(self, texts: Texts) -> Collection[Path]:
-        """Take the baseline of more files. Returns those that it looks after. Waits for no server."""
+        """Take the baseline of more files. Returns those that it covers. Waits for no server."""
 
     @abstractmethod
     async def observers(self, after: Texts) -> tuple[Sequence[Observer], Sequence[str]]:
-        """Who is to be asked about the change, and the names of those who cannot be asked now, but should be."""
+        """Return the observers to ask about the change, and the names of those that should answer but are
+        unavailable."""
 
     def end(self) -> None:  # noqa: B027 - most have nothing to do
         """The change is over."""
 
 
 class Source(ABC):
-    """Who sees problems."""
+    """A source of problems."""
 
     read: Read
 
@@ -126,7 +129,7 @@ class Source(ABC):
 
     @abstractmethod
     async def warm(self, path: Path) -> bool:
-        """Prepare for questions about ``path``. Whether it looks after such files."""
+        """Prepare for questions about ``path``. Returns whether it covers such files."""
 
     @abstractmethod
     async def changed(self, path: Path, *, buffer: bool = False) -> None:
@@ -134,7 +137,7 @@ class Source(ABC):
 
     @abstractmethod
     async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
-        """All problems there are now; ``unwatched`` are the files that it does not look after."""
+        """Return all current problems; ``unwatched`` are the files that it does not cover."""
 
     @abstractmethod
     async def close(self) -> None:

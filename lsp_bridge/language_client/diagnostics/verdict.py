@@ -1,4 +1,4 @@
-"""What of a server's answer is news: the texts and problems before a change against those after it.
+"""Compare the texts and problems before a change with those after it, to find new problems.
 
 Long lists and texts are compared in a thread, because the event loop must stay free.
 """
@@ -34,7 +34,7 @@ _MadeT = TypeVar("_MadeT")
 async def news(
     path: Path, before: str | None, after: str, known: Raw | None, raw: Raw, least: Severity
 ) -> list[Problem]:
-    """The problems of ``raw`` (about ``after``) that ``known`` (about ``before``) does not account for.
+    """Return the problems of ``raw`` (about ``after``) that ``known`` (about ``before``) does not account for.
 
     Without ``known`` all of them; only those at least as severe as ``least``.
     """
@@ -50,7 +50,7 @@ async def news(
 
 
 async def on_new_lines(path: Path, before: str, after: str, raw: Raw, least: Severity) -> list[Problem]:
-    """The problems of ``raw`` on lines that the change brought: news even when nothing is known from before."""
+    """Return the problems of ``raw`` on lines that the change brought: news even when nothing is known from before."""
 
     def compare() -> list[Problem]:
         old = [line.strip() for line in lines_of(before)]
@@ -62,7 +62,8 @@ async def on_new_lines(path: Path, before: str, after: str, raw: Raw, least: Sev
 
 
 def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tuple[Problem, ...], int]:
-    """What of ``problems`` is told, and how many errors are not: nothing twice, not more than a model can use.
+    """Return the ``problems`` to report, and how many errors are left out: no duplicates, not more than a model can
+    use.
 
     The changed files come first, then the other files, those with errors before those with warnings.
     """
@@ -77,7 +78,7 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
     others.sort(key=lambda path: by_weight(files[path][0])[0])
     shown = {*changed, *others[:MAX_OTHER_FILES]}
     for path in [*changed, *others]:
-        # Comparing costs: what a flood brings beyond what can be told anyway is only counted.
+        # Comparing is expensive: in a flood, problems beyond those that are shown are only counted.
         found, rest = files[path][:_MAX_COMPARED], files[path][_MAX_COMPARED:]
         once = without_doubles(found) if path in shown else tuple(found)
         ordered = sorted(once, key=by_weight)
@@ -90,9 +91,10 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
 async def verdict_on(
     problems: Sequence[Problem], changed: Collection[Path], answered: Sequence[str], silent: Sequence[str]
 ) -> DiagnosticsReport:
-    """The one report of all who were asked about a change: the names of those who answered, and of those who did not.
+    """Return the combined report of all sources about a change: the names of those that answered, and of those that did
+    not.
 
-    Problems of anybody make it ``problems``; without any it is ``clean`` only when nobody is silent.
+    A problem of any source makes it ``problems``; without any it is ``clean`` only when no source is silent.
     """
     if not answered and not silent:
         return DiagnosticsReport("no_server")

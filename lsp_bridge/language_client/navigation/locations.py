@@ -1,4 +1,4 @@
-"""Places that a server named, as the tools know them: real paths, characters, and the line that stands there.
+"""Convert a server's locations for the tools: real paths, character columns, and the text of the line.
 
 All functions here read files, so they block: call them in a thread.
 """
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireRange, WireSymbol
 
 _MAX_FILES_READ = 200
-"""Files of one answer whose lines are shown; nobody reads more."""
+"""Most files of one answer whose lines are shown; a reader needs no more."""
 _MAX_TEXT = 400
 
 
 def real_paths(files: Iterable[str]) -> dict[str, Path]:
-    """The real path of each file that a server named: that is what rules judge. Unusable names are left out."""
+    """Return the real path of each file that a server named: that is what rules judge. Unusable names are left out."""
     found: dict[str, Path] = {}
     for file in files:
         if file in found:
@@ -37,7 +37,7 @@ def real_paths(files: Iterable[str]) -> dict[str, Path]:
 
 
 def load(path: Path) -> str | None:
-    """The text of a file on disk as servers read it; None: no file, unreadable or too large."""
+    """Return the text of a file on disk as servers read it; None: no file, unreadable or too large."""
     try:
         if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return None
@@ -47,7 +47,7 @@ def load(path: Path) -> str | None:
 
 
 class Texts:
-    """The lines of files: ``known`` (what an editor or the server holds) before what is on disk."""
+    """The lines of files: ``known`` texts (of an editor or the server) before those on disk."""
 
     def __init__(self, known: Mapping[Path, str], encoding: PositionEncoding) -> None:
         self._known = known
@@ -55,7 +55,7 @@ class Texts:
         self._indexes: dict[Path, TextIndex | None] = {}
 
     def place(self, path: Path, span: WireRange) -> CodePlace | None:
-        """A range as a place; None when the file is known and has no such line."""
+        """Return a range as a place; None when the file is known and has no such line."""
         index = self._index(path)
         (first, start), (last, end) = span
         if index is None:

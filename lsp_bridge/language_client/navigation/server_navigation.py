@@ -1,7 +1,7 @@
-"""Where things are defined and used, as the language servers know it: implements the Navigation port of the tools.
+"""Find definitions and uses through language servers: implements the Navigation port of the tools.
 
-Before a server is asked it is told the text as the person sees it (an unsaved buffer before the file), and when its
-answer leads to other files that it knows in an older state, it is told those and asked again.
+Before a query, a server receives the text as the user sees it (an unsaved buffer before the file). When its answer
+leads to other files that it knows in an older state, it receives those and is asked again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ T = TypeVar("T")
 _RENAMES = 3
 """How often a rename is asked for when the answers are about texts that have changed."""
 _MAX_UNSAVED = 20
-"""Files with unsaved changes that a server is told before it is asked."""
+"""Most files with unsaved changes that a server receives before a query."""
 _MAX_REFRESHED = 60
 """Files of an answer that are looked at for a newer text."""
 _DEFINITIONS: Mapping[DefinitionKind, tuple[str, str, str]] = {
@@ -180,7 +180,7 @@ class ServerNavigation:
         return old
 
     def _known(self, server: LanguageServer, paths: Collection[Path]) -> dict[Path, str]:
-        # Texts that are not simply those on disk: of editors, and those that the server was told.
+        # Texts that differ from those on disk: of editors, and those that the server has received.
         texts: dict[Path, str] = {}
         for path in paths:
             document = server.answers.documents.get(path)
@@ -194,7 +194,7 @@ class ServerNavigation:
         return None if text is None else text.removeprefix("\ufeff")
 
     def _tell_unsaved(self, server: LanguageServer) -> None:
-        """What is new in editors may be where the answer is."""
+        """Send unsaved texts of editors to the server: the answer may be in them."""
         for path in list(self._unsaved_paths())[:_MAX_UNSAVED]:
             text = self._unsaved(path)
             if text is not None and _looks_after(server, path):
@@ -216,9 +216,9 @@ class ServerNavigation:
     async def _rename(
         self, server: LanguageServer, at: Mapping[str, Any], new_name: str, timeout_s: float
     ) -> tuple[RenamedText, ...]:
-        """What renaming the thing at a position (params of the request) changes; empty when the server says: nothing.
+        """Return the changes of a rename at a position (params of the request); empty when the server has none.
 
-        Raises ToolError when the server's edit is not to be carried out, ServerError, ServerGoneError, TimeoutError.
+        Raises ToolError when the server's edit must not be carried out, ServerError, ServerGoneError, TimeoutError.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s

@@ -28,12 +28,12 @@ _ASK_AGAIN_TIMES = 20
 
 @dataclass(frozen=True, slots=True)
 class AskingTiming:
-    """Waits in seconds: for a server that has never answered a question (its start included), and for the others."""
+    """Waits in seconds: for a server that has never answered a query (including its start), and for the others."""
 
     cold_s: float = 10.0
     warm_s: float = 5.0
     again_s: float = 0.25
-    """Before a server is asked again that was busy with another version, or has just begun."""
+    """Before a server is asked again that was busy with another version, or has just started."""
     begun_s: float = 2.0
     """For so long, "nothing" is no answer of a server that has never answered before. Measured: basedpyright
     finds nothing to rename in the first 100 ms or so, when it has not looked for the imported file yet."""
@@ -41,12 +41,13 @@ class AskingTiming:
 
 @dataclass(frozen=True, slots=True)
 class ServerQuestion(Generic[T]):
-    """One question. ``ask`` does it with one server, within so many seconds; ``empty``: worth asking the next one."""
+    """One question. ``ask`` sends it to one server, with a timeout in seconds; ``empty``: whether to try the next
+    one."""
 
     provider: str
     """Name of the server capability, e.g. ``definitionProvider``."""
     what: str
-    """What is asked for, in words: "does not support {what}"."""
+    """Name of the feature, for messages: "does not support {what}"."""
     ask: Callable[[LanguageServer, float], Awaitable[T]]
     empty: Callable[[T], bool]
 
@@ -62,11 +63,11 @@ class FirstAnswer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Said(Generic[T]):
-    """What came of asking one server."""
+    """The result of asking one server."""
 
     value: tuple[T] | None = None
     silent: str = ""
-    """Its name, when it has not told all."""
+    """Name of the server, if its answer is incomplete."""
     unable: str = ""
     refused: str = ""
 
@@ -84,7 +85,7 @@ class _Failures:
 
 
 def supports(server: LanguageServer, provider: str) -> bool:
-    """Whether a server that is ready announced a capability (``true`` or an object, also an empty one)."""
+    """Return whether a server that is ready announced a capability (``true`` or an object, also an empty one)."""
     return server.capabilities.get(provider) not in (None, False)
 
 
@@ -110,7 +111,7 @@ class Asking:
             raise ToolError(NO_SERVER.format(name=path.name))
         begun = asyncio.get_running_loop().time()
         failures, nothing = _Failures(list(lookup.resting)), list[FirstAnswer[T]]()
-        # All at once, so that one that says nothing costs no time that another one needs.
+        # In parallel, so that a silent server does not use up the time of another one.
         asked = [asyncio.create_task(self._one(server, question, begun)) for server in lookup.servers]
         try:
             for server, task in zip(lookup.servers, asked, strict=True):
@@ -175,7 +176,7 @@ class Asking:
     async def request(
         self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float
     ) -> object:
-        """One request, made again while the server says that it is busy with something newer.
+        """Send one request, again while the server reports that it is busy with something newer.
 
         Raises ServerError, ServerGoneError, TimeoutError.
         """
@@ -205,5 +206,5 @@ class Asking:
 
 
 def _named(server: LanguageServer) -> str:
-    """With what it says that it is doing."""
+    """Return the server's name with its current work."""
     return f"{server.name} ({head(server.busy, 100)})" if server.busy else server.name

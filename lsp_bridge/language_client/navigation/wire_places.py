@@ -1,6 +1,6 @@
-"""What servers answer to questions about code, taken apart: places, symbols, documentation. Pure.
+"""Parse servers' answers about code: places, symbols, documentation. Pure.
 
-Nothing is trusted: what is no answer of the protocol is left out, and only so much is taken.
+Nothing is trusted: values that do not follow the protocol are left out, and sizes are limited.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tools.json_access import array, mapping
 from tools.text.truncate import head
 
 MAX_PLACES = 5_000
-"""Of one answer; whoever has more asks for something narrower."""
+"""Most places in one answer; a longer one needs a narrower question."""
 _MAX_DEPTH = 40
 _MAX_NAME = 200
 _MAX_HOVER = 8_000
@@ -45,12 +45,12 @@ class WireSymbol:
     kind: str
     file: str
     range: WireRange
-    """Of its name, where the server tells that."""
+    """Range of its name, where the server sends it."""
     container: str = ""
 
 
 def places(result: object) -> list[WirePlace]:
-    """The places of an answer: Location, a list of them, or of LocationLinks."""
+    """Return the places of an answer: Location, a list of them, or of LocationLinks."""
     items = array(result) or [result]
     found: dict[WirePlace, None] = {}
     for item in items[:MAX_PLACES]:
@@ -79,7 +79,7 @@ def symbols(result: object) -> list[WireSymbol]:
         span = wire_range(fields.get("selectionRange")) or wire_range(fields.get("range"))
         file: str | None = ""
         if location:
-            # A WorkspaceSymbol may come without a range: the file alone says where.
+            # A WorkspaceSymbol may lack a range: then the file is the location.
             file, span = file_of(location.get("uri")), wire_range(location.get("range")) or ((0, 0), (0, 0))
         if file is not None and span is not None:
             inside = container or _line(fields.get("containerName"))

@@ -1,6 +1,6 @@
-"""A server's ``WorkspaceEdit``, checked and carried out on texts. Pure; all of it or nothing.
+"""Check a server's ``WorkspaceEdit`` and apply it to texts. Pure; all of it or nothing.
 
-Whatever is not understood, contradicts itself or is too much refuses the whole: half a rename breaks the code.
+An edit that is not understood, contradictory or too large is rejected as a whole: half a rename breaks the code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_CHARACTERS = 20_000_000
 
 
 class BadEditError(Exception):
-    """The edit cannot be carried out; the text says why."""
+    """Raised when the edit cannot be applied; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class WireEdit:
 
 @dataclass(slots=True)
 class FileEdits:
-    """What is to become of one file."""
+    """The changes of one file."""
 
     edits: list[WireEdit] = field(default_factory=list[WireEdit])
     version: int | None = None
-    """Of the document that the edits are about, where the server says it."""
+    """Version of the document that the edits are about, where the server sends it."""
     moved_to: str = ""
 
 
@@ -100,7 +100,7 @@ def _read_edits(uri: object, edits: object, version: int | None, files: dict[str
 
 
 def apply_edits(text: str, edits: Sequence[WireEdit], encoding: PositionEncoding) -> str:
-    """``text`` after all edits, each of which is about ``text`` as it was. Raises BadEditError."""
+    """Return ``text`` after all edits, each of which refers to the original ``text``. Raises BadEditError."""
     index = TextIndex(text)
     spans: list[tuple[int, int, str]] = []
     for edit in edits:

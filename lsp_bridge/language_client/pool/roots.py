@@ -1,4 +1,4 @@
-"""Which folder is the project of a file: the nearest one above it with a marker such as ``pyproject.toml``."""
+"""Find the project folder of a file: the nearest one above it with a marker such as ``pyproject.toml``."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 _MAX_LEVELS = 64
 _MAX_ENTRIES = 5000
-"""Of a folder that are compared with globs."""
+"""Most entries of a folder that are compared with globs."""
 _MAX_KNOWN = 2000
 _RACY_NS = 2_000_000_000
 """A folder that changed so recently may change again without another time of change (coarse clocks)."""
 
 
 class Roots:
-    """Finds project roots in a workspace. A known folder costs one ``stat``: its time of change tells the news."""
+    """Finds project roots in a workspace. A known folder costs one ``stat``: its time of change reveals changes."""
 
     def __init__(self, workspace: Path, *, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._workspace = workspace
@@ -29,7 +29,7 @@ class Roots:
         self._known: OrderedDict[tuple[Path, tuple[str, ...]], tuple[int, bool]] = OrderedDict()
 
     def root_of(self, path: Path, markers: tuple[str, ...]) -> Path:
-        """The root of ``path``, which is below the workspace; the workspace where there is no marker."""
+        """Return the root of ``path``, which is below the workspace; the workspace where there is no marker."""
         if markers:
             for _, folder in zip(range(_MAX_LEVELS), path.parents, strict=False):
                 if self._marked(folder, markers):

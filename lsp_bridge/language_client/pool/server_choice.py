@@ -1,4 +1,4 @@
-"""Which language servers there are to be now: the person's settings and trust, as one value that changes with them."""
+"""Choose the language servers by the user's settings and trust, as one value that changes with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServerChoice:
-    """What holds for all language servers of a workspace."""
+    """The settings that hold for all language servers of a workspace."""
 
     specs: tuple[ServerSpec, ...] = ()
     timing: Timing = dataclasses.field(default_factory=Timing)
@@ -24,7 +24,7 @@ class ServerChoice:
     trusted: bool = False
     """The workspace's own programs may be executed."""
     problems: tuple[str, ...] = ()
-    """What is wrong in the settings, in words; it has been left out."""
+    """Problems in the settings, as text for the user; the wrong parts are ignored."""
 
 
 Chooser = Callable[[], ServerChoice]
@@ -41,7 +41,7 @@ class SettingsChooser:
         *,
         told: Callable[[Sequence[str]], None] = lambda problems: None,
     ) -> None:
-        """``told`` gets what is wrong in the settings, once for each change of them."""
+        """``told`` receives the problems of the settings, once for each change of them."""
         self._settings = settings
         self._trusted = trusted
         self._told = told
@@ -61,7 +61,7 @@ class SettingsChooser:
 
 
 def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
-    """What ``settings`` mean for language servers."""
+    """Return the effect of ``settings`` on language servers."""
     # Not when the daemon starts: the first file of a session is soon enough.
     from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
     from lsp_bridge.language_client.specs.settings import configured
@@ -70,7 +70,7 @@ def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
     return ServerChoice(
         specs=specs if settings.languages.diagnostics else (),
         timing=Timing.within(settings.languages.diagnostics_timeout_s),
-        # All are kept: the diagnostics tool shows milder ones. What changes report is the session's choice.
+        # All are kept: the diagnostics tool shows milder ones. The session filters the reports about changes.
         least_severity="hint",
         trusted=trusted,
         problems=problems,
@@ -78,6 +78,6 @@ def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
 
 
 def _alike(one: Settings, other: Settings) -> bool:
-    """Whether two readings of the settings say the same of language servers."""
+    """Return whether two readings of the settings are equal for language servers."""
     names = ("language_servers", "diagnostics", "diagnostics_timeout_s")
     return all(getattr(one.languages, name) == getattr(other.languages, name) for name in names)

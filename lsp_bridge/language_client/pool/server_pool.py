@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _LOOK_AGAIN_S = 30.0
 """How long "not installed" is remembered."""
 _TICK_S = 15.0
-"""Between two looks at what is idle and what costs too much."""
+"""Seconds between two checks for idle and too costly servers."""
 _MAX_SLOTS = 200
 _UNUSED = "nobody needed it"
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Who looks after a file."""
+    """The servers that cover a file."""
 
     servers: tuple[LanguageServer, ...]
     """Running, or being started right now."""
@@ -68,11 +68,11 @@ class LanguageServers:
         """``workspace`` is absolute and resolved. Servers unused for ``idle_stop_s`` seconds are stopped, and those
         beyond ``max_alive``, the least recently used ones first.
 
-        ``choose`` tells which servers there are to be and how, at any time; without it ``specs``, ``timing`` and
-        ``least_severity`` hold for ever, and the workspace is not trusted. Nothing is looked up or started before a
-        file asks for it. ``clock`` and ``sleep`` are for idling, back-off and watching only; waits for answers go by
-        the event loop's clock. ``origin``: the folder of which the workspace is a copy; what it brings along is trusted
-        as the workspace is. ``room``: how many servers run, shared with other workspaces, instead of ``max_alive``.
+        ``choose`` returns the current choice of servers; without it ``specs``, ``timing`` and ``least_severity`` apply
+        forever, and the workspace is not trusted. Nothing is looked up or started before a file needs it. ``clock`` and
+        ``sleep`` are for idling, back-off and watching only; waits for answers go by the event loop's clock.
+        ``origin``: the folder of which the workspace is a copy; its programs are trusted like the workspace's.
+        ``room``: how many servers run, shared with other workspaces, instead of ``max_alive``.
         """
         self.workspace = workspace
         given = ServerChoice(specs=tuple(specs), timing=timing or Timing(), least_severity=least_severity)
@@ -95,7 +95,7 @@ class LanguageServers:
         self._closed = False
 
     def for_path(self, path: Path) -> Lookup:
-        """The servers for ``path`` (absolute), started in the background where they are not running yet.
+        """Return the servers for ``path`` (absolute), started in the background where they are not running yet.
 
         A server that is not installed, or that crashed too often, is as if it did not exist.
         """
@@ -118,7 +118,7 @@ class LanguageServers:
         return Lookup(tuple(servers), tuple(resting))
 
     def alive(self) -> Iterator[LanguageServer]:
-        """The servers that run now; none is started."""
+        """Yield the servers that run now; none is started."""
         for slot in list(self._slots.values()):
             if slot.server is not None and not slot.server.gone:
                 yield slot.server
@@ -127,24 +127,24 @@ class LanguageServers:
         return (slot for slot in self._slots.values() if slot.server is not None)
 
     def running(self) -> list[tuple[str, int]]:
-        """Name and process id of each running server, for display."""
+        """Return name and process id of each running server, for display."""
         return [(server.name, server.pid) for server in self.alive() if server.pid is not None]
 
     def status(self) -> list[ServerStatus]:
-        """How each server is that runs or ran, for display. Looks nothing up."""
+        """Return the status of each server that runs or ran, for display. Starts nothing."""
         now = self._clock()
         states = (slot.status(now) for slot in self._slots.values())
         return [state for state in states if state is not None]
 
     async def stop_idle(self) -> None:
-        """Stop the servers that nobody has used for the configured time."""
+        """Stop the servers that have been unused for the configured time."""
         now = self._clock()
         idle = [slot for slot in self._slots.values() if now - slot.used_at >= self._idle_stop_s]
         await asyncio.gather(*(task for slot in idle if (task := self._stop(slot, _UNUSED)) is not None))
 
     async def tick(self) -> None:
-        """What is done every some seconds: stop what is idle, needs too much memory, or spins, and all servers when
-        the settings or the person's trust have changed."""
+        """Run the periodic checks: stop servers that are idle, need too much memory, or spin, and all servers when the
+        settings or the user's trust have changed."""
         if self._choice is not None:
             self._current()
         await self.stop_idle()
@@ -256,5 +256,5 @@ class LanguageServers:
             await self._sleep(max(1.0, min(_TICK_S, self._idle_stop_s / 4)))
             try:
                 await self.tick()
-            except Exception:  # nobody waits for this; servers must be watched all the same
+            except Exception:  # nothing waits for this; servers must be watched in any case
                 self._log.exception("language servers could not be looked at")

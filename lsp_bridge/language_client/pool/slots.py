@@ -1,4 +1,4 @@
-"""The place of one server of one project, whether it runs or not: its crashes, its use, how it is."""
+"""The slot of one server of one project, whether it runs or not: its crashes, its use, its state."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ MAX_RESTARTS = 3
 _BACK_OFF_S = (0.0, 2.0, 10.0)
 """Before the first, second and third restart."""
 FORGIVEN_AFTER_S = 600.0
-"""A server that ran this long before it crashed starts again with a clean record; one that was given up gets another
-try after as long."""
+"""A server that ran this long before it crashed starts again with a clean record; an abandoned one gets another try
+after the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,15 @@ class ServerStatus:
     name: str
     root: Path
     state: State
-    """``resting``: crashed, will be started again when ``rest_s`` have passed and it is needed; ``crashed``: given up
-    for now; ``stopped``: not needed, or too costly; it starts when it is needed."""
+    """``resting``: crashed, restarts when ``rest_s`` have passed and it is needed; ``crashed``: abandoned for now;
+    ``stopped``: not needed, or too costly; it starts when it is needed."""
     since_s: float
     """Seconds in this state."""
     pid: int | None = None
     memory_mb: int | None = None
-    """Of all its processes, when looked at last; None: unknown."""
+    """Memory of all its processes, as last measured; None: unknown."""
     detail: str = ""
-    """What it is busy with, what is unusual about its answers, or why it does not run."""
+    """Its current work, anomalies of its answers, or why it does not run."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Slot:
         self.server, self.reason, self.ended_at = None, reason, now
 
     def crashed(self, reason: str, now: float) -> None:
-        """It ended by itself, or had to be ended: it may be started again after a rest."""
+        """Record that it ended unexpectedly, or had to be killed: it may be restarted after a rest."""
         self.ended(reason, now)
         # Its program may be another one by now.
         self.looked_at = None
@@ -85,7 +85,7 @@ class Slot:
         self.rest_until = now + (FORGIVEN_AFTER_S if self.given_up else _BACK_OFF_S[self.crashes - 1])
 
     def status(self, now: float) -> ServerStatus | None:
-        """How it is; None when there never was a server here."""
+        """Return the status; None when there never was a server here."""
         server = self.server
         name = self.found.name if self.found is not None else self.spec.name
         if server is not None and not server.gone:
@@ -104,7 +104,7 @@ class Slot:
         if not reason:
             return None
         state: State = "stopped"
-        if server is not None:  # gone, and nobody has noticed yet
+        if server is not None:  # gone, and not noticed yet
             state = "resting"
         elif self.crashes and now < self.rest_until:
             state = "crashed" if self.given_up else "resting"
@@ -122,7 +122,7 @@ class Room:
     def enter(self, in_use: Callable[[], Iterator[Slot]], stop: Callable[[Slot, str], object]) -> None:
         """Count the servers that ``in_use`` yields from now on. ``stop`` stops one of them, for the reason given.
 
-        All who share a room go by the same clock.
+        All users of a room share one clock.
         """
         self._tenants[in_use] = stop
 

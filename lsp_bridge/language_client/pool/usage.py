@@ -1,4 +1,4 @@
-"""What language servers use of the machine, and when that is too much."""
+"""The resource usage of language servers, and its limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """Of a server and everything below it."""
+    """Usage of a server and its child processes."""
 
     memory_bytes: int
     """Resident; what its processes share is counted for each."""
@@ -28,9 +28,9 @@ class UsageLimits:
 
     memory_bytes: int = 4 << 30
     cpu_share: float = 0.9
-    """Of one core, between two looks,"""
+    """Share of one core, between two measurements,"""
     cpu_s: float = 600.0
-    """for so many seconds, in which nobody asked it anything."""
+    """for this many seconds without any request."""
 
 
 def usage_of(leaders: Collection[int]) -> dict[int, ProcessUsage]:
@@ -90,14 +90,14 @@ class UsageWatch:
             self._hot_since = since
 
     def too_much_memory(self, limits: UsageLimits) -> str | None:
-        """Why it has to be restarted."""
+        """Return why it has to be restarted."""
         used = self.latest.memory_bytes if self.latest is not None else 0
         if used <= limits.memory_bytes:
             return None
         return f"used {used >> 20} MB of memory, more than {limits.memory_bytes >> 20} MB"
 
     def spins(self, limits: UsageLimits, now: float, used_at: float) -> str | None:
-        """Why it has to be stopped: it keeps a processor busy though nobody asked it anything since ``used_at``."""
+        """Return why it has to be stopped: it keeps a processor busy without any request since ``used_at``."""
         if self._hot_since is None or now - max(self._hot_since, used_at) < limits.cpu_s:
             return None
         return f"kept a processor busy for {limits.cpu_s:.0f} s while nobody asked it anything"

@@ -1,4 +1,4 @@
-"""What the daemon tells a language server about itself in ``initialize``."""
+"""The daemon's description of itself for a language server, in ``initialize``."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def initialize_params(
     root: Path, uri: str, options: JsonObject, *, announce_pull: bool, announce_push: bool = True
 ) -> dict[str, Any]:
-    """Params of ``initialize`` (LSP 3.17). Only what this client really does is announced.
+    """Params of ``initialize`` (LSP 3.17). Only capabilities that this client really has are announced.
 
-    ``root`` (``uri`` as a URI) is the project's folder. The process id lets a server end by
-    itself when the daemon was killed. ``announce_pull``: several servers stop pushing diagnostics once a client
-    says that it can pull them. ``announce_push``: False for one that is asked in a way of its own.
+    ``root`` (``uri`` as a URI) is the project's folder. The process id lets a server exit when the daemon was killed.
+    ``announce_pull``: several servers stop pushing diagnostics once a client announces that it can pull them.
+    ``announce_push``: False for a server with its own kind of request.
     """
     return {
         "processId": os.getpid(),
@@ -66,7 +66,7 @@ def _capabilities(announce_pull: bool, announce_push: bool) -> dict[str, Any]:
 
 
 def navigation_capabilities() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Additions to the capabilities ``textDocument`` and ``workspace``. Only what is really done is announced."""
+    """Return additions to the capabilities ``textDocument`` and ``workspace``. Only real features are announced."""
     link = {"linkSupport": True}
     kinds = {"valueSet": list(range(1, 27))}
     document: dict[str, Any] = {
@@ -85,7 +85,7 @@ def navigation_capabilities() -> tuple[dict[str, Any], dict[str, Any]]:
             "documentChanges": True,
             "resourceOperations": ["rename"],
             "failureHandling": "abort",
-            # Which edits to confirm is told to nobody: the person is shown all of them.
+            # No confirmation of single edits: the user sees all of them.
             "changeAnnotationSupport": {"groupsOnLabel": False},
         },
     }

@@ -1,8 +1,8 @@
-"""What one language server was told about files, and which of its diagnostics answer that: pure bookkeeping.
+"""Match diagnostics of one language server with the texts that it has received: pure bookkeeping.
 
-One counter numbers everything in order of happening, what we send and what arrives. The number of a
-``didOpen`` or ``didChange`` is also the document's LSP version, so "is this answer newer than that change" is
-one comparison, and versions never repeat when a file is closed and opened again.
+One counter numbers everything in order, both sent and received messages. The number of a ``didOpen`` or ``didChange``
+is also the document's LSP version, so "is this answer newer than that change" is one comparison, and versions never
+repeat when a file is closed and opened again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SyncKind = Literal["open", "change", "same"]
 
 _MAX_SENT = 10_000
 _A_WHILE_S = 0.3
-"""Nothing for so long, and an answer after a save: the save was what it waited for."""
+"""Seconds without a report before a save, and a report after it, that show that the server waits for saves."""
 _LONGEST_PAUSE_S = 1.5
 """Two pushes about one text that are further apart are two findings, not one answer in two parts."""
 _PAUSE_MARGIN = 1.5
@@ -36,25 +36,25 @@ _MAX_CLOSED_FILES = 2000
 
 @dataclass(slots=True)
 class ServerDocument:
-    """A document that is open at the server, with the text it was told last."""
+    """A document that is open at the server, with the text that it received last."""
 
     path: Path
     text: str
     version: int
     orderly: bool
-    """The server had answered everything before this version, so what it pushes now is about this version."""
+    """The server had answered everything before this version, so its pushes now are about this version."""
     sent_at: float = 0.0
     """When this version was sent, in seconds of the event loop's clock."""
     told: int = 0
-    """The newest version that the server was really told; older than ``version`` when it wants no changes."""
+    """The newest version that was really sent to the server; older than ``version`` when it wants no changes."""
     told_text: str = ""
     """The text of that version: what an incremental change starts from."""
     saved: int = 0
-    """The newest version that the server was told to be saved."""
+    """The newest version for which the server was sent a save."""
     ignored: bool = False
     """The version before was not saved, and the server said nothing about it for a while."""
     changed: bool = False
-    """It was open with another text before: the server knows the file, and need not load what it uses."""
+    """It was open with another text before: the server knows the file, and need not load its dependencies."""
     final: bool = False
     """There has been a final answer about this version: what the server works on since does not undo that."""
 
@@ -82,16 +82,16 @@ class Settling:
     """
 
     versioned_s: float = 0.15
-    """The push says that it is about our version. Still, basedpyright pushes an empty list for a file just
-    opened and corrects it some milliseconds later, and what it says about other files follows."""
+    """The push names our version. Still, basedpyright pushes an empty list for a file just opened and corrects it some
+    milliseconds later, and reports on other files follow."""
     unversioned_s: float = 0.3
-    """The push came after our change (source: conventions.md, 150-300 ms in other agents)."""
+    """Seconds to wait for further pushes when one without a version came after our change."""
     doubtful_s: float = 1.5
     """As before, but an older version was still unanswered, so the push may be about that one."""
 
 
 class Answers:
-    """The documents open at one server and what the server says about them."""
+    """The documents open at one server and its reports on them."""
 
     def __init__(self, settling: Settling | None = None, progress: ServerWork | None = None) -> None:
         self.settling = settling or Settling()
@@ -102,20 +102,20 @@ class Answers:
         self._pulled: dict[Path, FileDiagnostics] = {}
         self._count = 0
         self.needs_save = False
-        """It seems to look at a text only when it was told that it is saved (linters do)."""
+        """It seems to check a text only after a save (as linters do)."""
         self._answers_unsaved = False
         self.has_answered = False
         self.unanswered = 0
         """How many changes in a row it left without a fresh answer."""
         self._sent: OrderedDict[int, Path] = OrderedDict()
-        """The versions that the server was told, newest last."""
+        """The versions that the server has received, newest last."""
         self._sent_last = 0
-        """The number of the newest text that it was (about to be) told, of any file."""
+        """The number of the newest text that was (or is about to be) sent, for any file."""
         self.empty_first_s = 0.0
-        """How long an empty push must stand, as far as this server has shown: several push what they find quickly
-        (nothing) before they have looked closely."""
+        """Seconds that an empty push must stay unchanged, by experience with this server: several push their first
+        quick result (nothing) before a thorough check."""
         self._counts_itself = False
-        """Its versions are none of ours: it counts by itself, so they say nothing about which text is meant."""
+        """Its versions are none of ours: it has its own counter, so they do not identify a text."""
 
     @property
     def count(self) -> int:
@@ -125,10 +125,10 @@ class Answers:
     def sync(
         self, path: Path, text: str, *, now: float, pull: bool, tell: bool = True
     ) -> tuple[SyncKind, int]:
-        """Note that the server is (about to be) told ``text``. Returns what to send and the version.
+        """Record that the server is (about to be) sent ``text``. Returns the notification to send and the version.
 
-        ``pull``: the diagnostics of this file are pulled. ``tell`` False: the server is not told, because it wants
-        no changes; it may see the file on disk.
+        ``pull``: the diagnostics of this file are pulled. ``tell`` False: nothing is sent, because the server wants no
+        changes; it may read the file on disk.
         """
         document = self.documents.get(path)
         if document is not None:
@@ -161,19 +161,19 @@ class Answers:
         return ("open" if document is None else "change"), self._count
 
     def close(self, path: Path) -> bool:
-        """Forget an open document and what was said about it. False when it was not open."""
+        """Forget an open document and its diagnostics. False when it was not open."""
         self._pushed.pop(path, None)
         self._pulled.pop(path, None)
         return self.documents.pop(path, None) is not None
 
     def sent(self, path: Path, version: int) -> None:
-        """The server is told this version of ``path``."""
+        """Record that this version of ``path`` was sent."""
         self._sent[version] = path
         if len(self._sent) > _MAX_SENT:
             self._sent.popitem(last=False)
 
     def saved(self, path: Path) -> bool:
-        """The server is told that the text of ``path`` is saved. False: it knows that already."""
+        """Record that a save of ``path`` is sent. False: the server knows that already."""
         document = self.documents.get(path)
         if document is None or document.saved == document.version:
             return False
@@ -181,8 +181,8 @@ class Answers:
         return True
 
     def passed_over_at(self, path: Path, *, pull: bool) -> float | None:
-        """From when on (seconds) it is clear that nothing comes about the newest text of ``path``, which is not saved;
-        None: it will, or has."""
+        """Return the time (seconds) from which on no report about the unsaved newest text of ``path`` is expected;
+        None: one is, or has come."""
         document = self.documents.get(path)
         if document is None or pull or not self.needs_save or document.saved == document.version:
             return None
@@ -192,7 +192,7 @@ class Answers:
         return document.sent_at + self.settling.doubtful_s
 
     def peculiar(self) -> str:
-        """Describe what is unusual about the server's answers, for people."""
+        """Describe anomalies of the server's answers, for users."""
         found = (
             f"left the last {self.unanswered} changes unanswered" if self.unanswered > 1 else "",
             "says something only about saved files" if self.needs_save else "",
@@ -201,19 +201,19 @@ class Answers:
         return "; ".join(filter(None, found))
 
     def has_pulled(self, path: Path, *, with_problems: bool = False) -> bool:
-        """Whether there is a pulled answer about the newest text of ``path`` (in which there are problems)."""
+        """Return whether there is a pulled answer about the newest text of ``path`` (in which there are problems)."""
         document, answer = self.documents.get(path), self._pulled.get(path)
         if document is None or answer is None or not _is_about(answer, document.version):
             return False
         return bool(answer.items) or not with_problems
 
     def _version_of(self, path: Path, version: int | None) -> int | None:
-        """What the version in a push is worth: None when it is none of ours."""
+        """Return the version of a push if it can be trusted; None when it is none of ours."""
         document = self.documents.get(path)
         if document is None or version is None:
             return version
         if version == document.told < document.version:
-            return None  # It knows of no newer one: only the order tells what this is about.
+            return None  # It knows of no newer one: only the order shows which text this is about.
         if version < document.version and self._sent.get(version) != path:
             # Older ones than those we remember can be ours.
             self._counts_itself = self._counts_itself or len(self._sent) < _MAX_SENT
@@ -229,7 +229,7 @@ class Answers:
             return False
         self._count += 1
         if document is None:
-            # Closed: only what it has problems in is worth keeping, as a baseline for "other files".
+            # Closed: only its problems are worth keeping, as a baseline for "other files".
             if not items:
                 self._pushed.pop(path, None)
                 return True
@@ -264,7 +264,8 @@ class Answers:
             self.empty_first_s = min(max(self.empty_first_s, pause * _PAUSE_MARGIN), _LONGEST_PAUSE_S)
 
     def _unlearn_pause(self, document: ServerDocument, now: float) -> None:
-        """An empty push has stood for longer than that: it was perhaps an exception, on a busy machine."""
+        """Shorten the pause after an empty push has stayed unchanged for longer: perhaps it was an exception, on a busy
+        machine."""
         answer = self._pushed.get(document.path)
         if answer is None or answer.items or not document.changed or not _is_about(answer, document.version):
             return
@@ -305,10 +306,9 @@ class Answers:
         return None if final is None else max(answer.at + wait, final)
 
     def known(self, path: Path, version: int = 0) -> tuple[RawDiagnostic, ...] | None:
-        """What was said about ``version`` of ``path`` or later ones, pushed and pulled; None: nothing.
+        """Return the diagnostics of ``version`` of ``path`` or later ones, pushed and pulled; None: there are none.
 
-        What was said about older versions is left out: a server that pushes late and is pulled too would
-        otherwise mix the two.
+        Those of older versions are left out: for a server that pushes late and is pulled too, the two would be mixed.
         """
         answers = [
             answer
@@ -318,23 +318,23 @@ class Answers:
         return _united([answer.items for answer in answers]) if answers else None
 
     def snapshot(self) -> dict[Path, tuple[RawDiagnostic, ...]]:
-        """What is known about every file, to compare with later."""
+        """Return the current diagnostics of every file, to compare with later."""
         paths = self._pushed.keys() | self._pulled.keys()
         return {path: self.known(path) or () for path in paths}
 
     def heard(self, path: Path, number: int) -> bool:
-        """Whether something arrived about ``path`` after the thing numbered ``number``."""
+        """Return whether something arrived about ``path`` after the thing numbered ``number``."""
         answers = (self._pushed.get(path), self._pulled.get(path))
         return any(answer is not None and answer.number > number for answer in answers)
 
     def said_after(self, number: int) -> list[Path]:
-        """The files about which something arrived after the thing numbered ``number``."""
+        """Return the files about which something arrived after the thing numbered ``number``."""
         answers = (*self._pushed.items(), *self._pulled.items())
         return sorted({path for path, answer in answers if answer.number > number})
 
 
 def _is_about(answer: FileDiagnostics, version: int) -> bool:
-    """Whether it is about this version or a later one; without a version of its own the order tells."""
+    """Return whether it is about this version or a later one; without a version of its own the order decides."""
     return answer.number > version if answer.version is None else answer.version >= version
 
 
@@ -351,27 +351,27 @@ def _united(groups: Sequence[tuple[RawDiagnostic, ...]]) -> tuple[RawDiagnostic,
 class Timing:
     """Every wait on a language server, in seconds.
 
-    The waits for an answer are counted from the end of the write and for all servers together: whoever asks
-    several of them computes one moment and waits for all of them until then. A server that is not even ready at
-    that moment has given no fresh answer; it goes on starting, and what it says later is told later.
+    The waits for an answer are counted from the end of the write and for all servers together: a caller that asks
+    several of them computes one moment and waits for all of them until then. A server that is not even ready at that
+    moment has given no fresh answer; it keeps starting, and its reports come late.
     """
 
     answer_s: float = 2.5
     """For a fresh answer about a change (the setting ``diagnostics_timeout_s``)."""
     cold_answer_s: float = 1.0
-    """The same, from a server that has never said anything yet: most likely it is still starting, and waiting for
-    that would make the first edit the slowest. As soon as it says something it has ``answer_s``, counted from the
-    same beginning."""
+    """The limit for a server that has never reported anything: most likely it is still starting, and waiting for that
+    would make the first edit the slowest. As soon as it reports something, it has ``answer_s``, counted from the same
+    start."""
     silent_answer_s: float = 1.0
-    """The same, from a server that left the last two changes unanswered."""
+    """The limit for a server that left the last two changes unanswered."""
     quiet_s: float = 0.5
     """Without news, after a change that leaves no file to answer about (a deletion)."""
     deletion_s: float = 1.2
-    """After a deletion, for the files that used what is gone; basedpyright looks at it half a second later."""
+    """After a deletion, for the files that used it; basedpyright checks them half a second later."""
     around_s: float = 0.5
-    """For what it says about other open files, once it has answered about the changed ones."""
+    """For reports on other open files, after the answer about the changed ones."""
     stalled_s: float = 60.0
-    """What a server began (``$/progress``) and said nothing more about for so long holds up no answer."""
+    """Seconds without news after which an open ``$/progress`` no longer delays answers."""
     initialize_s: float = 20.0
     pull_s: float = 30.0
     shutdown_s: float = 1.0
@@ -383,7 +383,8 @@ class Timing:
 
     @classmethod
     def within(cls, answer_s: float) -> Timing:
-        """The defaults, with at most ``answer_s`` for an answer, and a share of it for those who said nothing yet."""
+        """Return the defaults, with at most ``answer_s`` for an answer, and a share of it for servers without any
+        report yet."""
         normal = cls()
         share = answer_s / normal.answer_s
         return dataclasses.replace(
@@ -395,7 +396,7 @@ class Timing:
 
 
 class Bell:
-    """Wakes all who wait, each time it is rung."""
+    """Wakes all waiting tasks, each time it is rung."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()

@@ -51,8 +51,8 @@ class _Life:
 class LanguageServer:
     """A client's view of one server. All methods that are not async return at once.
 
-    It becomes *ready* some time after ``start`` and *gone* when its process ends, by itself or by ``stop``;
-    a server that is gone stays so.
+    It becomes *ready* some time after ``start`` and *gone* when its process ends, on its own or by ``stop``; a server
+    that is gone stays so.
     """
 
     def __init__(
@@ -112,17 +112,17 @@ class LanguageServer:
 
     @property
     def is_ready(self) -> bool:
-        """It can be told about documents."""
+        """Whether it can receive documents."""
         return self._life.ready and not self.gone
 
     @property
     def busy(self) -> str | None:
-        """What it says it is busy with, e.g. ``Indexing 40 %``."""
+        """The work that it reports, e.g. ``Indexing 40 %``; None: none."""
         return self._progress.busy if not self.gone else None
 
     @property
     def peculiar(self) -> str:
-        """What about its answers is unusual, for people who wonder why it is slow or silent; mostly empty."""
+        """Anomalies of its answers, for users who wonder why it is slow or silent; mostly empty."""
         return self.answers.peculiar()
 
     @property
@@ -137,20 +137,20 @@ class LanguageServer:
             self._life.starting = asyncio.create_task(self._start())
 
     async def ready(self, until: float) -> bool:
-        """Wait until it can be told about documents, or until the loop's clock shows ``until``."""
+        """Wait until it can receive documents, or until the loop's clock shows ``until``."""
         while not self._life.ready and not self.gone:
             if not await self._bell.heard(until):
                 return False
         return self._life.ready and not self.gone
 
     async def stop(self) -> None:
-        """Shut it down: politely, then by force. Returns when nothing of it runs any more. Never raises."""
+        """Shut it down: politely, then by force. Returns when none of its processes runs any more. Never raises."""
         if self._life.stopping is None:
             self._life.stopping = asyncio.create_task(self._stop())
         await asyncio.shield(self._life.stopping)
 
     def deadline_s(self) -> float:
-        """How long to wait for its answer to a change."""
+        """Return how long to wait for its answer to a change."""
         if self.answers.unanswered >= 2:
             return self.timing.silent_answer_s
         return self.timing.answer_s if self.answers.has_answered else self.timing.cold_answer_s
@@ -174,7 +174,7 @@ class LanguageServer:
                 announce_push=self.spec.pull_through is None,
             )
             result = await client.request("initialize", params, timing.initialize_s)
-        except Exception as error:  # whatever went wrong: whoever waits for it must know that it is not there
+        except Exception as error:  # whatever the error: waiting callers must learn of it
             self._on_closed(f"could not be started: {error or type(error).__name__}")
             return
         self._capabilities = mapping(mapping(result).get("capabilities"))
@@ -206,13 +206,13 @@ class LanguageServer:
         await self._background.close()
 
     def _on_closed(self, reason: str) -> None:
-        """The connection is over: wake whoever waits for an answer."""
+        """Handle the end of the connection: wake callers that wait for an answer."""
         if self._life.gone is None:
             self._life.gone = reason
             if self._life.stopping is None:
                 tail = self._client.stderr_tail if self._client is not None else ""
                 self._log.warning("language server %s: %s %s", self.name, reason, tail)
-                # What is left of it (its children, or itself when only its output ended) must not linger.
+                # Its remains (child processes, or itself when only its output ended) must not linger.
                 self._spawn(self._end_remains())
         self._bell.ring()
 
@@ -227,7 +227,7 @@ class LanguageServer:
 
     @property
     def position_encoding(self) -> PositionEncoding:
-        """What it counts columns in: those of requests and their results. Diagnostics are in UTF-16 units here."""
+        """The unit of its columns, in requests and their results. Diagnostics are in UTF-16 units here."""
         return self._documents.encoding
 
     async def request(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
@@ -247,7 +247,7 @@ class LanguageServer:
         return version
 
     def saved(self, path: Path) -> None:
-        """Tell it, if it wants to know, that the text it knows of ``path`` is on disk now."""
+        """Notify it of a save of ``path``, if it wants that."""
         self._documents.saved(path)
 
     def close_document(self, path: Path) -> None:
@@ -267,8 +267,7 @@ class LanguageServer:
     async def answered(self, versions: Mapping[Path, int], until: float) -> set[Path]:
         """Wait for the final answer about these versions, until the loop's clock shows ``until`` at most.
 
-        Returns the files about which there is one. The others have no fresh answer, whatever is known
-        about them from before.
+        Returns the files with such an answer. The others have no fresh answer, whatever was reported before.
         """
         loop = asyncio.get_running_loop()
         self._awaited.update(versions)
@@ -294,18 +293,18 @@ class LanguageServer:
             self._awaited -= Counter(versions.keys())
 
     def settled(self, path: Path, version: int) -> bool:
-        """Whether the answer to this version is there, and final. Waits for nothing."""
+        """Return whether the answer to this version is there, and final. Waits for nothing."""
         at = self.answers.settled_at(path, version, pull=self.pulls(path))
         return at is not None and at <= asyncio.get_running_loop().time()
 
     def unsettled(self) -> dict[Path, int]:
-        """The open files whose newest text has had no final answer yet, each with the version of that text."""
+        """Return the open files whose newest text has had no final answer yet, each with the version of that text."""
         self._note_final()
         documents = self.answers.documents.items()
         return {path: document.version for path, document in documents if not document.final}
 
     def _note_final(self) -> None:
-        """Remember which answers are final, before what the server says next puts them in doubt again."""
+        """Record which answers are final, before the server's next message makes them uncertain again."""
         for path, document in self.answers.documents.items():
             document.final = document.final or self.settled(path, document.version)
 
@@ -318,7 +317,7 @@ class LanguageServer:
     async def look_around(self, changed: Collection[Path], until: float) -> None:
         """Pull other open documents after a change, and wait for the answers, but not longer than ``until``.
 
-        A server that pushes tells about them by itself.
+        A server that pushes reports them on its own.
         """
         mark = self.answers.count
         paths = [
@@ -342,11 +341,11 @@ class LanguageServer:
                 return
 
     def pulls(self, path: Path) -> bool:
-        """Whether diagnostics of ``path`` are to be asked for, as this server answers now."""
+        """Return whether diagnostics of ``path`` are to be asked for, as this server answers now."""
         return self._registrations.pulls(path, self.spec.language_of(path))
 
     def path_of(self, uri: object) -> Path | None:
-        """The file that it means, by the name under which it is open here if it is; None: no file."""
+        """Return the file that it means, by the name under which it is open here if it is; None: no file."""
         return path_of(uri, self._documents.real)
 
     def _take_reports(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
@@ -364,7 +363,7 @@ class LanguageServer:
         self._bell.ring()
 
     def _diagnostics(self, path: Path, items: list[object]) -> tuple[RawDiagnostic, ...]:
-        """Those that count, with columns in UTF-16 units (where the text is known)."""
+        """Return those that count, with columns in UTF-16 units (where the text is known)."""
         kept = severe(items, self._least_severity)
         document = self.answers.documents.get(path)
         return kept if document is None else in_utf16(kept, document.told_text, self.position_encoding)
@@ -372,7 +371,7 @@ class LanguageServer:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self._background.start(work)
 
-    # ---- what the server sends
+    # ---- messages from the server
 
     def _on_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Take in diagnostics, progress and messages; let everything else go."""
@@ -381,7 +380,7 @@ class LanguageServer:
         elif method == "$/progress":
             self._note_final()
             if self._progress.take(params):
-                # What was pulled meanwhile may have been pulled too early.
+                # Pulls meanwhile may have been too early.
                 self._pulls.after_work()
             self._bell.ring()
         elif method in ("window/logMessage", "window/showMessage"):

@@ -1,4 +1,4 @@
-"""What a server is told about documents and files: only what it wants, and changes as it wants them."""
+"""Notify a server of documents and files: only those it wants, with changes in the form it wants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_COMPARED = 1 << 20
 
 
 class Documents:
-    """The documents open at one server, as far as it is told about them; the books are kept by Answers."""
+    """The documents that are open at one server, as far as it receives them; Answers keeps the records."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Documents:
         """The open documents by their real paths: a server may name a file by another way to it."""
 
     def sync(self, path: Path, text: str, *, pull: bool) -> tuple[SyncKind, int]:
-        """Tell it the text of ``path``; what has not been used for long is closed. As ``Answers.sync``."""
+        """Send it the text of ``path``; documents that were unused for long are closed. As ``Answers.sync``."""
         wanted = self._wanted(path)
         before = self._answers.documents.get(path)
         kind, version = self._answers.sync(
@@ -63,7 +63,7 @@ class Documents:
                 self._notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
         needs_save = kind != "same" and not pull and self._answers.needs_save and wanted.save is not None
         if needs_save and (wanted.save or _is_on_disk(path, text)):
-            # Else it would say nothing about this text.
+            # Otherwise it would not report on this text.
             self.saved(path)
         return kind, version
 
@@ -86,7 +86,7 @@ class Documents:
             self._notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
 
     def open_late(self) -> None:
-        """The server has registered something: perhaps that it wants to hear of documents after all."""
+        """Open documents after a registration: the server may want them now."""
         for path in list(self._answers.documents):
             if path not in self._opened and self._wanted(path).open_close:
                 self._open(path)
@@ -95,7 +95,7 @@ class Documents:
         """A file changed on disk."""
         wanted = self._registrations.watches(path, kind)
         if wanted is None:
-            # Nothing registered: perhaps because it expects its client to have watchers of its own.
+            # Nothing registered: perhaps because it expects its client to have its own watchers.
             wanted = self._spec.language_of(path) is not None
         if wanted:
             changes = [{"uri": path.as_uri(), "type": wire_kind(kind)}]
@@ -127,7 +127,8 @@ class Documents:
 
 
 def _is_on_disk(path: Path, text: str) -> bool:
-    """A server that is told so may look. Small files only: this is on the event loop."""
+    """Return whether a file has this text: a server that is sent a save may read it. Small files only: this blocks the
+    event loop."""
     try:
         return read_regular(path, _MAX_COMPARED, follow=True).decode("utf-8-sig") == text
     except (OSError, UnicodeError):

@@ -22,8 +22,8 @@ _ASK_AGAIN_PAUSES_S = (0.1, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0)
 _REFRESH_PAUSE_S = 0.25
 """Between two refreshes that the server asks for: one that asks all the time is not served all the time."""
 _TIMES_AFTER_WORK = 2
-"""How often a document is asked about once more because the server's work has ended, until somebody wants to know
-again. Answering a pull is work that several servers announce (basedpyright), so this would never end by itself."""
+"""How often a document is pulled again because the server's work has ended, until the next request of a caller.
+Answering a pull is work that several servers announce (basedpyright), so this would never end otherwise."""
 _STALE_AT_ONCE = 8
 _MAX_REMEMBERED = 500
 
@@ -45,9 +45,9 @@ class Pulls:
         waited: Callable[[Path], bool],
         timeout_s: float,
     ) -> None:
-        """``identifiers``: the sources to be asked about a file, none when it is not pulled. ``take`` gets the
-        reports of all of them, and only then: half an answer is none.
-        ``waited``: whether somebody waits for the answer about a file."""
+        """``identifiers``: the sources to pull for a file, none when it is not pulled. ``take`` gets the reports of all
+        of them, and only then: half an answer is none. ``waited``: whether a caller waits for the answer about a file.
+        """
         self._ask = ask
         self._answers = answers
         self._identifiers = identifiers
@@ -60,7 +60,7 @@ class Pulls:
         self._once_more: set[Path] = set()
         """Files whose answer, under way, was made out of date by a refresh."""
         self._stale: dict[Path, None] = {}
-        """Files whose answers were, while nobody waited."""
+        """Files whose answers became stale while nothing waited for them."""
         self._after_work_left: dict[Path, int] = {}
         self._refreshed_at: float | None = None
         self._coming: Callable[[], None] | None = None
@@ -73,21 +73,21 @@ class Pulls:
         self._ask_soon(path)
 
     def catch_up(self) -> None:
-        """Ask about what the server has since said to have changed: somebody is going to compare with it."""
+        """Pull files that the server has reported as changed since: a caller is going to compare with them."""
         self._stale = {path: None for path in self._stale if path in self._answers.documents}
         self._ask_all(list(self._stale)[-_STALE_AT_ONCE:])
 
     def everything(self) -> None:
-        """Ask about every open document: the server has just said how it wants to be asked."""
+        """Pull every open document: the server has just announced how to pull."""
         self._at_most_so_often(lambda: self._ask_all(self._answers.documents))
 
     def refresh(self) -> None:
-        """The server says that its answers have changed. Only what somebody waits for, or what has no answer, is asked
-        about now; the rest before it is needed, so that a server that asks for ever costs nothing."""
+        """Handle the server's report that its answers have changed. Only awaited and missing answers are pulled now;
+        the rest before it is needed, so that a server that asks endlessly costs nothing."""
         self._at_most_so_often(self._refresh)
 
     def after_work(self) -> None:
-        """The server has nothing to do any more: what it found no problems in meanwhile was perhaps asked too early."""
+        """Pull again after the server's work: empty answers meanwhile may have come too early."""
         self._at_most_so_often(self._after_work)
 
     def _at_most_so_often(self, what: Callable[[], None]) -> None:
@@ -166,7 +166,7 @@ class Pulls:
             self._take(path, version, usable)
 
     async def _report(self, path: Path, source: str | None) -> Report | None:
-        """A full report, or None. Without a previous result of ours ``unchanged`` is no answer."""
+        """Return a full report, or None. Without a previous result of ours ``unchanged`` is no answer."""
         params: dict[str, Any] = {"textDocument": {"uri": path.as_uri()}}
         if source is not None:
             params["identifier"] = source

@@ -1,4 +1,4 @@
-"""What a language server may ask of its client: configuration, and to register what it wants to be told."""
+"""Handle requests of a language server to its client: configuration, and registrations for notifications."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Registrations:
         self._allow_pull = allow_pull
         self._sync = TextSync()
         self._entries: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
-        """Method and options by id. What came with ``initialize`` has ids that no registration can take."""
+        """Method and options by id. Those from ``initialize`` have ids that no registration can take."""
         self._watchers: dict[str, list[Watcher]] = {}
 
     def initialized(self, capabilities: Mapping[str, Any]) -> None:
@@ -55,22 +55,22 @@ class Registrations:
         self._sync = announced_sync(capabilities)
 
     def pulls(self, path: Path, language: str | None) -> bool:
-        """Whether diagnostics of a file are to be asked for."""
+        """Return whether diagnostics of a file are to be asked for."""
         return any(True for _ in self._of(_PULL, path, language))
 
     def identifiers(self, path: Path, language: str | None) -> list[str | None]:
-        """The sources of diagnostics that are pulled one by one, each once; None: the one without a name."""
+        """Return the sources of diagnostics that are pulled one by one, each once; None: the one without a name."""
         names = (options.get("identifier") for options in self._of(_PULL, path, language))
         return list(dict.fromkeys(name if isinstance(name, str) else None for name in names))
 
     def looks_across_files(self, path: Path, language: str | None) -> bool:
-        """Whether a change of one file may change what is pulled for another."""
+        """Return whether a change of one file may change the answers for another."""
         return any(
             options.get("interFileDependencies") is not False for options in self._of(_PULL, path, language)
         )
 
     def sync(self, path: Path, language: str | None) -> TextSync:
-        """What the server wants to be told about a document; what it registered comes before what it announced."""
+        """Return the notifications that the server wants for a document; registrations override its announcement."""
         announced = self._sync
         change, save = announced.change, announced.save
         for options in self._of(_CHANGE, path, language):
@@ -81,13 +81,13 @@ class Registrations:
         return TextSync(open_close, change, save)
 
     def watches(self, path: Path, kind: ChangeKind) -> bool | None:
-        """Whether the server asked for this change on disk; None when it registered no watchers at all."""
+        """Return whether the server asked for this change on disk; None when it registered no watchers at all."""
         if not self._watchers:
             return None
         return any(watcher.wants(path, kind) for group in self._watchers.values() for watcher in group)
 
     def answer(self, method: str, params: Mapping[str, Any]) -> object:
-        """The result of a request by the server. Raises MethodNotFoundError."""
+        """Return the result of a request by the server. Raises MethodNotFoundError."""
         if method == "workspace/configuration":
             # One server is one project, so the scope (``scopeUri``) makes no difference.
             items = array(params.get("items"))
@@ -95,7 +95,7 @@ class Registrations:
         if method == "workspace/workspaceFolders":
             return [{"uri": self._root.as_uri(), "name": self._root.name}]
         if method == "workspace/applyEdit":
-            # Only tools/change.py writes, and only what the person has seen.
+            # Only tools/change.py writes, and only changes that the user has seen.
             return {"applied": False, "failureReason": "edits by language servers are not accepted"}
         if method == "window/showDocument":
             return {"success": False}
@@ -139,7 +139,7 @@ def _section(settings: JsonObject, section: object) -> object:
 
 
 def _selects(options: Mapping[str, Any], path: Path, language: str | None) -> bool:
-    """Whether a registration's ``documentSelector`` covers a file; without a selector it covers all."""
+    """Return whether a registration's ``documentSelector`` covers a file; without a selector it covers all."""
     selector = options.get("documentSelector")
     if not isinstance(selector, list):
         return True

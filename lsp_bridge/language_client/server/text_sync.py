@@ -1,4 +1,4 @@
-"""What a server wants to be told about open documents (``textDocumentSync``), and changes as small edits. Pure."""
+"""The server's wishes for open documents (``textDocumentSync``), and changes as small edits. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, slots=True)
 class TextSync:
-    """What is sent about a document. ``save`` None: nothing; else whether with the text."""
+    """The notifications about a document. ``save`` None: none on saving; else whether they include the text."""
 
     open_close: bool = True
     change: ChangeMode = "full"
@@ -23,10 +23,10 @@ class TextSync:
 
 
 def announced_sync(capabilities: Mapping[str, Any]) -> TextSync:
-    """What the result of ``initialize`` asks for, a number or an object.
+    """Return the sync mode in the result of ``initialize``, a number or an object.
 
-    A server that says nothing at all gets the whole texts: it may have forgotten to say, and what it does not know
-    it has to ignore (JSON-RPC notifications).
+    A server that names none gets whole texts: it may have forgotten to, and it has to ignore unknown notifications
+    (JSON-RPC).
     """
     if "textDocumentSync" not in capabilities or capabilities["textDocumentSync"] is None:
         return TextSync()
@@ -39,7 +39,7 @@ def announced_sync(capabilities: Mapping[str, Any]) -> TextSync:
 
 
 def change_mode(value: object) -> ChangeMode:
-    """LSP's TextDocumentSyncKind; what is none of them counts as None."""
+    """Return LSP's TextDocumentSyncKind; invalid values count as None."""
     return _MODES[value] if isinstance(value, int) and 0 <= value < len(_MODES) else "none"
 
 
@@ -82,7 +82,7 @@ def position(text: str, offset: int, encoding: PositionEncoding) -> dict[str, in
 
 
 def common_head(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return how many characters both begin with."""
     size, low = min(len(one), len(other)), 0
     while low < size and one[low : low + _BLOCK] == other[low : low + _BLOCK]:
         low += _BLOCK
@@ -96,7 +96,7 @@ def common_head(one: str, other: str) -> int:
 
 
 def common_tail(one: str, other: str, most: int) -> int:
-    """How many characters both end with, at most ``most``."""
+    """Return how many characters both end with, at most ``most``."""
     ends = len(one), len(other)
 
     def alike(shorter: int, longer: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a server says it is busy with (``$/progress``), and what that means for its answers. No I/O."""
+"""Track a server's work (``$/progress``), and its effect on the server's answers. No I/O."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class _Task:
 class ServerWork:
     """The work that one server has begun and not ended.
 
-    A server that loads a project or builds an index often reports *no problems* meanwhile, so an empty answer from
-    that time is not its last word. One that reports problems then has found them.
+    A server that loads a project or builds an index often reports *no problems* meanwhile, so an empty answer from that
+    time is not final. Problems that it reports then are real.
     """
 
     def __init__(self, clock: Callable[[], float], *, stalled_s: float = 60.0) -> None:
-        """``clock`` in seconds. What was not heard of for ``stalled_s`` holds nothing up: it may never end."""
+        """``clock`` in seconds. Work without news for ``stalled_s`` delays nothing: it may never end."""
         self._clock = clock
         self._stalled_s = stalled_s
         self._open: OrderedDict[str | int, _Task] = OrderedDict()
         self._last: _Task | None = None
-        """What ended last, ``heard_at`` that moment."""
+        """The work that ended last; ``heard_at`` is that moment."""
 
     def take(self, params: Mapping[str, Any]) -> bool:
-        """The params of a ``$/progress``. True when the server has nothing to do any more since this moment."""
+        """Return the params of a ``$/progress``. True when the server has nothing to do any more since this moment."""
         token, value = params.get("token"), params.get("value")
         if not isinstance(token, (str, int)) or not isinstance(value, Mapping):
             return False
@@ -59,7 +59,7 @@ class ServerWork:
 
     @property
     def busy(self) -> str | None:
-        """What it is doing, for people, e.g. ``Indexing 40 %``; None: nothing that it says."""
+        """Current work for users, e.g. ``Indexing 40 %``; None: none is reported."""
         working = self._working()
         if not working:
             return None
@@ -69,10 +69,11 @@ class ServerWork:
     def final_at(
         self, answered_at: float, sent_at: float, *, after_work_s: float, doubtful_s: float
     ) -> float | None:
-        """From when on an *empty* answer, that came at ``answered_at`` to a text of ``sent_at``, is the last word.
+        """Return when an *empty* answer, that came at ``answered_at`` to a text of ``sent_at``, is final. None: while
+        it works.
 
-        None: not as long as it works. An answer from before the end of work is followed by another one mostly, soon
-        (``after_work_s``) when the text was what it worked on, perhaps later (``doubtful_s``) when it was loading.
+        An answer from before the end of work is usually followed by another one, soon (``after_work_s``) when the work
+        was about the text, perhaps later (``doubtful_s``) when the server was loading.
         """
         if self._working():
             return None

@@ -1,4 +1,4 @@
-"""Which language servers there are for which files, and how each is found and set up.
+"""The known language servers by file type, and how each is found and set up.
 
 The known servers themselves are in ``defaults``, which is not imported here: the daemon starts without them.
 """

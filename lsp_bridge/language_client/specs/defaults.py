@@ -13,4 +13,4 @@ if TYPE_CHECKING:
     from lsp_bridge.language_client.specs.server_spec import ServerSpec
 
 DEFAULT_SPECS: tuple[ServerSpec, ...] = (*PYTHON, *TYPESCRIPT, *SYSTEMS, *WEB)
-"""One stands behind those it yields to."""
+"""A spec comes after those it yields to."""

@@ -1,7 +1,7 @@
-"""Where a server's program is: in a trusted project first, then beside the daemon, then on PATH.
+"""Find a server's program: in a trusted project first, then beside the daemon, then on PATH.
 
 An untrusted workspace is never executed: neither a server in it, nor an interpreter or a compiler that a server would
-start by itself. What can be had from it by reading alone, like where its packages are, is taken.
+start automatically. Information that needs only reading, like the place of its packages, is used.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """What looking for a server came to."""
+    """The result of looking for a server."""
 
     found: FoundServer | None = None
     ignored: tuple[Path, ...] = ()
     """Programs of the workspace that would have been taken if it were trusted."""
     unusable: tuple[Unusable, ...] = ()
-    """Why what was found before (or instead) cannot be used."""
+    """Why earlier (or other) candidates cannot be used."""
 
 
 def find_server(
@@ -51,7 +51,7 @@ def find_server(
     trusted: bool = False,
     origin: Path | None = None,
 ) -> FoundServer | None:
-    """The server of ``spec`` that is to be started for the project at ``root``, or None; see ``look_up``."""
+    """Return the server of ``spec`` that is to be started for the project at ``root``, or None; see ``look_up``."""
     return look_up(
         spec,
         workspace,
@@ -104,7 +104,7 @@ def search_path_of(
     trusted: bool = False,
     origin: Path | None = None,
 ) -> str:
-    """The PATH ``given`` as servers may use it: in a trusted workspace with the project's own folders first."""
+    """Return the PATH ``given`` as servers may use it: in a trusted workspace with the project's own folders first."""
     kept = safe_path(given, None if trusted else workspace, origin)
     if not trusted:
         return kept
@@ -113,7 +113,8 @@ def search_path_of(
 
 
 def safe_path(path: str, workspace: Path | None, origin: Path | None = None) -> str:
-    """``path`` (a PATH) without relative entries and without those inside of ``workspace``, and then of ``origin``."""
+    """Return ``path`` (a PATH) without relative entries and without those inside of ``workspace``, and then of
+    ``origin``."""
     kept = [
         entry
         for entry in path.split(os.pathsep)
@@ -132,7 +133,7 @@ def safe_environment(
     trusted: bool = False,
     origin: Path | None = None,
 ) -> dict[str, str]:
-    """The environment for a language server: no search path leads into a workspace that is not trusted."""
+    """Return the environment for a language server: no search path leads into a workspace that is not trusted."""
     safe = dict(environment)
     for name in ("PATH", "PYTHONPATH", "NODE_PATH"):
         if name in safe:
@@ -157,9 +158,9 @@ def _candidates(
     trusted: bool,
     origin: Path | None,
 ) -> Iterator[tuple[Command, Path]]:
-    """Each command with a program it could be, in the order of preference."""
+    """Yield each command with a program it could be, in the order of preference."""
     if trusted:
-        # Whatever the project has is what it wants: its pyright comes before a basedpyright of ours.
+        # The project's own program takes precedence: its pyright comes before a basedpyright of ours.
         for folder in programs_of(folders_of(workspace, root)):
             for command in spec.commands:
                 if (program := shutil.which(command.argv[0], path=str(folder))) is not None:
@@ -167,7 +168,7 @@ def _candidates(
     for command in spec.commands:
         name = command.argv[0]
         if Path(name).parent != Path() and not Path(name).is_absolute():
-            continue  # relative to nobody knows what
+            continue  # relative to an unknown folder
         if Path(name).is_absolute():
             program = which(name, path or os.defpath, workspace, trusted=trusted, origin=origin)
         else:
@@ -179,7 +180,7 @@ def _candidates(
 
 
 def ignored_programs(spec: ServerSpec, workspace: Path, root: Path | None = None) -> tuple[Path, ...]:
-    """The project's own programs for ``spec``, which are only used when the workspace is trusted."""
+    """Return the project's own programs for ``spec``, which are only used when the workspace is trusted."""
     usable: list[Path] = []
     for folder in programs_of(folders_of(workspace, root)):
         for command in spec.commands:

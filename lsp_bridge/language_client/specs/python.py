@@ -30,7 +30,7 @@ def _pyright(place: SetupContext) -> Setup:
         "diagnosticMode": "openFilesOnly",
         "autoSearchPaths": True,
         "useLibraryCodeForTypes": True,
-        # An interpreter tells by itself where its packages are.
+        # An interpreter reports the place of its packages.
         "extraPaths": [] if python else [str(folder) for folder in _site_packages(place)],
         # Never let the server rewrite the project's baseline file on save.
         "baselineMode": "discard",
@@ -46,7 +46,7 @@ def _pyright(place: SetupContext) -> Setup:
 
 
 def _interpreter(place: SetupContext) -> str | None:
-    """The interpreter of the project's own environment."""
+    """Return the interpreter of the project's own environment."""
     for environment in _environments(place):
         for name in ("bin/python", "Scripts/python.exe"):
             if (environment / name).exists():
@@ -55,7 +55,7 @@ def _interpreter(place: SetupContext) -> str | None:
 
 
 def _site_packages(place: SetupContext) -> list[Path]:
-    """Where the project's packages are, found by looking only; no interpreter is asked."""
+    """Return where the project's packages are, found by looking only; no interpreter is asked."""
     folders: list[Path] = []
     for environment in _environments(place):
         folders += sorted(environment.glob("lib/python3*/site-packages"))
@@ -69,7 +69,7 @@ def _environments(place: SetupContext) -> list[Path]:
 
 
 def _ty(place: SetupContext) -> Setup:
-    # It reads .venv by itself and executes nothing of it.
+    # It reads .venv on its own and executes nothing of it.
     return Setup(settings={"ty": {"diagnosticMode": "openFilesOnly"}})
 
 
@@ -92,7 +92,7 @@ PYTHON: tuple[ServerSpec, ...] = (
         roots=("pyrightconfig.json", *_ROOTS),
         install=("pip install basedpyright", "npm install -g pyright", "brew install basedpyright"),
     ),
-    # Looks up the configuration of each file by itself: one for all projects is enough.
+    # Finds the configuration of each file on its own: one server for all projects is enough.
     ServerSpec(
         name="ruff",
         title="Python",

@@ -1,4 +1,4 @@
-"""What a language server is to us: for which files, how it may be started, and how it is set up."""
+"""The specification of a language server: its files, its programs, and its set-up."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Command:
     """One way to start a server: the program's name (looked up) and its arguments."""
 
     name: str
-    """What the server is called in reports when it was started this way."""
+    """Name of the server in reports when it was started this way."""
     argv: tuple[str, ...]
     version: tuple[str, ...] = ()
-    """What prints its version: the same program, or another one beside it. Not needed for what npm installs, whose
-    version can be read."""
+    """Arguments that print its version: of the same program, or of another one beside it. Not needed for packages from
+    npm, whose version can be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetupContext:
-    """What a server's set-up may look at."""
+    """The inputs of a server's set-up."""
 
     workspace: Path
     executable: Path
@@ -43,7 +43,7 @@ class SetupContext:
     root: Path | None = None
     """The project's own folder, in the workspace or the workspace itself (see ServerSpec.roots)."""
     trusted: bool = False
-    """The person trusts the workspace: what it brings along may be executed."""
+    """The user trusts the workspace: its own programs may be executed."""
     origin: Path | None = None
     """The workspace itself, when ``workspace`` is a copy of it: no more to be trusted than the copy."""
 
@@ -54,21 +54,21 @@ class SetupContext:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The project's folder and those above it, up to the workspace: tools lie in any of them."""
+        """The project's folder and those above it, up to the workspace: tools may be in any of them."""
         return folders_of(self.workspace, self.root)
 
     def which(self, name: str) -> str | None:
-        """The program ``name`` on the search path, or None. One of an untrusted workspace is never returned."""
+        """Return the program ``name`` on the search path, or None. One of an untrusted workspace is never returned."""
         return which(name, self.search_path, self.workspace, trusted=self.trusted, origin=self.origin)
 
     def brought(self, path: Path) -> bool:
-        """Whether the workspace brings ``path`` (resolved) along."""
+        """Return whether ``path`` (resolved) belongs to the workspace."""
         return brought(path, self.workspace, self.origin)
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a server is told when it starts."""
+    """The settings that a server gets when it starts."""
 
     settings: JsonObject = field(default_factory=dict[str, Any])
     """Answers to ``workspace/configuration``, as a tree: section ``a.b`` is ``settings["a"]["b"]``."""
@@ -82,7 +82,7 @@ class Unusable:
     """A program that is there and cannot be used here."""
 
     reason: str
-    """In words for the person, what would help included."""
+    """Reason for the user, including a remedy."""
     untrusted: bool = False
     """It could be used if the workspace were trusted."""
 
@@ -109,27 +109,27 @@ class ServerSpec:
     lacks something."""
     roots: tuple[str, ...] = ()
     """Names of files or folders, or globs like ``*.csproj``, that mark a project's folder. The nearest marked folder
-    above a file, inside of the workspace, gets a server of its own; without one the workspace does."""
+    above a file, inside the workspace, gets a server of its own; without one the workspace does."""
     announce_pull: bool = True
     """Tell the server that diagnostics may be pulled. Measured: basedpyright answers a pull in 15 ms, and its
     pushes, 270 ms after the change, may be about a file it has not finished checking."""
     pull_through: Callable[[Ask], Ask] | None = None
-    """For a server that knows no ``textDocument/diagnostic`` but can be asked in its own way: translates that request.
-    It is then pulled, and is not told that it could push."""
+    """For a server without ``textDocument/diagnostic`` but with its own kind of request: translates between the two. It
+    is then pulled, and push support is not announced."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """Exact file names to ``languageId``, over the suffixes: ``.bashrc``, ``tsconfig.json``."""
     yields_to: tuple[str, ...] = ()
     """Names of specs, all before this one: where one of them is found for a project, this one is not used, because it
-    would say the same again."""
+    would report the same again."""
     joins_when_named: bool = False
-    """It yields to nobody when the person names it in ``language_servers``."""
+    """It yields to no other one when the user names it in ``language_servers``."""
     title: str = ""
-    """The languages in words, for the person."""
+    """The languages, as text for the user."""
     install: tuple[str, ...] = ()
     """Command lines that install it; one of them is enough."""
 
     def language_of(self, path: Path) -> str | None:
-        """The languageId of ``path`` when this server looks after such files."""
+        """Return the languageId of ``path`` if this server covers such files."""
         return self.files.get(path.name) or self.languages.get(path.suffix.lower())
 
 
@@ -149,19 +149,19 @@ def languages(*pairs: tuple[str, str]) -> dict[str, str]:
 
 
 def inside(path: Path, folder: Path) -> bool:
-    """Whether ``path`` is ``folder`` or lies in it."""
+    """Return whether ``path`` is ``folder`` or inside it."""
     return path == folder or folder in path.parents
 
 
 def folders_of(workspace: Path, root: Path | None) -> tuple[Path, ...]:
-    """``root`` and the folders above it up to ``workspace``; only ``workspace`` when there is no root in it."""
+    """Return ``root`` and the folders above it up to ``workspace``; only ``workspace`` when there is no root in it."""
     if root is None or not inside(root, workspace):
         return (workspace,)
     return (root, *(folder for folder in root.parents if inside(folder, workspace)))
 
 
 def programs_of(folders: Iterable[Path]) -> tuple[Path, ...]:
-    """The folders where projects keep programs of their own, whether they exist or not."""
+    """Return the folders where projects keep programs of their own, whether they exist or not."""
     return tuple(
         place
         for folder in folders
@@ -170,14 +170,14 @@ def programs_of(folders: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def brought(path: Path, workspace: Path, origin: Path | None) -> bool:
-    """Whether ``path`` lies in the workspace, or in the one of which that is a copy (``origin``)."""
+    """Return whether ``path`` is in the workspace, or in the one of which that is a copy (``origin``)."""
     return inside(path, workspace) or (origin is not None and inside(path, origin))
 
 
 def which(
     name: str, search_path: str, workspace: Path, *, trusted: bool, origin: Path | None = None
 ) -> str | None:
-    """The program ``name`` on ``search_path``; not one that leads into an untrusted workspace."""
+    """Return the program ``name`` on ``search_path``; not one that leads into an untrusted workspace."""
     program = shutil.which(name, path=search_path) if search_path else None
     if program is None or trusted or not brought(Path(program).resolve(), workspace, origin):
         return program

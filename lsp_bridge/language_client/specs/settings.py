@@ -1,4 +1,4 @@
-"""The setting ``language_servers`` over the servers that are known: others left out, changed, or added."""
+"""Apply the setting ``language_servers`` to the known servers: leave out, change, or add some."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SETTING = "language_servers"
 def configured(
     specs: Sequence[ServerSpec], wanted: Mapping[str, LanguageServerSetting]
 ) -> tuple[tuple[ServerSpec, ...], tuple[str, ...]]:
-    """``specs`` as the person wants them, and what was wrong, in words; what is wrong is left out.
+    """Return ``specs`` with the user's settings, and problems as text; wrong parts are ignored.
 
-    A key names a server as ``goalwright doctor`` does, or one of the programs it may be (``basedpyright``); any other
-    key is a new server.
+    A key names a server as ``goalwright doctor`` does, or one of its programs (``basedpyright``); any other key is a
+    new server.
     """
     result: list[ServerSpec] = []
     problems: list[str] = []
@@ -50,7 +50,7 @@ def configured(
 
 
 def merged(base: JsonObject, over: JsonObject) -> dict[str, Any]:
-    """``over`` laid over ``base``: objects are merged key by key, everything else is replaced."""
+    """Return ``over`` laid over ``base``: objects are merged key by key, everything else is replaced."""
     result = dict(base)
     for key, value in over.items():
         below = result.get(key)
@@ -64,7 +64,7 @@ def merged(base: JsonObject, over: JsonObject) -> dict[str, Any]:
 def _changed(
     spec: ServerSpec, wanted: Mapping[str, LanguageServerSetting], problems: list[str]
 ) -> ServerSpec | None:
-    """``spec`` with the settings for it and for its programs; None when it is not wanted."""
+    """Return ``spec`` with the settings for it and for its programs; None when it is not wanted."""
     setting = wanted.get(spec.name)
     if setting is not None and not setting.enabled:
         return None
@@ -119,7 +119,7 @@ def _with(spec: ServerSpec, name: str, setting: LanguageServerSetting, problems:
             )
         elif pattern.startswith(".") and pattern.count(".") == 1:
             suffixes[pattern.lower()] = language
-            files[pattern] = language  # .bashrc is a name, .zig a suffix: who knows
+            files[pattern] = language  # .bashrc is a name, .zig a suffix: they cannot be distinguished
         else:
             files[pattern] = language
     roots = tuple(root for root in setting.roots if root and "/" not in root and "\\" not in root)
@@ -153,7 +153,7 @@ def _command(name: str, argv: Sequence[str], problems: list[str]) -> Command | N
     program = argv[0]
     try:
         program = str(Path(program).expanduser())
-    except RuntimeError:  # ~somebody who does not exist
+    except RuntimeError:  # a user that does not exist
         program = ""
     if not Path(program).is_absolute() and (Path(program).name != argv[0] or not program):
         problems.append(

@@ -13,7 +13,7 @@ from lsp_bridge.language_client.specs.server_spec import (
 
 
 def _clangd(place: SetupContext) -> Setup:
-    # The index of the whole project is written to .cache/clangd in it: not in a folder of somebody else's.
+    # The index of the whole project is written to .cache/clangd in it: not in an untrusted folder.
     index = "--background-index" if place.trusted else "--background-index=false"
     return Setup(arguments=(index,))
 
@@ -34,7 +34,7 @@ def _rust_analyzer(place: SetupContext) -> Setup | Unusable:
             "rust-analyzer runs build scripts and macros of the project, so it is started in trusted folders only",
             untrusted=True,
         )
-    # A folder of its own, so that nobody's cargo waits for the other's.
+    # A folder of its own, so that its cargo and the user's do not wait for each other.
     options = {"cargo": {"targetDir": True}, "check": {"command": "check"}, "checkOnSave": True}
     return Setup(settings={"rust-analyzer": options}, initialization_options=options)
 
@@ -57,7 +57,7 @@ def _bash(place: SetupContext) -> Setup | Unusable:
 
 
 SYSTEMS: tuple[ServerSpec, ...] = (
-    # Finds compile_commands.json of each file by itself: one for all projects is enough.
+    # Finds compile_commands.json of each file on its own: one server for all projects is enough.
     ServerSpec(
         name="clangd",
         title="C, C++",

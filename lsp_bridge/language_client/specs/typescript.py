@@ -78,7 +78,7 @@ def _language_server(place: SetupContext) -> Setup | Unusable:
 
 
 def _tsserver(place: SetupContext) -> Path | None:
-    """The project's, if that may be run, or the one installed beside typescript-language-server."""
+    """Return the project's tsserver, if it may be run, or the one installed beside typescript-language-server."""
     project = _projects_own(place)
     if place.trusted and project is not None and project[1] < _NATIVE:
         script = project[0] / "lib" / "tsserver.js"
@@ -93,7 +93,7 @@ def _tsserver(place: SetupContext) -> Path | None:
 
 
 def _projects_own(place: SetupContext) -> tuple[Path, int] | None:
-    """The TypeScript that the project has installed, and its major version. It is only read."""
+    """Return the TypeScript that the project has installed, and its major version. It is only read."""
     for folder in place.folders:
         package = folder / "node_modules" / "typescript"
         if (version := _major(package)) is not None:
@@ -102,13 +102,13 @@ def _projects_own(place: SetupContext) -> tuple[Path, int] | None:
 
 
 def _version_beside(program: Path) -> int | None:
-    """The major version of the TypeScript that ``program`` belongs to."""
+    """Return the major version of the TypeScript that ``program`` belongs to."""
     for parent in _real(program).parents:
         if parent.name == "node_modules":
             break
         if (version := _major(parent)) is not None:
             return version
-    # What npm puts in place of links on Windows.
+    # npm's replacement for links on Windows.
     for package in (
         program.parent / "node_modules" / "typescript",
         program.parent.parent / "typescript",
@@ -126,7 +126,7 @@ def _real(program: Path) -> Path:
 
 
 def _major(package: Path) -> int | None:
-    """The major version of the TypeScript in the folder ``package``; None when it is none."""
+    """Return the major version of the TypeScript in the folder ``package``; None when it is none."""
     try:
         manifest: object = json.loads(read_regular(package / "package.json", _MAX_MANIFEST, follow=True))
     except (OSError, ValueError, RecursionError):
@@ -146,7 +146,7 @@ _SEVERITIES = {"error": 1, "warning": 2, "message": 3, "suggestion": 4}
 
 
 def pulled_from_tsserver(ask: Ask) -> Ask:
-    """``ask`` with ``textDocument/diagnostic`` translated; raises what ``ask`` raises."""
+    """Return ``ask`` with ``textDocument/diagnostic`` translated; raises what ``ask`` raises."""
 
     async def through(method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
         if method != _PULL:
@@ -168,7 +168,7 @@ def pulled_from_tsserver(ask: Ask) -> Ask:
 
 
 def _report(answers: list[Any]) -> Mapping[str, Any]:
-    """A full report; one without items (which is none) when some answer is not what it should be."""
+    """Return a full report; one without items (which is invalid) when some answer is malformed."""
     items: list[Mapping[str, Any]] = []
     for answer in answers:
         fields = mapping(answer)

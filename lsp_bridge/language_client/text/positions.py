@@ -49,7 +49,7 @@ class TextIndex:
         return len(self._starts)
 
     def line(self, number: int) -> str:
-        """The line of this number (from 0) without its end; empty where there is none."""
+        """Return the line of this number (from 0) without its end; empty where there is none."""
         if not 0 <= number < len(self._starts):
             return ""
         last = number + 1 == len(self._starts)
@@ -61,11 +61,11 @@ class TextIndex:
         return characters(self.line(line), column, encoding)
 
     def units(self, line: int, column: int, encoding: PositionEncoding) -> int:
-        """The wire's units of a column (characters from 0)."""
+        """Return the wire's units of a column (characters from 0)."""
         return units(self.line(line)[:column], encoding)
 
     def offset(self, line: int, column: int, encoding: PositionEncoding) -> int | None:
-        """Where in the text a position is; None when it has no such line. The line after the last is its end."""
+        """Return where in the text a position is; None when it has no such line. The line after the last is its end."""
         if line == len(self._starts) and column == 0:
             return len(self.text)
         if not 0 <= line < len(self._starts):
@@ -76,17 +76,17 @@ class TextIndex:
 PositionEncoding = Literal["utf-8", "utf-16", "utf-32"]
 
 OFFERED: tuple[PositionEncoding, ...] = ("utf-16", "utf-8")
-"""What ``initialize`` announces, the preferred first."""
+"""Encodings that ``initialize`` announces, the preferred one first."""
 
 
 def chosen(capabilities: Mapping[str, Any]) -> PositionEncoding:
-    """What a server picked in the result of ``initialize``."""
+    """Return the encoding that a server picked in the result of ``initialize``."""
     value = capabilities.get("positionEncoding")
     return value if value in ("utf-8", "utf-16", "utf-32") else "utf-16"
 
 
 def units(text: str, encoding: PositionEncoding) -> int:
-    """How long ``text`` (part of one line) is."""
+    """Return how long ``text`` (part of one line) is."""
     if encoding == "utf-32" or text.isascii():
         return len(text)
     # As it is sent: half of a surrogate pair cannot be, and becomes a question mark.
@@ -96,7 +96,7 @@ def units(text: str, encoding: PositionEncoding) -> int:
 
 
 def characters(line: str, column: int, encoding: PositionEncoding) -> int:
-    """The column in characters of one in units; a unit inside of a character counts as before it."""
+    """Return the column in characters of one in units; a unit inside of a character counts as before it."""
     column = max(0, column)
     if encoding == "utf-32" or line.isascii():
         return min(column, len(line))
@@ -108,7 +108,7 @@ def characters(line: str, column: int, encoding: PositionEncoding) -> int:
 def in_utf16(
     items: Sequence[Mapping[str, Any]], text: str, encoding: PositionEncoding
 ) -> tuple[Mapping[str, Any], ...]:
-    """Diagnostics of ``text`` with their ranges in UTF-16 units; what is no range stays as it is."""
+    """Return diagnostics of ``text`` with their ranges in UTF-16 units; invalid ranges stay unchanged."""
     if encoding == "utf-16" or text.isascii():
         return tuple(items)
     lines = lines_of(text)
@@ -151,15 +151,15 @@ _THREAD_BYTES = 256_000
 
 
 def no_buffers(path: Path) -> str | None:
-    """A TextOf where nobody edits."""
+    """Return a TextOf without open editors."""
     return None
 
 
 async def read_source(path: Path, unsaved: TextOf = no_buffers) -> str | None:
-    """The text of ``path`` without its byte-order mark, or None: no such file, unreadable or too large.
+    """Return the text of ``path`` without its byte-order mark, or None: no such file, unreadable or too large.
 
-    What an editor has unsaved hides the disk: servers see what the
-    person sees. Bytes that are not UTF-8 become replacement characters, as in an editor that shows the file anyway.
+    Unsaved text in an editor hides the disk: servers see what the user sees. Bytes that are not UTF-8 become
+    replacement characters, as in an editor that shows the file anyway.
     """
     if (text := unsaved(path)) is not None:
         return text.removeprefix("\ufeff") if len(text) <= MAX_SOURCE_BYTES else None
@@ -174,12 +174,12 @@ async def read_source(path: Path, unsaved: TextOf = no_buffers) -> str | None:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of ``text`` without their ends, counted as LSP counts them."""
+    """Return the lines of ``text`` without their ends, counted as LSP counts them."""
     return _LINE_END.split(text)
 
 
 def character_column(line: str, utf16_units: int) -> int:
-    """The column (characters from 0) in ``line`` of a position that a server gave in UTF-16 units."""
+    """Return the column (characters from 0) in ``line`` of a position that a server gave in UTF-16 units."""
     if line.isascii():
         return utf16_units
     return len(line.encode("utf-16-le")[: max(0, utf16_units) * 2].decode("utf-16-le", errors="ignore"))

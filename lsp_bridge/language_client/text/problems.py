@@ -27,7 +27,7 @@ _MAX_PLACE = 2**31 - 1
 
 
 def severe(items: Iterable[object], least: Severity) -> tuple[RawDiagnostic, ...]:
-    """The diagnostics at least as severe as ``least``; whatever is not a diagnostic is dropped.
+    """Return the diagnostics at least as severe as ``least``; whatever is not a diagnostic is dropped.
 
     Of too many (``MAX_RAW``) the most severe are kept, in their order.
     """

@@ -1,4 +1,4 @@
-"""``file:`` URIs as servers write them, as paths. One place for it: what is compared must have been made alike."""
+"""Convert ``file:`` URIs of servers to paths. In one place, so that all compared paths are made alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DRIVE = re.compile(r"/([A-Za-z])(?::|\|)(?=/|$)")
 
 
 def file_of(uri: object) -> str | None:
-    """The path of a ``file:`` URI; None for everything else (``untitled:``, ``jdt:``, another machine …).
+    """Return the path of a ``file:`` URI; None for everything else (``untitled:``, ``jdt:``, another machine …).
 
     Absolute, with ``..`` resolved as text and without double slashes; links are not followed. The letter of a drive
     (Windows) is a capital one, as Python's own paths have it.
@@ -38,10 +38,10 @@ def file_of(uri: object) -> str | None:
 
 
 def path_of(uri: object, known: Mapping[str, Path]) -> Path | None:
-    """The file that a server means, as those who opened it call it.
+    """Return the file of a server's URI, under the name by which it was opened.
 
-    ``known``: the names of the open documents by their real paths. What is none of them gets its real path, so that
-    a link in the workspace to what is outside does not count as inside.
+    ``known``: the names of the open documents by their real paths. Other files get their real path, so that a link in
+    the workspace to a target outside does not count as inside.
     """
     file = file_of(uri)
     if file is None:

@@ -1,7 +1,7 @@
-"""Which file changes a language server asked to hear about (``workspace/didChangeWatchedFiles``).
+"""Match file changes with a language server's registrations (``workspace/didChangeWatchedFiles``).
 
-The globs come from a server, which may be led by the workspace: they must not be able to keep the event loop busy,
-as regular expressions with several wildcards can.
+The globs come from a server, which the workspace may control: they must not be able to block the event loop, as regular
+expressions with several wildcards can.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Watcher:
     kinds: int
 
     def wants(self, path: Path, kind: ChangeKind) -> bool:
-        """Whether the server asked for this change of this (absolute) path."""
+        """Return whether the server asked for this change of this (absolute) path."""
         if not self.kinds & _WATCH_BIT[kind]:
             return False
         if self.glob.startswith("/") or not path.is_relative_to(self.base):
@@ -49,7 +49,7 @@ def wire_kind(kind: ChangeKind) -> int:
 
 
 def watchers_of(options: Mapping[str, Any], root: Path) -> list[Watcher]:
-    """The watchers in the options of a registration; malformed ones are left out."""
+    """Return the watchers in the options of a registration; malformed ones are left out."""
     given = options.get("watchers")
     items = cast("list[object]", given) if isinstance(given, list) else []
     if len(items) > _MAX_WATCHERS:
@@ -72,9 +72,9 @@ def watchers_of(options: Mapping[str, Any], root: Path) -> list[Watcher]:
 
 
 def covers(glob: str, path: str) -> bool:
-    """Whether LSP's glob (``*  ?  **  {a,b}  [!x]``) covers ``path``: relative to the glob's base, or absolute.
+    """Return whether LSP's glob (``* ? ** {a,b} [!x]``) covers ``path``: relative to the glob's base, or absolute.
 
-    One that is malformed covers nothing, and one that is too long everything: then the server hears of a change more.
+    A malformed one covers nothing, and one that is too long everything: then the server receives some changes too many.
     """
     compiled = _compiled(glob)
     return compiled is not None and compiled.match(path.removeprefix("/"))

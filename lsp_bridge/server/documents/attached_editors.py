@@ -1,7 +1,7 @@
 """The open files of all attached editors as one: the port ``Editors`` of the tools.
 
-The editor with the unsaved text wins. Two unsaved texts of one file (two windows, or one window that has it open under
-two names) are the person's to choose from, also equal ones: the one that is not changed would be left behind, unsaved.
+The editor with the unsaved text wins. If one file has two unsaved texts (two windows, or one window with two names for
+it), the user must choose, even between equal ones: the unchanged one would stay unsaved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class AttachedEditors:
         self._editors.append(documents)
 
     def remove(self, documents: OpenDocuments) -> None:
-        """The editor has gone, and with it what was not saved there."""
+        """Remove an editor that has gone, with its unsaved changes."""
         if documents in self._editors:
             self._editors.remove(documents)
 
@@ -105,7 +105,7 @@ class AttachedEditors:
 
 
 def _willing(found: tuple[OpenDocuments, OpenDocument]) -> int:
-    """An editor that can save comes first, then one that can at least change its text."""
+    """Return an editor that can save comes first, then one that can at least change its text."""
     writer = found[0].writer
     return 0 if writer.can_write else 1 if writer.can_edit else 2
 

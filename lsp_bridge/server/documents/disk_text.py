@@ -1,4 +1,4 @@
-"""Files on disk beside what editors show of them: read in small parts, and only what can be the same.
+"""Compare files on disk with texts of editors: read in small parts, and only files that may be equal.
 
 Nothing here waits for a pipe or a device, or reads more of a file than a text of the buffer's length can have. All of
 it may be called in a thread: between two parts the event loop has its turn.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PART = 64 * 1024
 """Bytes read at once."""
 _GUESSED = 1024 * 1024
-"""Bytes of a file whose code page is worth guessing."""
+"""Most bytes of a file for guessing its code page."""
 _MOST_PER_CHARACTER = 8
 """Bytes: a line end of two characters, each of four."""
 _MARK = 4
@@ -31,7 +31,7 @@ Stamp = tuple[int, int, int]
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """What tells whether a file was changed; None when it is not there."""
+    """Return a stamp that changes with the file; None when it does not exist."""
     try:
         return _stamp(path.stat())
     except (OSError, ValueError):
@@ -39,10 +39,10 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def shows(path: Path, texts: Sequence[tuple[int, Sequence[str]]]) -> list[bool]:
-    """Of each text (its length, and its parts), whether an editor that shows it may have read it from ``path``.
+    """Return for each text (its length, and its parts) whether an editor that shows it may have read it from ``path``.
 
-    Editors show encodings, byte-order marks and line ends in their own way. What is no regular file, or is not there,
-    has no text.
+    Editors show encodings, byte-order marks and line ends in their own way. A file that is not regular, or does not
+    exist, has no text.
     """
     try:
         opened = open_regular(path, follow=True)
@@ -82,7 +82,7 @@ class _OtherError(Exception):
 
 
 def _guessed(file: int, parts: Sequence[str]) -> bool:
-    """An editor guesses as well, or was told."""
+    """Compare with our own guess of the encoding: an editor guesses as well, or has a setting."""
     from tools.text.decoding import decode
     from tools.tool import ToolError
 
@@ -114,7 +114,8 @@ def _decoded(file: int, codec: str, size: int, errors: str = "strict") -> Iterat
 
 
 def _same(shown: Iterable[str], parts: Iterable[str]) -> bool:
-    """Whether two texts are the same but for their line ends. Raises _OtherError when that depends on the encoding."""
+    """Return whether two texts are the same but for their line ends. Raises _OtherError when that depends on the
+    encoding."""
     some, others = _to_lf(shown), _to_lf(parts)
     one = other = ""
     plain = True

@@ -1,9 +1,9 @@
 """The open documents of one editor, and which of them have unsaved changes.
 
-LSP says what a buffer holds, not whether it is saved. A buffer counts as unsaved from the moment the person changes
-it until it is saved or equals the disk again. It is not enough to compare buffer and disk: after somebody wrote the
-file, the editor's clean buffer is stale for a moment. So each document remembers its text when it last equalled the
-disk. Nothing is compared on a keystroke, only when somebody asks, and some time after the last change (see ``check``).
+LSP has the text of a buffer, not whether it is saved. A buffer counts as unsaved from the user's change until it is
+saved or equals the disk again. Comparing buffer and disk is not enough: after another program wrote the file, the
+editor's clean buffer is stale for a moment. So each document remembers its text when it last equalled the disk. Nothing
+is compared on a keystroke, only on request, and some time after the last change (see ``check``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OpenDocument:
     version: int
     content: OpenText
     known: bool = True
-    """False after a change that could not be understood: nobody knows the text until it comes as a whole."""
+    """False after a change that could not be applied: the text is unknown until the editor sends all of it."""
     why_lost: str = ""
     """Why it is not known, for the model."""
     changes: int = 0
@@ -72,17 +72,17 @@ class OpenDocument:
     saved_stamp: Stamp | None = None
     """The file on disk at that time."""
     decided: tuple[int, Stamp | None, bool] | None = None
-    """What was found out last, of which text and which file on disk."""
+    """The last result, with the text and the file on disk that it was found for."""
     recent: deque[OpenText] = field(default_factory=lambda: deque(maxlen=_RECENT))
     """Texts of before the last changes."""
     told_saved: OpenText | None = None
-    """Since the editor told of a save, and until the next change: the text that was on disk before the save."""
+    """Between a reported save and the next change: the text that was on disk before the save."""
     waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
-    """Who waits for the next change."""
+    """Futures that wait for the next change."""
     saving: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
-    """Who waits for the next save."""
+    """Futures that wait for the next save."""
     closed: bool = False
-    """It is open no more: what was not saved is gone."""
+    """It is closed: unsaved changes are gone."""
 
     @property
     def text(self) -> str:
@@ -95,25 +95,27 @@ class OpenDocument:
         return self.path.name
 
     def is_saved(self) -> bool:
-        """Whether the text has no unsaved changes, as far as can be told at once.
+        """Return whether the text has no unsaved changes, as far as that can be decided at once.
 
-        Until a long text has been compared with a file that somebody changed (``find_out``), it counts as unsaved.
+        Until a long text has been compared with a file that another program changed (``find_out``), it counts as
+        unsaved.
         """
         return self._decide(LARGE)
 
     def find_out(self) -> bool:
-        """Whether the text has no unsaved changes; blocking."""
+        """Return whether the text has no unsaved changes; blocking."""
         return self._decide(None)
 
     def untouched(self) -> bool:
-        """Whether the text is what was on disk last; asks the disk nothing."""
+        """Return whether the text equals the last known one on disk; does not read the disk."""
         before = self.saved_content
         return (
             self.known and before is not None and (self.changes == self.saved_at or self.content.same(before))
         )
 
     def undecided(self) -> bool:
-        """Whether ``find_out`` should be asked first, or the text has to be put together, which takes a moment."""
+        """Return whether ``find_out`` should be asked first, or the text has to be put together, which takes a
+        moment."""
         return self.known and self.content.length > LARGE and not (self.content.is_whole and self.untouched())
 
     def _decide(self, most: int | None) -> bool:
@@ -126,7 +128,7 @@ class OpenDocument:
         if self.decided is not None and self.decided[:2] == (changes, stamp):
             return self.decided[2]
         if before is not None and stamp is not None and stamp == self.saved_stamp:
-            same = False  # the disk is what it was, and the text is not
+            same = False  # the disk is unchanged, and the text is not
         elif most is not None and content.length > most:
             return False
         else:
@@ -138,10 +140,10 @@ class OpenDocument:
         return same
 
     def _shown(self, content: OpenText) -> bool:
-        """Whether the file on disk is ``content``, or, after a save that the editor told of, what it made of it.
+        """Return whether the file on disk is ``content``, or, after a reported save, the result of saving it.
 
-        After a save that left a text of a moment ago on disk, more was typed before the editor told of it. If it left
-        none of these, the editor is believed: it has saved in a way (an encoding, a place) that cannot be seen here.
+        If a save left a recent text on disk, the user typed more before the editor reported it. If it left none of
+        these, the editor is trusted: it has saved in a way (an encoding, a path) that cannot be seen here.
         """
         before = self.told_saved
         older = [] if before is None else [old for old in list(self.recent) if not old.same(before)]
@@ -149,13 +151,13 @@ class OpenDocument:
         return found[0] or (before is not None and not any(found[1:]))
 
     async def next_change(self) -> None:
-        """Return when the editor tells of a change, or that the document is closed."""
+        """Return when the editor reports a change, or that the document is closed."""
         waiting = asyncio.get_running_loop().create_future()
         self.waiting.append(waiting)
         await waiting
 
     async def next_save(self) -> None:
-        """Return when the editor tells of a save, or that the document is closed."""
+        """Return when the editor reports a save, or that the document is closed."""
         waiting = asyncio.get_running_loop().create_future()
         self.saving.append(waiting)
         await waiting
@@ -197,7 +199,7 @@ class OpenDocuments:
     later: Callable[[OpenDocument], None] = lambda document: None
     """Told of each change; calls ``check`` in a thread some time after the last one."""
     soon: Callable[[OpenDocument], None] = lambda document: check(document)
-    """Calls ``check`` in a thread, now: the file may be changed by somebody else before anybody asks."""
+    """Calls ``check`` in a thread, now: the file may change before the next request."""
     _by_uri: dict[str, OpenDocument] = field(default_factory=dict[str, OpenDocument])
     _by_path: dict[Path, list[OpenDocument]] = field(default_factory=dict[Path, list[OpenDocument]])
     _folded: dict[str, set[Path]] = field(default_factory=dict[str, set[Path]])
@@ -205,10 +207,10 @@ class OpenDocuments:
     _moved: dict[str, Path] = field(default_factory=dict[str, Path])
     """Where files are now whose editor has not said that it opened them there."""
 
-    # -- what the editor tells
+    # -- reports of the editor
 
     def opened(self, uri: str, version: int, text: str) -> OpenDocument | None:
-        """An editor may open a buffer with unsaved changes of an earlier run (hot exit)."""
+        """Record an opened document; editors may restore unsaved changes of an earlier run (hot exit)."""
         self.closed(uri)
         path = path_of(uri)
         if path is None:
@@ -222,7 +224,7 @@ class OpenDocuments:
     def changed(
         self, uri: str, version: int, changes: Sequence[types.TextDocumentContentChangeEvent]
     ) -> OpenDocument | None:
-        """The text changed. Equal to the disk again (undo, reload) means saved."""
+        """Record a changed text. One that equals the disk again (undo, reload) counts as saved."""
         document = self._by_uri.get(uri)
         if document is None:
             # Nothing is open there, so the disk is the truth.
@@ -231,8 +233,8 @@ class OpenDocuments:
                 self._put_lost(uri, path, version, _MOVED_ON)
             return None
         if version < document.version:
-            # Parts would go to the wrong places, and nobody knows whether a whole text is the newest. It is when the
-            # editor began to count anew, so the next one is taken.
+            # Partial changes would go to the wrong places, and a whole text may be outdated. If the editor has
+            # restarted its count, the next change is accepted.
             log.warning("%s: version %s after version %s", document.name, version, document.version)
             document.version = version
             self.lost(uri, "the editor's changes came in the wrong order")
@@ -269,10 +271,10 @@ class OpenDocuments:
             self._put_lost(uri, path, 0, NO_FIT)
 
     def renamed(self, old: Path, new: Path) -> None:
-        """A file or folder is somewhere else now, and the editor has not said (yet) that it has its files open there.
+        """Handle a rename of a file or folder that the editor has not reported (yet) for its open files.
 
-        What is written under the old names would come back in the old place. So an unsaved text is not known until it
-        comes under its new name; for a file without unsaved changes the disk is the truth until it does.
+        A write under the old names would recreate the old path. So an unsaved text is unknown until it arrives under
+        its new name; for a file without unsaved changes the disk counts until then.
         """
         for document in self.all():
             if document.path != old and old not in document.path.parents:
@@ -285,7 +287,7 @@ class OpenDocuments:
                 self._put_lost(document.uri, path, document.version, _MOVED_ON)
 
     def saved(self, uri: str) -> OpenDocument | None:
-        """The buffer was saved; what was typed since is unsaved again."""
+        """Record that the buffer was saved; text typed since is unsaved again."""
         document = self._by_uri.get(uri)
         if document is not None:
             document.told_saved = document.saved_content or OpenText("")
@@ -296,7 +298,7 @@ class OpenDocuments:
         return document
 
     def closed(self, uri: str) -> OpenDocument | None:
-        """What was not saved is discarded."""
+        """Close a document; unsaved changes are discarded."""
         self._moved.pop(uri, None)
         document = self._by_uri.pop(uri, None)
         if document is not None:
@@ -329,10 +331,10 @@ class OpenDocuments:
     def _put_lost(self, uri: str, path: Path, version: int, why: str) -> None:
         self._put(OpenDocument(uri, path, version, OpenText(""), known=False, why_lost=why, changes=1))
 
-    # -- what others ask
+    # -- queries
 
     def at(self, path: Path) -> list[OpenDocument]:
-        """The documents of a file: two, when it is open under its own name and through a symlink."""
+        """Return the documents of a file: two, when it is open under its own name and through a symlink."""
         if (found := self._by_path.get(path)) is not None:
             return found
         # Where case is ignored, two names are one file.
@@ -342,29 +344,29 @@ class OpenDocuments:
         return []
 
     def document(self, uri: str) -> OpenDocument | None:
-        """The open document with this uri."""
+        """Return the open document with this uri."""
         return self._by_uri.get(uri)
 
     def is_notebook(self, path: Path) -> bool:
-        """Whether the file is open as a notebook."""
+        """Return whether the file is open as a notebook."""
         return path in self._notebooks.values()
 
     def unsaved(self, path: Path) -> str | None:
-        """The unsaved text of ``path``, or None when it has none."""
+        """Return the unsaved text of ``path``, or None when it has none."""
         return next((d.text for d in self.at(path) if d.known and not d.is_saved()), None)
 
     def unsaved_paths(self) -> list[Path]:
-        """The files with unsaved changes."""
+        """Return the files with unsaved changes."""
         return [document.path for document in self.all() if document.known and not document.is_saved()]
 
     async def settle(self, path: Path | None = None) -> None:
-        """Find out in a thread what would take the event loop too long; of one file or of all."""
+        """Compare in a thread what would block the event loop too long; for one file or for all."""
         undecided = [one for one in (self.all() if path is None else self.at(path)) if one.undecided()]
         if undecided:
             await asyncio.to_thread(_settle, undecided)
 
     def all(self) -> Iterable[OpenDocument]:
-        """All open documents."""
+        """Return all open documents."""
         return list(self._by_uri.values())
 
 
@@ -388,7 +390,7 @@ def _same_file(one: Path, other: Path) -> bool:
 
 
 def path_of(uri: str) -> Path | None:
-    """The file that a uri means, symlinks resolved; None for what is no file: ``untitled:``, cells of notebooks, …"""
+    """Return the file of a URI, symlinks resolved; None unless it is a file: ``untitled:``, cells of notebooks, …"""
     if not uri.startswith("file:"):
         return None
     try:

@@ -1,8 +1,8 @@
 """The text of one open document, in pieces, so that a keystroke costs the same in a file of 10 kB and of 10 MB.
 
 Pure. Lines end with ``\\n``, ``\\r\\n`` or ``\\r`` and with nothing else (source: LSP 3.17, Text Documents): a form
-feed or U+2028 ends no line. What lies outside of the text is moved to its nearest place, as the protocol says for
-characters, and as all editors do for lines; a range that is told backwards is turned round.
+feed or U+2028 ends no line. A position outside the text is moved to the nearest one inside, as the protocol requires
+for characters, and as all editors do for lines; a reversed range is swapped.
 
 In UTF-16 an editor may change one half of an emoji: the halves are characters of their own until they meet.
 """
@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Literal
 
 Units = Literal["utf-8", "utf-16", "utf-32"]
-"""What columns count (LSP's position encoding)."""
+"""The unit of columns (LSP's position encoding)."""
 
 _PIECE = 16 * 1024
 """Characters of a piece, about. A change rewrites one."""
@@ -25,7 +25,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 class _Piece:
-    """A part of a text. What is counted is counted when first asked for."""
+    """A part of a text. Its counts are computed on demand."""
 
     __slots__ = ("_ends", "_width", "text")
 
@@ -35,7 +35,7 @@ class _Piece:
         self._width: tuple[Units, int] | None = None
 
     def ends(self) -> int:
-        """How many lines end here."""
+        """Return how many lines end here."""
         if self._ends < 0:
             text = self.text
             ends = text.count("\n")
@@ -45,19 +45,20 @@ class _Piece:
         return self._ends
 
     def width(self, units: Units) -> int:
-        """Its length in ``units``."""
+        """Return its length in ``units``."""
         if self._width is None or self._width[0] != units:
             self._width = units, _width(self.text, units)
         return self._width[1]
 
 
 class OpenText:
-    """No line end and no character lies across two pieces, and no piece but an only one is empty."""
+    """A text in pieces. No line end and no character spans two pieces, and no piece is empty unless it is the only
+    one."""
 
     __slots__ = ("_edits", "_joined", "_lock", "_pieces", "length")
 
     def __init__(self, text: str) -> None:
-        """``text`` as it comes out of JSON: two halves that stand together are one character already."""
+        """``text`` from parsed JSON: two adjacent surrogate halves are one character already."""
         self._edits = 0
         self._joined = (0, text)
         """The whole text, and at which number of edits it was put together. A thread may read while another edits."""
@@ -82,7 +83,7 @@ class OpenText:
         return self._joined[0] == self._edits
 
     def pieces(self) -> list[_Piece]:
-        """The text in pieces; cut when first asked for. May be called in a thread."""
+        """Return the text in pieces; cut when first asked for. May be called in a thread."""
         if self._pieces is None:
             return self._install(_cut(self._joined[1]))
         return self._pieces
@@ -107,11 +108,11 @@ class OpenText:
             return self._pieces
 
     def parts(self) -> list[str]:
-        """The text in parts of a few kB. May be called in a thread."""
+        """Return the text in parts of a few kB. May be called in a thread."""
         return [piece.text for piece in self.pieces().copy()]
 
     def same(self, other: OpenText) -> bool:
-        """Whether the two texts are equal; at once when one is a copy of the other with few changes."""
+        """Return whether the two texts are equal; at once when one is a copy of the other with few changes."""
         if self.length != other.length:
             return False
         if self._edits == 0 and other._edits == 0:
@@ -119,7 +120,7 @@ class OpenText:
         return _equal(self.pieces(), other.pieces())
 
     def copy(self) -> OpenText:
-        """The text as it is now, to look at and not to change; the pieces are shared. May be called in a thread."""
+        """Return a read-only copy of the current text; the pieces are shared. May be called in a thread."""
         made = OpenText("")
         made._pieces = pieces = self.pieces().copy()
         made.length = sum(len(piece.text) for piece in pieces)
@@ -129,7 +130,7 @@ class OpenText:
     def replace(
         self, start: tuple[int, int], end: tuple[int, int], new: str, units: Units = "utf-16"
     ) -> None:
-        """Put ``new`` in the place of what lies between two positions ``(line, column)``, both from 0."""
+        """Replace the text between two positions ``(line, column)``, both from 0, by ``new``."""
         start, end = min(start, end), max(start, end)
         pieces = self.pieces()
         first, at, half = self._find(*start, units)
@@ -158,10 +159,11 @@ class OpenText:
             put = []
         pieces[first : last + 1] = put
         self.length += len(made) - removed
-        self._edits += 1  # last: what is put together meanwhile is not taken for the new text
+        self._edits += 1  # last: a text that is joined meanwhile must not be taken for the new one
 
     def _find(self, line: int, column: int, units: Units) -> tuple[int, int, bool]:
-        """A position as number of a piece and place in it, and whether it is in the middle of the character there."""
+        """Return a position as number of a piece and place in it, and whether it is in the middle of the character
+        there."""
         pieces = self.pieces()
         number = 0
         while number < len(pieces) and line > (ends := pieces[number].ends()):
@@ -202,7 +204,7 @@ def _cut(text: str, *, pause: bool = False) -> list[_Piece]:
 
 
 def _belongs(one: str, following: str) -> bool:
-    """Whether two characters must not be parted: the halves of one, or of one line end."""
+    """Return whether two characters must not be parted: the halves of one, or of one line end."""
     if one == "\r":
         return following == "\n"
     return "\ud800" <= one <= "\udbff" and "\udc00" <= following <= "\udfff"
@@ -222,7 +224,7 @@ def _half(char: str, *, high: bool) -> str:
 
 
 def _equal(some: list[_Piece], others: list[_Piece]) -> bool:
-    """Whether two texts of the same length are equal, however they are cut."""
+    """Return whether two texts of the same length are equal, however they are split."""
     if len(some) == len(others) and all(map(operator.is_, some, others)):
         return True
     number = at = 0
@@ -244,7 +246,7 @@ def _equal(some: list[_Piece], others: list[_Piece]) -> bool:
 
 
 def _line_start(text: str, line: int) -> int:
-    """Where a line begins: after that many line ends."""
+    """Return where a line begins: after that many line ends."""
     if not line:
         return 0
     if "\r" not in text:
@@ -257,7 +259,7 @@ def _line_start(text: str, line: int) -> int:
 
 
 def _line_end(piece: _Piece, start: int) -> int:
-    """Where the text of the line that begins at ``start`` ends, in this piece."""
+    """Return where the text of the line that begins at ``start`` ends, in this piece."""
     text = piece.text
     if not piece.ends():
         return len(text)
@@ -277,7 +279,8 @@ def _width(text: str, units: Units) -> int:
 
 
 def _characters(line: str, column: int, units: Units) -> tuple[int, bool]:
-    """A column in characters. Within a character of several bytes, its beginning; between its two halves, that."""
+    """Return a column in characters. Within a character of several bytes, its beginning; between its two halves,
+    that."""
     if line.isascii() or units == "utf-32":
         return min(column, len(line)), False
     if units == "utf-16":

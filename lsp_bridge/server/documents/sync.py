@@ -1,4 +1,4 @@
-"""What an editor tells of its documents, taken in: LSP's text document and notebook synchronization, renames.
+"""Receive an editor's documents: LSP's text document and notebook synchronization, renames.
 
 pygls' own store of documents is not used: it splits and joins the whole text for each keystroke
 (https://github.com/openlawlibrary/pygls/issues/538), breaks lines where the protocol does not, and raises for a
@@ -38,7 +38,7 @@ NOTEBOOKS = types.NotebookDocumentSyncOptions(
         types.NotebookDocumentFilterWithNotebook(notebook=types.NotebookDocumentFilterScheme(scheme="file"))
     ]
 )
-"""Which notebooks an editor is to tell about."""
+"""The notebooks that an editor should report."""
 _ALL_FILES = types.FileOperationRegistrationOptions(
     filters=[types.FileOperationFilter(types.FileOperationPattern("**"), scheme="file")]
 )
@@ -47,7 +47,7 @@ _CHANGES = (types.TEXT_DOCUMENT_DID_CHANGE, types.TEXT_DOCUMENT_DID_OPEN)
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who wants to know."""
+    """The listeners for events of documents."""
 
     saved: Callable[[Path], None]
     changed: Callable[[Path], None]
@@ -60,7 +60,8 @@ class DocumentProtocol(LanguageServerProtocol):
     """pygls' protocol without its own store of documents; the handlers of the server get everything."""
 
     def structure_message(self, data: dict[str, Any]) -> Any:
-        """An answer that does not fit is an error for who waits for it: else it would wait for ever."""
+        """Structure a message; an answer that does not fit becomes an error for its caller, who would wait forever
+        otherwise."""
         try:
             return super().structure_message(data)
         except Exception as error:
@@ -75,42 +76,42 @@ class DocumentProtocol(LanguageServerProtocol):
     def lsp_text_document__did_open(
         self, params: types.DidOpenTextDocumentParams
     ) -> Generator[Any, Any, None]:
-        """Only the handler."""
+        """Run only our handler."""
         yield from self._handled(types.TEXT_DOCUMENT_DID_OPEN, params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(
         self, params: types.DidChangeTextDocumentParams
     ) -> Generator[Any, Any, None]:
-        """Only the handler."""
+        """Run only our handler."""
         yield from self._handled(types.TEXT_DOCUMENT_DID_CHANGE, params)
 
     @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(
         self, params: types.DidCloseTextDocumentParams
     ) -> Generator[Any, Any, None]:
-        """Only the handler."""
+        """Run only our handler."""
         yield from self._handled(types.TEXT_DOCUMENT_DID_CLOSE, params)
 
     @lsp_method(types.NOTEBOOK_DOCUMENT_DID_OPEN)
     def lsp_notebook_document__did_open(
         self, params: types.DidOpenNotebookDocumentParams
     ) -> Generator[Any, Any, None]:
-        """Only the handler."""
+        """Run only our handler."""
         yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_OPEN, params)
 
     @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CHANGE)
     def lsp_notebook_document__did_change(
         self, params: types.DidChangeNotebookDocumentParams
     ) -> Generator[Any, Any, None]:
-        """What is in the cells is nobody's business."""
+        """Handle a change of a notebook; the contents of its cells are ignored."""
         yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_CHANGE, params)
 
     @lsp_method(types.NOTEBOOK_DOCUMENT_DID_CLOSE)
     def lsp_notebook_document__did_close(
         self, params: types.DidCloseNotebookDocumentParams
     ) -> Generator[Any, Any, None]:
-        """Only the handler."""
+        """Run only our handler."""
         yield from self._handled(types.NOTEBOOK_DOCUMENT_DID_CLOSE, params)
 
     def _handled(self, method: str, params: object) -> Generator[Any, Any, None]:
@@ -133,7 +134,7 @@ class _Shared(TextDocument):
 
 
 class DocumentSync:
-    """The documents of one connection, kept as its client tells. Lives on the event loop."""
+    """The documents of one connection, as its client reports them. Lives on the event loop."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class DocumentSync:
         editors.add(self.documents)
 
     def close(self) -> None:
-        """The connection has ended: what was open there is open no more."""
+        """Close all documents after the end of the connection."""
         self._editors.remove(self.documents)
         self._writer.leave()
         for timer in self._timers.values():
@@ -164,7 +165,7 @@ class DocumentSync:
         self._timers.clear()
 
     def malformed(self, message: Mapping[str, Any]) -> None:
-        """A message that does not fit the protocol: what it would have changed is not known any more."""
+        """Handle a message that violates the protocol: the texts that it would have changed become unknown."""
         if message.get("method") not in _CHANGES:
             return
         params = message.get("params")

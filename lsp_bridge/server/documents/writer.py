@@ -1,7 +1,7 @@
-"""Changes a document where the person sees it: as a versioned edit of the editor, and then saved there.
+"""Change a document in the user's editor: as a versioned edit, followed by a save.
 
-``workspace/applyEdit`` is LSP's own, so the editor's undo works; for saving LSP has nothing, so the editor is asked
-with ``goalwright/editor/save``. An editor that cannot do both is not asked, and the file stays as it is.
+``workspace/applyEdit`` is part of LSP, so the editor's undo works; LSP has no request to save, so the editor is asked
+with ``goalwright/editor/save``. An editor that does not support both is not asked, and the file stays unchanged.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ EDITOR_SAVE = "goalwright/editor/save"
 TIMEOUT_S = 20.0
 """An editor that formats on save may take a while."""
 _EDIT_S = 5.0
-"""For an edit of a buffer whose file the daemon writes by itself: an editor that is stuck must not hold it up long."""
+"""Seconds for an edit of a buffer whose file the daemon writes itself: a stuck editor must not delay that for long."""
 _NOTICE_S = 2.0
-"""How long an editor that has applied an edit may take to tell of the document's change."""
+"""Seconds that an editor may take to report the change of a document after applying an edit."""
 _LATE_S = 600.0
-"""How long a save that was given up is still expected."""
+"""Seconds for which an abandoned save may still arrive."""
 _TRIES = 5
-"""How often an edit is taken back while the person types on."""
+"""Attempts to undo an edit while the user keeps typing."""
 
 
 AnswerT = TypeVar("AnswerT")
 
 
 class _Said(NamedTuple):
-    """What an editor says about what it was asked to do; ``done`` is None when that cannot be understood."""
+    """The editor's answer to a request; ``done`` is None when the answer makes no sense."""
 
     done: bool | None
     reason: str = ""
@@ -74,7 +74,7 @@ class DocumentWriter:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def leave(self) -> None:
-        """The connection has ended: nobody answers any more."""
+        """End all waits: the connection has ended, and no answers will come."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
@@ -113,7 +113,7 @@ class DocumentWriter:
         """Turn ``before``, the text of ``document``, into ``after``; nothing is saved.
 
         Raises EditorGoneError when the editor was not asked for anything, ToolError when it did not do it: then the
-        document is as it was.
+        document is unchanged.
         """
         if not self.can_write and not (self.can_edit and document.is_saved()):
             raise NotTakenError(_NO_WAY.format(name=document.name), _ASK_PERSON)
@@ -124,7 +124,7 @@ class DocumentWriter:
         """Rename the file of ``document`` on disk and in the editor. Raises like ``apply``."""
         if not self.can_move:
             raise NotTakenError(_NO_WAY.format(name=document.name), _ASK_PERSON)
-        # As the person opened it: perhaps through a link.
+        # By the name under which the user opened it: perhaps through a link.
         old = document.uri if document.path == source else source.as_uri()
         rename = types.RenameFile(old, target.as_uri(), options=types.RenameFileOptions(overwrite=False))
         said = await self._ask([rename], document, lambda: self.move(document, target, source))
@@ -146,8 +146,8 @@ class DocumentWriter:
         )
         if said.done is False and document.text != after:
             raise _moved(document, said.reason)
-        # The editor tells the change itself, before or after its answer. It counts for more than the answer; and who
-        # writes next must know the new version.
+        # The editor also reports the change itself, before or after its answer. That counts for more than the answer;
+        # and the next write needs the new version.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NOTICE_S):
                 while document.text != after and not document.closed and not self.gone():
@@ -161,7 +161,7 @@ class DocumentWriter:
         raise _moved(document, said.reason)
 
     async def save(self, document: OpenDocument) -> asyncio.Future[Any] | None:
-        """None: the editor says that it has saved. Else it has not answered in time, but may yet. Raises
+        """Save a document. None: the editor reports success. Otherwise it has not answered in time, but may yet. Raises
         NotSavedError."""
         if self.gone():
             raise NotSavedError(_WENT.format(name=document.name))
@@ -229,7 +229,7 @@ class DocumentWriter:
         finally:
             self._waiting.discard(gone)
         if asked.cancelled() or (gone.done() and not asked.done()):
-            # Also by pygls, which gives up its requests when the client shuts down.
+            # Also by pygls, which abandons its requests when the client shuts down.
             raise _LeftError
         if not asked.done():
             raise TimeoutError
@@ -240,7 +240,7 @@ class DocumentWriter:
         done: asyncio.Future[types.ApplyWorkspaceEditResult],
         undo: Callable[[], Coroutine[Any, Any, object]],
     ) -> None:
-        """The model was told that nothing was changed: so it must not be."""
+        """Undo an edit that was applied late: the model was informed that nothing was changed."""
         if done.cancelled() or done.exception() is not None or not done.result().applied:
             return
 
@@ -282,7 +282,7 @@ class AppliedText:
         saved = asyncio.ensure_future(self._document.next_save())
         waiting: list[asyncio.Future[Any]] = [saved] if self._pending is None else [saved, self._pending]
         try:
-            # One that says nothing at all is waited for no longer than a person would.
+            # A silent editor is given no more time than a user would give it.
             await asyncio.wait(waiting, timeout=_LATE_S, return_when=asyncio.FIRST_COMPLETED)
         finally:
             saved.cancel()
@@ -293,7 +293,7 @@ class AppliedText:
 
 
 async def take_back(writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> bool:
-    """Undo an edit in whatever the text is now. False when it does not fit there any more, and so still stands."""
+    """Undo an edit in the current text. False when it no longer fits there, so that the edit stays."""
     for _ in range(_TRIES):
         if document.closed or writer.gone():
             return True
@@ -315,7 +315,7 @@ async def take_back(writer: DocumentWriter, document: OpenDocument, before: str,
 
 
 def _stands(document: OpenDocument, before: str, after: str) -> bool:
-    """Whether an edit is in the text, in which more may have been typed."""
+    """Return whether an edit is in the text, in which more may have been typed."""
     text = document.text
     try:
         return merge_texts(after, text, before, close=True) != text
@@ -324,7 +324,7 @@ def _stands(document: OpenDocument, before: str, after: str) -> bool:
     try:
         merge_texts(before, text, after, close=True)
     except MergeConflictError:
-        return True  # nobody knows; what is on disk after the save is shown
+        return True  # unknown; the text on disk after the save is shown
     return False
 
 
@@ -351,7 +351,8 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 def text_edits(
     before: str, after: str, encoding: types.PositionEncodingKind | str
 ) -> list[types.TextEdit | types.AnnotatedTextEdit | types.SnippetTextEdit]:
-    """The edits, hunk by hunk, that turn one text into the other; columns in units of the negotiated encoding."""
+    """Return the edits, hunk by hunk, that turn one text into the other; columns in units of the negotiated
+    encoding."""
     starts = [0, *(found.end() for found in _LINE_END.finditer(before))]
     return [
         types.TextEdit(

@@ -1,1 +1,1 @@
-"""What LSP editors are offered: code actions, lenses, progress, questions, diagnostics."""
+"""The features for LSP editors: code actions, lenses, progress, questions, diagnostics."""

@@ -17,8 +17,8 @@ class PeerGoneError(Exception):
 
 
 def uri_in(opened: Sequence[str], folders: Sequence[str], path: Path) -> str:
-    """How an editor writes the address of ``path``: as it has it open, else below the ``folders`` of its workspace,
-    which may be symlinks to where we have them."""
+    """Return the URI of ``path`` as the editor writes it: that of the open document, else one below the ``folders`` of
+    its workspace, which may be symlinks to our paths."""
     from lsp_bridge.server.documents.open_documents import path_of
 
     for uri in opened:
@@ -37,18 +37,18 @@ class EditorPeer:
     name: str
     """For people and the model, e.g. ``VS Code``."""
     send: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-    """Sends a request and waits for its result, which nobody has checked; raises what the connection raises."""
+    """Sends a request and waits for its unvalidated result; raises the errors of the connection."""
     uri_of: Callable[[Path], str] = Path.as_uri
     """How this editor writes the address of a file: it may have the workspace open by a symlink."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ask(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
-        """The result, unchecked. Raises PeerGoneError after ``timeout_s`` seconds, or when the editor leaves or
+        """Return the result, unchecked. Raises PeerGoneError after ``timeout_s`` seconds, or when the editor leaves or
         refuses."""
         if self.gone.is_set():
             raise PeerGoneError(f"{self.name} has gone")
         answer = asyncio.ensure_future(self.send(method, params))
-        # It may still come, or fail, when nobody waits any more.
+        # It may still come, or fail, when nothing waits any more.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         left = asyncio.ensure_future(self.gone.wait())
         try:
@@ -71,15 +71,15 @@ class EditorPeers:
 
     peers: list[EditorPeer] = field(default_factory=list[EditorPeer])
     changes: int = 0
-    """Rises when one comes or goes: what was known of the others does not hold any more."""
+    """Rises when an editor comes or goes: cached facts about the others are then invalid."""
 
     def add(self, peer: EditorPeer) -> None:
-        """An editor says that it can be asked."""
+        """Add an editor that can be asked."""
         self.peers.append(peer)
         self.changes += 1
 
     def remove(self, peer: EditorPeer) -> None:
-        """It has gone: whoever waits for it waits no longer."""
+        """Remove an editor; waits for it end."""
         peer.gone.set()
         if peer in self.peers:
             self.peers.remove(peer)

@@ -1,7 +1,7 @@
-"""The code actions: what the person can have done about a problem or a selection. Pure, and without any I/O.
+"""The code actions for a problem or a selection. Pure, and without any I/O.
 
-An action carries a command and no edit: what it leads to is asked about like everything else that the agent does.
-None is ``isPreferred``, so no "fix all on save" of an editor ever starts the agent.
+An action has a command and no edit: its result needs approval like everything else that the agent does. None is
+``isPreferred``, so no "fix all on save" of an editor ever starts the agent.
 """
 
 from __future__ import annotations
@@ -38,11 +38,10 @@ def code_actions(
     literals: bool,
     answer: bool = False,
 ) -> list[types.Command | types.CodeAction]:
-    """What can be done at ``params.range``; the problems are those that ``sanitize`` has left.
+    """Return the actions at ``params.range``; the problems are those that ``sanitize`` has left.
 
-    ``version``: of the open document. ``restricted``: the person does not trust the folder, so nothing is changed
-    there. ``literals``: the client takes CodeAction objects; an old one takes commands only. ``answer``: there is one
-    to be shown.
+    ``version``: of the open document. ``restricted``: the user does not trust the folder, so nothing is changed there.
+    ``literals``: the client takes CodeAction objects; an old one takes commands only. ``answer``: there is one to show.
     """
     uri, context = params.text_document.uri, params.context
     fixes, asks = _wanted(context.only, KINDS[0]), _wanted(context.only, KINDS[1])
@@ -60,7 +59,7 @@ def code_actions(
             types.CodeAction(
                 title=title,
                 kind=kind,
-                # Ties the action to its problem. What is about several says it in its argument only.
+                # Ties the action to its problem. An action for several problems has them only in its argument.
                 diagnostics=list(problems) if command == FIX and len(problems) == 1 else None,
                 command=types.Command(title=title, command=command, arguments=[argument]),
             )
@@ -102,7 +101,8 @@ def code_actions(
 
 
 def _wanted(only: Sequence[types.CodeActionKind | str] | None, kind: types.CodeActionKind) -> bool:
-    """Kinds are a tree: who wants ``refactor`` wants ``refactor.extract`` too; the empty kind is the root."""
+    """Return whether a kind is requested. Kinds are a tree: ``refactor`` includes ``refactor.extract``; empty is the
+    root."""
     if not only:
         return True
     names = [str(getattr(one, "value", one)) for one in only]

@@ -1,7 +1,7 @@
-"""What the commands of ``workspace/executeCommand`` take, and their names.
+"""The names and arguments of the commands of ``workspace/executeCommand``.
 
 The arguments of a command are written by us (in a code action or a lens) and come back through the editor, or are
-written by the person into a key binding: they are checked like any other params.
+written by the user into a key binding: they are checked like any other params.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LspRange(Model):
 
 
 class GivenProblem(Model):
-    """What of an LSP Diagnostic the model is told."""
+    """The fields of an LSP Diagnostic that the model receives."""
 
     message: str
     source: str | None = None
@@ -57,11 +57,11 @@ class About(Model):
     uri: str
     range: LspRange | None = None
     version: int | None = None
-    """Of the document when the action was offered."""
+    """Version of the document when the action was offered."""
     diagnostics: Annotated[tuple[GivenProblem, ...], BeforeValidator(_usable)] = ()
-    """As LSP has them; each is taken by itself."""
+    """As in LSP; each is validated separately."""
     question: str = ""
-    """For ``ask``: the person's own words, from a key binding that asks for them."""
+    """For ``ask``: the user's own question, from a key binding that prompts for it."""
 
 
 class GivenAnswers(Model):
@@ -86,7 +86,7 @@ class HunkDecision(Model):
 
 
 KINDS = (types.CodeActionKind.QuickFix, types.CodeActionKind.Refactor)
-"""Of code actions."""
+"""Kinds of code actions."""
 
 FIX = "goalwright.fix"
 EXPLAIN = "goalwright.explain"

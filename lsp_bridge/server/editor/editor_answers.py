@@ -1,4 +1,4 @@
-"""What an editor answers about problems, made safe. An editor is a peer like any other: it may send anything."""
+"""Validate an editor's answers about problems. An editor is a peer like any other: it may send anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FRESHNESS: dict[str, Freshness] = {"fresh": "fresh", "pending": "pending", "unc
 
 @dataclass(frozen=True, slots=True)
 class EditorFileAnswer:
-    """What one editor knows of one file; see ``EditorFileDiagnostics``."""
+    """One editor's diagnostics of one file; see ``EditorFileDiagnostics``."""
 
     freshness: Freshness
     diagnostics: tuple[RawDiagnostic, ...] = ()
@@ -42,7 +42,7 @@ class EditorAnswer:
 
 
 async def checked(raw: object) -> EditorAnswer | None:
-    """``raw`` as far as it is what it should be; None: it is nothing of the kind."""
+    """Return the valid parts of ``raw``; None: it is no answer at all."""
     if not isinstance(raw, dict):
         return None
     answer = cast("dict[str, object]", raw)
@@ -66,12 +66,12 @@ def _files(files: object) -> dict[str, EditorFileAnswer]:
     found: dict[str, EditorFileAnswer] = {}
     for file in _objects(files)[:_MAX_FILES]:
         uri, freshness = file.get("uri"), file.get("freshness")
-        # Two answers about one file: nobody knows which of them holds.
+        # Two answers about one file: it is unknown which of them is right.
         if not isinstance(uri, str) or not isinstance(freshness, str) or uri in found:
             continue
         if freshness not in _FRESHNESS:
             continue
-        # What is no list is no answer; an empty list would be "clean".
+        # A value that is no list is no answer; an empty list would be "clean".
         if not isinstance(file.get("diagnostics", []), list):
             continue
         before = file.get("before")
@@ -91,7 +91,7 @@ def _diagnostics(items: object) -> tuple[RawDiagnostic, ...]:
 
 
 def _diagnostic(item: Mapping[str, Any]) -> RawDiagnostic:
-    """With a place, at least the file's beginning: a problem without one is a problem all the same."""
+    """Return a diagnostic with a place, at least the file's beginning: a problem without one still counts."""
     start = mapping(mapping(item.get("range")).get("start"))
     severity = item.get("severity")
     message, source, code = item.get("message"), item.get("source"), item.get("code")

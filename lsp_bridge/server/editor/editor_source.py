@@ -1,7 +1,7 @@
 """The extensions of the attached editors as a source of diagnostics.
 
-Which text an answer is about, the editor finds out by the text's hash. Editors see the disk themselves, so nobody
-tells them of a write; they are asked about the texts after it.
+The editor identifies the text of an answer by its hash. Editors watch the disk themselves, so they are not notified of
+a write; they are asked about the texts after it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
 """As in ``editor_protocol``."""
 
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
-"""In a text that no editor shows as it was read."""
+"""Occurs in a text that no editor shows unchanged."""
 _MAX_CURRENT = 50
-"""Files that an editor is shown for one question about what there is now."""
+"""Most files for one query about current problems."""
 _MAX_CHANGED = 1_000
 """Files whose last change is remembered."""
 _COVER_HOLDS_S = 30.0
-"""How long a language that the editor did not cover is believed to be uncovered, when nobody changes such files."""
+"""Seconds for which a language counts as uncovered after the editor did not cover it, when no such file changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class EditorTiming:
     """Every wait on an editor, in seconds."""
 
     answer_s: float = 2.5
-    """For what extensions say about a change."""
+    """For reports of extensions about a change."""
     settle_s: float = 0.3
     baseline_s: float = 0.3
     """For the answer to what an editor answers at once; a write waits for it."""
     trial_s: float = 6.0
-    """For extensions to show that they look after a language; nobody waits for it."""
+    """For extensions to show that they cover a language; nothing waits for it."""
     grace_s: float = 0.3
     """For an answer to travel, beyond what the editor was given."""
 
@@ -78,7 +78,7 @@ class EditorSource(Source):
         clock: Callable[[], float] = time.monotonic,
         logger: logging.Logger | None = None,
     ) -> None:
-        """``path_of`` turns an editor's uri into a path with symlinks resolved. ``clock`` is for what is remembered."""
+        """``path_of`` turns an editor's URI into a path with symlinks resolved. ``clock`` is for cached results."""
         self.read = read
         self.timing = timing or EditorTiming()
         self.path_of = path_of
@@ -97,9 +97,9 @@ class EditorSource(Source):
         return EditorWatch(self, change)
 
     async def warm(self, path: Path) -> bool:
-        """Whether an editor looks after files like ``path``; it is shown the file, and given time to prove it.
+        """Return whether an editor covers files like ``path``; it opens the file, and gets time to prove it.
 
-        This may take seconds. What was found out is remembered.
+        This may take seconds. The result is cached.
         """
         known = self._remembered(path) if self._peers.peers else False
         if known is False:
@@ -117,7 +117,7 @@ class EditorSource(Source):
         return await asyncio.shield(trial)
 
     async def changed(self, path: Path, *, buffer: bool = False) -> None:
-        """Who is being asked about the text that was there before is asked about this one instead."""
+        """Record a change: editors that are being asked about the old text are asked about this one instead."""
         self.moment += 1
         self._changed[path] = self.moment
         self._changed.move_to_end(path)
@@ -126,7 +126,7 @@ class EditorSource(Source):
         self._bell.ring()
 
     def changed_since(self, path: Path, moment: int) -> bool:
-        """Whether an undo or a user gave ``path`` another text after the moment."""
+        """Return whether an undo or a user gave ``path`` another text after the moment."""
         return self._changed.get(path, 0) > moment
 
     async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
@@ -168,7 +168,8 @@ class EditorSource(Source):
     # ---- for the changes
 
     async def observers(self, texts: Texts) -> list[EditorObserver]:
-        """What all editors know now of these files, old and new; what does not exist or cannot be shown is left out."""
+        """Return all editors' diagnostics of these files, old and new; missing files, and those that cannot be shown,
+        are left out."""
         asked = {path: text for path, text in texts.items() if shown(text)}
         everybody = [EditorObserver(self, peer, asked) for peer in self._peers.peers] if asked else []
         heard = await asyncio.gather(*(observer.look() for observer in everybody))
@@ -180,11 +181,11 @@ class EditorSource(Source):
     async def ask_until_there(
         self, peer: EditorPeer, texts: Mapping[Path, str], since: int
     ) -> tuple[EditorAnswer | None, Mapping[Path, str]]:
-        """What an editor answers about ``texts``, or about those that have taken their place, and which these are.
+        """Return an editor's answer about ``texts``, or about their replacements, and these.
 
-        The person may type. Or an editor opened a file just before the write, and tells of it after: then it holds the
-        old text, which looks like an unsaved one, until it takes in the disk. About a text that is gone nobody answers
-        any more. All questions share one deadline.
+        The user may type. Or an editor opened a file just before the write, and reports that after it: then it has the
+        old text, which looks like an unsaved one, until it reloads the file from disk. Nobody answers about a text that
+        is gone. All questions share one deadline.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + self.timing.answer_s
@@ -204,8 +205,8 @@ class EditorSource(Source):
     async def ask(
         self, peer: EditorPeer, texts: Texts, *, since: int | None, timeout_s: float, patient: bool = False
     ) -> EditorAnswer | None:
-        """One question to one editor; None: it has gone, did not answer in time, or answered nonsense."""
-        # As EditorDiagnosticsParams says; its class is not made for this, the daemon is to start fast.
+        """Ask one editor; None: it has gone, did not answer in time, or sent an invalid answer."""
+        # In the form of EditorDiagnosticsParams; its class is not used, so that the daemon starts fast.
         params = {
             "files": await _files(peer, texts),
             "since": since,
@@ -248,7 +249,7 @@ class EditorSource(Source):
         return covered
 
     def _remembered(self, path: Path) -> bool | None:
-        """Whether files like ``path`` were covered when it was last asked for; None: nobody knows."""
+        """Return whether files like ``path`` were covered at the last check; None: unknown."""
         if self._cover_of != self._peers.changes:
             self._cover, self._cover_of = {}, self._peers.changes
         covered, until = self._cover.get(_kind(path), (False, 0.0))
@@ -268,7 +269,7 @@ class EditorWatch(Watch):
         self._began = source.moment
 
     async def extend(self, texts: Texts) -> Collection[Path]:
-        """Waits shortly, for who looks after the files must be known before the write."""
+        """Take the baseline; waits briefly, because coverage must be known before the write."""
         found = await self._source.observers(texts)
         for observer in found:
             observer.since = self._change.began
@@ -312,11 +313,11 @@ class EditorObserver(Observer):
         return True
 
     def fresh(self) -> dict[Path, Raw]:
-        """What it knew already, as far as it is about the texts of the baseline."""
+        """Return the earlier diagnostics that are about the texts of the baseline."""
         return {path: file.diagnostics for path, file in self._known.items() if file.freshness == "fresh"}
 
     async def wait_for(self, texts: Mapping[Path, str]) -> dict[Path, tuple[str, Raw]]:
-        """The fresh answers about these texts, or those that take their place, until the deadline."""
+        """Return the fresh answers about these texts, or those that take their place, until the deadline."""
         answer, texts = await self._source.ask_until_there(self._peer, texts, self._generation)
         if answer is None:
             return {}
@@ -345,7 +346,7 @@ class EditorObserver(Observer):
         source, found = self._source, list[OtherFile]()
         for uri, file in self._others.items():
             path = source.path_of(uri)
-            # What an undo or a user changed meanwhile is not broken by the change.
+            # Files that an undo or a user changed meanwhile are not broken by this change.
             if path is None or source.changed_since(path, self.began):
                 continue
             if (text := await source.read(path)) is not None:
@@ -362,12 +363,12 @@ class EditorObserver(Observer):
 
 
 def shown(text: str | None) -> bool:
-    """Whether an editor shows the text as it was read."""
+    """Return whether an editor shows the text unchanged."""
     return text is None or _UNREADABLE not in text
 
 
 def _kind(path: Path) -> str:
-    """What files of one language have in common."""
+    """Return a key that files of one language share."""
     return path.suffix.lower() or path.name
 
 

@@ -46,7 +46,7 @@ _QUESTIONS = (
     noted("Suggest how to improve it"),
     noted("Write tests for it"),
 )
-"""What can be asked where the person has no place to type a question."""
+"""Questions to choose from where the user has no field to type one."""
 
 
 class EditorFeatures:
@@ -107,7 +107,7 @@ class EditorFeatures:
     # -- commands --
 
     async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
-        """``workspace/executeCommand``. Raises RequestError in words."""
+        """Run ``workspace/executeCommand``. Raises RequestError with a message."""
         name, given = params.command, list(params.arguments or ())
         if name not in n.COMMANDS:
             raise RequestError(
@@ -171,7 +171,7 @@ class EditorFeatures:
         )
 
     async def _question(self, place: str) -> str:
-        """LSP has no way to ask for a text, but can let the person choose."""
+        """Ask for a question: LSP cannot prompt for a text, but can let the user choose."""
         try:
             chosen = await self._questions.choose(
                 t("Ask Goalwright about {place}", place=place[1:]), tuple(map(t, _QUESTIONS))
@@ -180,12 +180,12 @@ class EditorFeatures:
             chosen = t(_QUESTIONS[0])
         if chosen is None:
             return ""
-        # The model is asked in English, whatever the button says.
+        # The model gets the question in English, whatever the button's language.
         asked = next((question for question in _QUESTIONS if t(question) == chosen), chosen)
         return f"{asked}." if asked == _QUESTIONS[3] else f"{asked}. Change nothing."
 
     def _rules(self) -> RuleSet:
-        """Of the session of this connection, with what was granted in it, if it has one."""
+        """Return the rules of this connection's session, with its grants, if it has one; else those of the client."""
         session_id = self._turns.session_id
         session = None if session_id is None else self._core.live(session_id)
         return self._requests.context.client_rules() if session is None else session.rules
@@ -224,7 +224,7 @@ class EditorFeatures:
             await self._decide_rest(request, accepted)
 
     def _asked(self, request_id: str | None) -> PermissionRequest:
-        """The request whose questions are meant. Raises RequestError where none or more than one could be."""
+        """Return the request whose questions are answered. Raises RequestError where there is none or more than one."""
         if request_id is not None:
             return self._waiting(request_id)
         found = [one for one in self._core.permissions.pending() if one.questions]
@@ -245,7 +245,7 @@ class EditorFeatures:
         await self._reply(params)
 
     async def _decide_rest(self, request: PermissionRequest, accepted: bool) -> None:
-        """Accept or reject what is left to decide of a request, and answer it."""
+        """Accept or reject the undecided parts of a request, and answer it."""
         if not request.files:
             await self._reply(p.PermissionReplyParams(request_id=request.request_id, reply=_word(accepted)))
             return
@@ -272,7 +272,7 @@ class EditorFeatures:
             )
 
     def _waiting(self, request_id: str) -> PermissionRequest:
-        """A request that waits."""
+        """Return a request that waits."""
         for request in self._core.permissions.pending():
             if request.request_id == request_id:
                 return request
@@ -285,10 +285,10 @@ class EditorFeatures:
         )
 
     def _visible(self, path: str | None) -> PermissionRequest:
-        """The one proposed change that the person of this editor can mean without naming it.
+        """Return the one proposed change that the user of this editor can refer to without naming it.
 
-        Its question was put here, or its lenses are in ``path``, open here. Never a command: whoever accepts one must
-        have seen it, and of several nobody knows which one was looked at.
+        Its question was shown here, or its lenses are in ``path``, open here. Never a command: the user must have seen
+        it to accept it, and among several it is unknown which one was looked at.
         """
         pending = self._core.permissions.pending()
         if not pending:
@@ -329,7 +329,7 @@ class EditorFeatures:
         )
 
     async def _check_current(self, request: PermissionRequest, name: str) -> None:
-        """Refuse to accept what could not be written, because the person has gone on typing."""
+        """Raise when a change could no longer be written, because the user has kept typing."""
         self._waiting(request.request_id)
         file = self._core.permissions.proposed(request.request_id, name)
         if file is None or file.base is None:

@@ -1,7 +1,7 @@
-"""What the person decided hunk by hunk, by code lenses, before a request's answer is complete. Pure.
+"""The user's decisions hunk by hunk, by code lenses, before a request's answer is complete. Pure.
 
-Shared by the editors of a daemon, except by those that show questions themselves (VS Code keeps its own choice, with
-what the person edited by hand).
+Shared by the editors of a daemon, except by those that show questions themselves (VS Code keeps its own choice,
+including the user's manual edits).
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Decisions:
-    """By request, file and part: accepted or not. What is not there is not decided."""
+    """Decisions by request, file and part: accepted or not. Missing ones are undecided."""
 
     _by_request: dict[str, dict[tuple[str, int], bool]] = field(
         default_factory=dict[str, dict[tuple[str, int], bool]]
     )
 
     def of(self, request_id: str, path: str, part: int) -> bool | None:
-        """What was decided of one part; None: nothing yet."""
+        """Return the decision on one part; None: there is none yet."""
         return self._by_request.get(request_id, {}).get((path, part))
 
     def decide(self, request: PermissionRequest, path: str, part: int, accepted: bool) -> None:
-        """Decide one part of a file, or anew."""
+        """Set or change the decision on one part of a file."""
         self._by_request.setdefault(request.request_id, {})[path, part] = accepted
 
     def decide_rest(self, request: PermissionRequest, files: Sequence[FileDiff], accepted: bool) -> None:
-        """Decide what is not decided yet of these files."""
+        """Decide the undecided parts of these files."""
         made = self._by_request.setdefault(request.request_id, {})
         for file in files:
             for part in range(parts(file)):
                 made.setdefault((file.path, part), accepted)
 
     def undecided(self, request: PermissionRequest, files: Sequence[FileDiff] | None = None) -> int:
-        """How many parts are still to be decided."""
+        """Return how many parts are still to be decided."""
         made = self._by_request.get(request.request_id, {})
         shown = request.files if files is None else files
         return sum((file.path, part) not in made for file in shown for part in range(parts(file)))
 
     def answers(self, request: PermissionRequest) -> tuple[FileAnswer, ...] | None:
-        """What to send once all is decided: the files that are not accepted as they are. None: nothing is accepted."""
+        """Return the answer once all is decided: the files that are not accepted unchanged. None: nothing is
+        accepted."""
         made = self._by_request.get(request.request_id, {})
         found: list[FileAnswer] = []
         anything = False
@@ -79,7 +80,7 @@ class Landing:
 
 
 def landing(file: ProposedFile, text: str) -> Landing:
-    """Where the hunks of ``file`` land in ``text``. Slow for long files: call it in a thread."""
+    """Return where the hunks of ``file`` land in ``text``. Slow for long files: call it in a thread."""
     base, after = file.base, file.change.after
     if base is None:
         return Landing((), not text)
@@ -111,15 +112,15 @@ def landing(file: ProposedFile, text: str) -> Landing:
 
 
 def parts(file: FileDiff) -> int:
-    """How many parts of a file can be accepted one by one; 1: only the whole file.
+    """Return how many parts of a file can be accepted one by one; 1: only the whole file.
 
-    As the VS Code extension counts (``diff/choice.ts``): hunks that the person cannot see, because the diff was cut
-    off, are not decided one by one.
+    As the VS Code extension counts (``diff/choice.ts``): hunks that the user cannot see, because the diff was cut off,
+    are not decided one by one.
     """
     seen = sum(line.startswith("@@ -") for line in file.diff.split("\n"))
     return file.hunks if file.hunks > 1 and seen == file.hunks else 1
 
 
 def _line(starts: list[int], offset: int, length: int) -> int:
-    """The line that begins at ``offset``; behind the last one for the end of the text."""
+    """Return the line that begins at ``offset``; behind the last one for the end of the text."""
     return len(starts) if offset >= length else bisect.bisect_right(starts, offset) - 1

@@ -1,6 +1,5 @@
-"""What a connection offers to its editor by standard LSP. Its parts are loaded, in a thread, when one is first used:
-most connections (terminals, scripts) never do, and a daemon starts without them.
-"""
+"""The features of a connection for its editor, by standard LSP. Its parts are loaded, in a thread, when one is first
+used: most connections (terminals, scripts) never use them, and a daemon starts without them."""
 
 from __future__ import annotations
 
@@ -24,17 +23,17 @@ if TYPE_CHECKING:
     from lsp_bridge.server.requests.router import Requests
 
 Guard = Callable[[str, Callable[[Any], Awaitable[Any]]], Callable[[Any], Any]]
-"""Makes of a handler one whose failures are JSON-RPC errors in words."""
+"""A function that wraps a handler so that its failures become JSON-RPC errors with a message."""
 
 
 @dataclass(slots=True)
 class SharedDecisions:
-    """What was decided hunk by hunk in any of the editors; made when the first decision is."""
+    """The decisions hunk by hunk in any of the editors; created with the first one."""
 
     _made: Decisions | None = None
 
     def get(self) -> Decisions:
-        """The decisions."""
+        """Return the decisions."""
         if self._made is None:
             from lsp_bridge.server.editor.hunk_decisions import Decisions
 
@@ -87,7 +86,7 @@ class EditorOffer:
         self._initialized = True
 
     def leave(self) -> None:
-        """The client says good-bye: what it waits for is canceled by the protocol, and goes on all the same."""
+        """Handle the client's shutdown: the protocol cancels its requests, but the work continues."""
         if self._features is not None:
             self._features.leave()
 
@@ -99,14 +98,14 @@ class EditorOffer:
             self._features.close()
 
     def refresh(self) -> None:
-        """What waits for an answer, or what is decided of it, is another: lenses are asked for again, once."""
+        """Request lenses again, once, because the waiting requests or the decisions on them have changed."""
         self._decisions.keep({request.request_id for request in self._core.permissions.pending()})
         if not self._refreshing:
             self._refreshing = True
             asyncio.get_running_loop().call_soon(self._send_refresh)
 
     async def execute(self, params: types.ExecuteCommandParams) -> dict[str, Any] | None:
-        """``workspace/executeCommand``. Raises RequestError in words."""
+        """Run ``workspace/executeCommand``. Raises RequestError with a message."""
         return await (await self._loaded()).execute(params)
 
     async def _code_actions(self, params: types.CodeActionParams) -> list[types.Command | types.CodeAction]:
@@ -139,7 +138,7 @@ class EditorOffer:
         workspace = self._server.client_capabilities.workspace
         lens = None if workspace is None else workspace.code_lens
         if lens is not None and lens.refresh_support:
-            # Whatever the client answers, there is nothing to do about it.
+            # The client's answer does not matter.
             self._server.protocol.send_request(types.WORKSPACE_CODE_LENS_REFRESH, None)
 
 

@@ -1,6 +1,6 @@
-"""Code lenses: Accept and Reject where a proposed change would land. Pure but for the two ports.
+"""Code lenses: Accept and Reject where a proposed change would land. Pure except for the two ports.
 
-All that waits is shown, whoever asked: a turn in a terminal can be answered in the editor too.
+All waiting requests are shown, from any session: a turn in a terminal can be answered in the editor too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Proposal:
 
 
 def proposals(waiting: PermissionService, path: Path) -> list[Proposal]:
-    """What would change the file ``path`` (resolved), oldest first."""
+    """Return the proposals that change the file ``path`` (resolved), oldest first."""
     found: list[Proposal] = []
     for request in waiting.pending():
         for file in request.files:
@@ -52,7 +52,7 @@ def proposals(waiting: PermissionService, path: Path) -> list[Proposal]:
 async def code_lenses(
     waiting: PermissionService, path: Path, text: str, decisions: Decisions
 ) -> list[types.CodeLens]:
-    """The lenses of a file whose text in the editor is ``text``."""
+    """Return the lenses of a file whose text in the editor is ``text``."""
     lenses: list[types.CodeLens] = []
     for proposal in proposals(waiting, path):
         place = await asyncio.to_thread(landing, proposal.change, text)
@@ -65,9 +65,10 @@ async def code_lenses(
 def _of_file(
     proposal: Proposal, place: Landing, decisions: Decisions, *, alone: bool
 ) -> list[types.CodeLens]:
-    """At the top: the file as a whole, and the request where it has more files. Short words: editors cut the line.
+    """Return the lenses at the top: for the whole file, and for the request where it has more files. Editors cut long
+    lines.
 
-    ``alone``: there is one hunk and it has lenses of its own, which say the same.
+    ``alone``: there is one hunk and it has lenses of its own, which do the same.
     """
     request, file = proposal.request, proposal.file
     here = {"requestId": request.request_id, "path": file.path}

@@ -27,7 +27,7 @@ _PATIENCE_S = 5.0
 """For the client to make its progress bar; a client that does not answer gets none."""
 _SHOWN = 120
 _TELLING = ("file_path", "path", "pattern", "command", "description")
-"""Arguments of tools that say what a call is about, the best first."""
+"""Arguments of tools that identify the subject of a call, the best first."""
 
 
 class ProgressBar:
@@ -69,7 +69,7 @@ class ProgressBar:
         try:
             made = types.WorkDoneProgressCreateParams(token)
             await ask(self._server, types.WINDOW_WORK_DONE_PROGRESS_CREATE, made, _PATIENCE_S)
-        except Exception as error:  # an error of the client's, no answer, or it has gone: work goes on unseen
+        except Exception as error:  # a client error, no answer, or it has gone: work goes on
             log.info("no progress is shown: %s", error)
             self._tokens().pop(token, None)
             return
@@ -124,7 +124,7 @@ class ProgressBar:
         canceled.add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
 
     def _tokens(self) -> dict[types.ProgressToken, Future[Any]]:
-        """pygls' futures, which the client cancels; their type says nothing of what they hold."""
+        """Return pygls' futures, which the client cancels; their type does not include their content."""
         return self._server.work_done_progress.tokens  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     def _words(self, event: Event) -> str:

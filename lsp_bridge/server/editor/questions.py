@@ -1,7 +1,7 @@
-"""The agent's questions, to the person of an editor that has no chat of ours: ``window/showMessageRequest``.
+"""The agent's questions to the user of an editor without our chat: ``window/showMessageRequest``.
 
-They can be answered there, by a code lens, or anywhere else; the first answer wins. What is asked here after somebody
-else has answered is taken back.
+They can be answered there, by a code lens, or anywhere else; the first answer wins. A question that was answered
+elsewhere is withdrawn here.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ log = logging.getLogger(__name__)
 ACCEPT, REJECT, SHOW, SHOW_ALL = noted("Accept"), noted("Reject"), noted("Show diff"), noted("Show all")
 SKIP, LATER = noted("Skip"), noted("Answer in a terminal")
 _MOST, _MOST_DETAIL = 2_000, 1_000
-"""Characters of a question, and of what would be done in it: editors show a few lines."""
+"""Characters of a question, and of its action: editors show a few lines."""
 _WIDEST = 10
-"""Characters that stand for one that has no shape, at most: ``<U+10FFFF>``."""
+"""Most characters that replace one invisible character: ``<U+10FFFF>``."""
 
 Decide = Callable[[PermissionRequest, bool], Awaitable[None]]
-"""Accepts or rejects what is left to decide of a request. Raises RequestError."""
+"""Accepts or rejects the undecided parts of a request. Raises RequestError."""
 Answers = Callable[[PermissionRequest, tuple[QuestionAnswer, ...]], Awaitable[None]]
 """Answers the questions of a request; with no answers it skips them all. Raises RequestError."""
 
@@ -67,7 +67,7 @@ class Questions:
             task.add_done_callback(lambda _: self._asking.pop(request.request_id, None))
 
     def was_shown(self, request_id: str) -> bool:
-        """Whether the person has had this question before their eyes, here."""
+        """Return whether the user has seen this question here."""
         return request_id in self._shown
 
     def answered(self, request_id: str) -> None:
@@ -77,12 +77,13 @@ class Questions:
             task.cancel()
 
     def close(self) -> None:
-        """The client has gone: its questions wait for somebody else."""
+        """Stop asking: the client has gone, and its questions wait for another one."""
         for task in list(self._asking.values()):
             task.cancel()
 
     async def choose(self, text: str, titles: tuple[str, ...]) -> str | None:
-        """Which of ``titles`` the person chooses; None for none. Raises what the client answers as an error."""
+        """Return the one of ``titles`` that the user chooses; None for none. Raises the client's error, if it answers
+        with one."""
         actions = [types.MessageActionItem(title) for title in titles]
         params = types.ShowMessageRequestParams(types.MessageType.Info, text, actions)
         chosen = await ask(self._server, types.WINDOW_SHOW_MESSAGE_REQUEST, params)
@@ -109,7 +110,7 @@ class Questions:
         if chosen is None:
             self._showing.say(f"{words}\n\n{t(_STILL_WAITS) if request.files else t(_COMMAND_WAITS)}")
             return
-        # From here on an answer of somebody else must not interrupt this one.
+        # From here on an answer from elsewhere must not interrupt this one.
         self._asking.pop(request.request_id, None)
         await self._answer(request, accepted=chosen == t(ACCEPT))
 
@@ -166,7 +167,7 @@ def _question_words(request: PermissionRequest, question: Question) -> str:
 
 
 def question_text(request: PermissionRequest) -> str:
-    """The question as a message: what would be done comes first, the model's words about it last."""
+    """Return the question as a message: the action comes first, the model's words about it last."""
     return cut_text(_lines(request, _MOST_DETAIL), _MOST)
 
 

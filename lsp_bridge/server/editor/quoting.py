@@ -1,6 +1,6 @@
-"""What is quoted of a file when the person chooses a code action: only what the agent may read unasked anyway.
+"""Quote a file for a code action that the user chose: only what the agent may read without approval anyway.
 
-The person points at a place; that is no word about handing a secret, or a file from elsewhere, to a model.
+The user points at a place; that is no permission to send a secret, or a file from elsewhere, to a model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LARGEST = 20_000_000
 
 
 class Quoting:
-    """Of one connection. ``rules``: those that hold for what it does now."""
+    """The quotes of one connection. ``rules``: those in force for its current actions."""
 
     def __init__(
         self, core: Daemon, documents: Callable[[], OpenDocuments], rules: Callable[[], RuleSet]
@@ -45,7 +45,7 @@ class Quoting:
         self._rules = rules
 
     async def excerpt(self, about: a.About) -> tuple[Excerpt, str]:
-        """The lines that a command is about, and the place as a reference. Raises RequestError."""
+        """Return the lines that a command is about, and the place as a reference. Raises RequestError."""
         path = await asyncio.to_thread(path_of, about.uri)
         if path is None:
             raise RequestError(
@@ -75,11 +75,11 @@ class Quoting:
         shown = await asyncio.to_thread(cut)
         if end == LAST:
             return shown, reference(name)
-        beyond = shown.total - 1  # the text may have become shorter, and an editor may say anything
+        beyond = shown.total - 1  # the text may have become shorter, and the editor is not trusted
         return shown, reference(name, min(start, beyond), min(end, beyond))
 
     def _why_not(self, path: Path, rules: RuleSet) -> str:
-        """Why the agent could not read ``path`` unasked; nothing if it could. Looks at the disk."""
+        """Return why the agent could not read ``path`` unasked; nothing if it could. Looks at the disk."""
         workspace = self._core.workspace
         if not path.is_relative_to(workspace):
             return "it lies outside of the workspace. Read it only if the task needs it; the person is asked then."
@@ -96,7 +96,7 @@ class Quoting:
 
 
 def _last(span: a.LspRange) -> int:
-    """The last line of a range. One that ends before the first character of a line does not have that line."""
+    """Return the last line of a range. One that ends before the first character of a line does not have that line."""
     ends_above = span.end.character == 0 and span.end.line > span.start.line
     return span.end.line - 1 if ends_above else max(span.start.line, span.end.line)
 

@@ -1,7 +1,7 @@
-"""The problems of an editor as they come, made safe and few before anything is made of them. Pure, and cheap.
+"""Sanitize and limit the problems of an editor before anything is made of them. Pure, and cheap.
 
-An editor is a peer like any other. Each problem is taken by itself: one that is wrong, or newer than the LSP that we
-know, costs only itself. How many there are decides neither how long we work nor how much we answer.
+An editor is a peer like any other. Each problem is validated separately: one that is wrong, or newer than our LSP
+version, costs only itself. Their number decides neither how long we work nor how much we answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST = 2**31 - 1
 
 
 def code_action_params(params: object) -> object:
-    """The params of ``textDocument/codeAction`` with a context that fits LSP; what else is wrong stays wrong."""
+    """Return the params of ``textDocument/codeAction`` with a context that fits LSP; what else is wrong stays wrong."""
     if not isinstance(params, dict):
         return params
     fields = cast("dict[str, Any]", params)
@@ -39,7 +39,7 @@ def code_action_params(params: object) -> object:
 
 
 def at_place(problems: object, at: dict[str, Any]) -> list[dict[str, Any]]:
-    """The problems that stand on the lines of ``at``, each once, at most ``MOST``."""
+    """Return the problems on the lines of ``at``, each once, at most ``MOST``."""
     found: list[dict[str, Any]] = []
     first, last = at["start"]["line"], at["end"]["line"]
     for item in cast("list[object]", problems)[:_LOOKED_AT] if isinstance(problems, list) else ():
@@ -61,7 +61,7 @@ def at_place(problems: object, at: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def problem(raw: object, where: dict[str, Any] | None = None) -> dict[str, Any] | None:
-    """What we know of an LSP Diagnostic; None: it says nothing."""
+    """Return the usable parts of an LSP Diagnostic; None: it has no message."""
     if not isinstance(raw, dict):
         return None
     fields = cast("dict[str, Any]", raw)
@@ -86,7 +86,7 @@ def problem(raw: object, where: dict[str, Any] | None = None) -> dict[str, Any] 
 
 
 def span(raw: object) -> dict[str, Any] | None:
-    """An LSP Range, its ends in order and within LSP's numbers; None: it is none."""
+    """Return an LSP Range, its ends in order and within LSP's numbers; None: it is none."""
     fields = mapping(raw)
     start, end = _point(fields.get("start")), _point(fields.get("end"))
     if start is None or end is None:

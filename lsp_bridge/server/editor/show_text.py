@@ -1,4 +1,4 @@
-"""Showing a text to the person of any LSP editor: as a document where the editor can open one, else as a message."""
+"""Show a text to the user of any LSP editor: as a document where the editor can open one, else as a message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PATIENCE_S = 10.0
 
 
 class Showing:
-    """Of one connection. ``folder`` is the daemon's own, outside of the workspace."""
+    """Shows texts on one connection. ``folder`` is the daemon's own, outside the workspace."""
 
     def __init__(self, server: LanguageServer, folder: Path) -> None:
         self._server = server
@@ -43,10 +43,11 @@ class Showing:
         return window is not None and window.show_document is not None and window.show_document.support
 
     async def document(self, name: str, text: str) -> None:
-        """Open ``text`` beside what the user looks at, or say it. ``name``: of the file, its ending says the language.
+        """Open ``text`` beside the user's code, or show it as a message. ``name``: of the file; its suffix selects the
+        language.
 
-        Only for what the user asked for. The editor keeps the focus: with it several put the document in the place of
-        the code, in the only window.
+        Only at the user's request. The editor keeps the focus: with it, several editors replace the code by the
+        document, in the only window.
         """
         text = SECRETS.text(text)
         if self.has_documents:
@@ -56,7 +57,7 @@ class Showing:
                 result = await ask(self._server, types.WINDOW_SHOW_DOCUMENT, params, _PATIENCE_S)
                 if result.success:
                     return
-            except Exception as error:  # no space, an error of the client's, no answer: it is said then
+            except Exception as error:  # no space, an error of the client, no answer: show a message instead
                 log.info("%s is not shown as a document: %s", name, error)
         self.say(text)
 
@@ -83,11 +84,11 @@ def _write(folder: Path, name: str, text: str) -> Path:
 
 
 async def ask(server: LanguageServer, method: str, params: object, timeout_s: float | None = None) -> Any:
-    """The editor's answer to a request of LSP's.
+    """Return the editor's answer to an LSP request.
 
-    Raises TimeoutError, and what the editor answers as an error. When the caller does not want the answer any more
-    (cancellation, no answer in time) the editor is told so; an answer that comes all the same harms nobody, which is
-    why pygls' own future is never cancelled: it takes no answer after that.
+    Raises TimeoutError, and the editor's errors. When the caller no longer needs the answer (cancellation, no answer in
+    time) the editor is notified; a late answer is harmless, because pygls' own future is never cancelled: otherwise it
+    could take no answer.
     """
     message_id = str(uuid.uuid4())
     answer = asyncio.wrap_future(server.protocol.send_request(method, params, msg_id=message_id))
@@ -100,6 +101,6 @@ async def ask(server: LanguageServer, method: str, params: object, timeout_s: fl
 
 
 def _seen(answer: asyncio.Future[Any]) -> None:
-    """An error that nobody waits for is no news."""
+    """Retrieve an error that nothing waits for."""
     if not answer.cancelled():
         answer.exception()

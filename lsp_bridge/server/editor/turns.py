@@ -1,4 +1,4 @@
-"""Turns begun by code actions in any LSP editor: progress, questions and the answer are shown by LSP's own means."""
+"""Turns that code actions start in any LSP editor: progress, questions and the answer are shown by LSP's own means."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BRIEF = 300
 
 
 class Turns:
-    """The turns of one connection. They go on when the client has gone; only nobody looks any more."""
+    """The turns of one connection. They continue when the client has gone, without being shown."""
 
     def __init__(
         self, server: LanguageServer, core: Daemon, requests: Requests, questions: Questions, showing: Showing
@@ -54,12 +54,12 @@ class Turns:
         self._waited_for: dict[_Turn, asyncio.Task[Any] | None] = {}
         """Turns whose request is answered when they have ended, with that request's task."""
         self._tokens: set[types.ProgressToken] = set()
-        """Of progress that is shown."""
+        """Tokens of progress that is shown."""
         self._gone = False
 
     @property
     def session_id(self) -> str | None:
-        """The session that this connection has begun."""
+        """The session that this connection has started."""
         return self._session_id
 
     @property
@@ -78,16 +78,16 @@ class Turns:
     async def begin(
         self, title: str, text: str, token: types.ProgressToken | None, *, wants_answer: bool
     ) -> dict[str, Any]:
-        """Work on a prompt in this connection's session. ``wants_answer``: it is asked for an answer, which is opened
-        then; of other work a message says what came of it.
+        """Work on a prompt in this connection's session. ``wants_answer``: the user wants an answer, which is then
+        opened; for other work a message reports the result.
 
-        Returns at once, so that no editor loses patience; but a client that gave a ``token`` of its own waits for the
+        Returns at once, so that no editor times out; but a client that gave a ``token`` of its own waits for the
         answer, because its progress ends with the request. Raises RequestError.
         """
         self._requests.context.check_rules()
         session = await self._session()
         turn = _Turn(self, session, title, token, wants_answer=wants_answer)
-        # By itself: it goes on when the client, and all that is shown there, has gone.
+        # Independent: it continues when the client, and everything shown there, has gone.
         working = _WORKING.start(self._work(turn, text))
         if self._gone:
             return {}
@@ -107,7 +107,7 @@ class Turns:
         return {"sessionId": session.session_id, "promptId": turn.prompt_id}
 
     def leave(self) -> None:
-        """The client is about to go. Its requests are canceled then, but not because the person wants them to be."""
+        """Prepare for the client's exit: its requests are canceled then, but not at the user's wish."""
         for turn, task in list(self._waited_for.items()):
             if task is None or not task.cancelling():
                 del self._waited_for[turn]
@@ -187,7 +187,7 @@ class Turns:
         self._questions.answered(event.request_id)
 
     def progress(self, turn: _Turn, token: types.ProgressToken | None) -> ProgressBar:
-        """A progress bar whose cancel ends the turn."""
+        """Return a progress bar whose cancel ends the turn."""
         return ProgressBar(self._server, token, turn.cancel, self._tokens)
 
 
@@ -233,7 +233,7 @@ class _Turn:
             self._turns.replied(item)
 
     def cancel(self) -> None:
-        """The person does not want it any more."""
+        """Cancel at the user's request."""
         self.canceled = True
         if self._active:
             self.session.cancel()
@@ -241,7 +241,7 @@ class _Turn:
             self.session.edit_queued(self.prompt_id, None)
 
     def answer(self) -> str:
-        """What the agent said last in this turn."""
+        """Return the agent's last text in this turn."""
         for message in reversed(self.session.state.messages):
             if message.sequence <= self._since:
                 break
@@ -250,7 +250,7 @@ class _Turn:
         return ""
 
 
-_WORKING = Background("a turn of an editor", level=logging.INFO)  # a failure is shown to whoever is there
+_WORKING = Background("a turn of an editor", level=logging.INFO)  # clients that are there see failures
 
 
 def _ended(result: p.SessionPromptResult) -> str:

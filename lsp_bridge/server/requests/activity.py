@@ -1,4 +1,4 @@
-"""What all sessions of the daemon do: for clients that show one session and must not miss what another one needs."""
+"""The activity of all sessions: for clients that show one session and must not miss requests of another."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Activity:
         core.permissions.watch(self._soon)
 
     def close(self) -> None:
-        """Stop telling."""
+        """Stop sending notifications."""
         self._core.bus.unsubscribe(self._happened)
         self._core.permissions.unwatch(self._soon)
 
@@ -77,7 +77,7 @@ class Activity:
         return next((one for one in self._core.open_sessions if one.session_id == session_id), None)
 
     def _soon(self) -> None:
-        """Tell in the next round of the event loop: what caused the call is complete by then."""
+        """Notify in the next round of the event loop, when the change that caused the call is complete."""
         if not self._due:
             self._due = True
             asyncio.get_running_loop().call_soon(self._tell)

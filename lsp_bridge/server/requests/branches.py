@@ -1,4 +1,4 @@
-"""What a client can ask about branches, sub-agents and agents: ``goalwright/explore/…``, ``agent/…``, ``plan/…``."""
+"""Requests about branches, sub-agents and agents: ``goalwright/explore/…``, ``agent/…``, ``plan/…``."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class BranchRequests:
 
     @request("goalwright/explore/select", changes=True, failed=ErrorCode.HISTORY_CONFLICT)
     async def select(self, params: p.ExploreSelectParams) -> p.ExploreSelectResult:
-        """Use a branch or parts of several; answers when what it would write was decided."""
+        """Merge a branch or parts of several; answers when its write was decided."""
         from daemon.explore.branch_actions import select_for_person
 
         if not any(item.partition(":")[0].strip() for item in params.choice):
@@ -97,7 +97,7 @@ class BranchRequests:
         from daemon.explore.choosing import leavable
 
         session = await self._core.session(params.session_id)
-        # That none is wanted only a call can be told that waits; the model may be let choose at any time.
+        # Choosing none needs a waiting call; leaving the choice to the model is possible at any time.
         theirs = awaiting(session) if params.none else leavable(session)
         start = params.explore_start_id or next(iter(theirs), "")
         if start not in theirs:
@@ -140,7 +140,7 @@ class BranchRequests:
 
     @request("goalwright/plan/replan", changes=True)
     async def replan(self, params: p.PlanReplanParams) -> p.PlanReplanResult:
-        """Plan again for what is left; answers when the plan was made."""
+        """Plan again for the remaining work; answers when the plan was made."""
         from daemon.planner.driver import replan
 
         self._context.check_rules()
@@ -157,14 +157,15 @@ class BranchRequests:
         session = await self._context.at_hand(params.session_id)
         prompt = await hand_over_plan(session, self._context.client_name)
         if params.start:
-            # Whoever asked sees how it goes by the session's events, and need not stay.
+            # The caller sees the progress in the session's events, and need not stay.
             self._building.start(session.prompt(prompt), name=f"build {session.session_id}")
         return p.PlanBuildResult(session=await self._context.info(session), prompt=prompt)
 
     # -- helpers --
 
     async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
-        """A session and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a branch."""
+        """Return a session and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a
+        branch."""
         from daemon.explore.stored import find_branch
 
         session = await self._core.session(session_id)
@@ -187,7 +188,7 @@ def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
         source=agent.source,
         file=agent.file,
         model=agent.model_by(models) or None,
-        # It begins with none of them where only some are named: that is what a list of names says anyway.
+        # A list of names starts from no tools anyway, so the leading "!*" is redundant.
         tools=(agent.tools[1:] if agent.tools[0] == "!*" else agent.tools) if agent.tools else None,
         primary=agent.begins,
         serves=agent.serves,
@@ -195,7 +196,7 @@ def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
 
 
 def awaiting(session: Session) -> tuple[str, ...]:
-    """Explorations in which the daemon waits for the person's choice."""
+    """Return explorations in which the daemon waits for the user's choice."""
     from daemon.explore.choosing import awaited
 
     return awaited(session)
@@ -209,7 +210,7 @@ def _used(session: Session, start: str, merge: Goal | None) -> str | None:
 
 
 def explorations(session: Session) -> list[p.Exploration]:
-    """All explorations of a session, oldest first."""
+    """Return all explorations of a session, oldest first."""
     merges: dict[str, Goal] = {}
     for goal in session.state.plan.goals.values():
         if goal.type == "explore_merge" and goal.explore_start_id is not None:

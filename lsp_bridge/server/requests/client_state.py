@@ -1,8 +1,7 @@
-"""What is known of a client, and who is there to answer a session's questions (``PermissionListResult.attended_by``).
+"""The state of a client, and who is there to answer a session's questions (``PermissionListResult.attended_by``).
 
-A script answers for its own turns only, so that it does not decide what a person is being asked. But the questions of a
-turn that nobody is there for any more, as its client has gone or the daemon was killed, would wait for ever: those are
-left to whoever is still there.
+A script answers for its own turns only, so that it does not decide what a user is being asked. But questions of a turn
+whose client has gone, or whose daemon was killed, would wait forever: any client that is still there may answer those.
 """
 
 from __future__ import annotations
@@ -20,21 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Attendance:
-    """What one client is there for."""
+    """The sessions whose questions one client can answer."""
 
     unattended: bool = False
-    """A program without a person, see ``InitializationOptions``."""
+    """A program without a user, see ``InitializationOptions``."""
     everywhere: bool = False
     """It is shown the questions of all sessions, as LSP editors are."""
     _shown: set[str] = field(default_factory=set[str])
     _turns: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def follows(self, session_id: str) -> None:
-        """It is told what happens in a session. Questions of branches and sub-agents stand in their main line."""
+        """Record that it receives a session's events. Questions of branches and sub-agents appear in their main
+        session."""
         self._shown.add(root_of(session_id))
 
     def begins(self, session_id: str, prompt_id: str) -> None:
-        """It sent the prompt of a turn, or had one go on."""
+        """Record that it sent the prompt of a turn, or resumed one."""
         self._turns.add((session_id, prompt_id))
 
     def ended(self, session_id: str, prompt_id: str) -> None:
@@ -42,7 +42,7 @@ class Attendance:
         self._turns.discard((session_id, prompt_id))
 
     def answers(self, session_id: str, turn: str | None) -> bool:
-        """Whether it is there for what ``turn`` (the id of its prompt) of a session asks."""
+        """Return whether it can answer the questions of ``turn`` (the id of its prompt) of a session."""
         if turn is not None and (session_id, turn) in self._turns:
             return True
         return not self.unattended and (self.everywhere or session_id in self._shown)
@@ -50,7 +50,7 @@ class Attendance:
 
 @dataclass(slots=True)
 class ClientState:
-    """What is known of one connection's client since ``initialize``."""
+    """The state of one connection's client since ``initialize``."""
 
     name: str = "client"
     trusted: bool | None = None
@@ -65,7 +65,7 @@ class ClientState:
 def attended_by(
     session_id: str, live: Session | None, others: Iterable[tuple[str, Attendance]]
 ) -> tuple[str, ...]:
-    """Names of those of ``others`` who are there to answer for a session. ``live``: its main line, when it is open."""
+    """Return the names of ``others`` that can answer for a session. ``live``: its main session, when it is open."""
     turn = live.state.turn if live is not None else None
     root = root_of(session_id)
     return tuple(dict.fromkeys(name for name, there in others if there.answers(root, turn)))

@@ -1,4 +1,4 @@
-"""What the model would be sent, and what the person does about it: context, compaction, hand-over."""
+"""Requests about the model's context: inspection, compaction, handover."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ContextRequests:
 
     @request("goalwright/session/context", changes=False)
     async def context(self, params: SessionParams) -> p.ContextResult:
-        """Return exactly what the model would be sent now, and who takes how much of it."""
+        """Return the exact next input of the model, and the tokens of its parts."""
         session = await self._context.at_hand(params.session_id)
         return context_of(session, await prepared(session))
 
@@ -47,17 +47,17 @@ class ContextRequests:
             done = await session.compact(params.instructions)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
-                raise  # nobody waits for the answer any more
+                raise  # nothing waits for the answer any more
             held = (await prepared(session)).tokens()
             return p.CompactResult(before=held, after=held, detail=t("Canceled: the context is as it was."))
         return p.CompactResult(before=done.before, after=done.after, detail=done.detail)
 
     @request("goalwright/session/handover", changes=False)
     async def handover(self, params: p.SessionHandoverParams) -> SessionResult:
-        """Begin a session of another agent, whose first message says what it has to know."""
+        """Start a session of another agent, whose first message is the handover."""
         giving = await self._context.at_hand(params.session_id)
         if giving.foreign:
-            # What stands in it would become the person's own words in a session of his own.
+            # Its content would become the user's own words in a session of their own.
             raise RequestError(
                 ErrorCode.INVALID_PARAMS,
                 t(
@@ -78,7 +78,7 @@ class ContextRequests:
         text = handover_text(giving_of(state), params.agent)
         config = self._context.client_config()
         session = self._core.new_session(model=state.trace.model, agent=params.agent, config=config)
-        # Else both would be named after the hand-over's first words.
+        # Otherwise both would be named after the beginning of the handover.
         self._core.update_session(
             session,
             {
@@ -94,14 +94,14 @@ class ContextRequests:
 
 
 async def prepared(session: Session) -> Assembly:
-    """The session's next request, with the instruction files as they are now; those of a running turn stay."""
+    """Return the session's next request, with the current instruction files; a running turn keeps its own."""
     if not session.running or not session.assembly.layers:
         await session.assembly.prepare()
     return session.assembly
 
 
 def context_of(session: Session, assembly: Assembly) -> p.ContextResult:
-    """The next request for people: nothing of it is left out."""
+    """Return the whole next request, for users."""
     window = assembly.window()
     request = assembly.request(window)
     ratio = session.state.calibration

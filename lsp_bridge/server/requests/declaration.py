@@ -1,7 +1,7 @@
-"""``@request`` on a handler is all that declares a request of the protocol.
+"""Declare requests of the protocol with ``@request`` on their handlers.
 
-The models of its params and result are those of the handler's signature, and what it does is its docstring. The
-methods on offer, which of them a sealed session refuses, the types of the VS Code extension and ``docs/protocol.md``
+The models of its params and result are those of the handler's signature, and its description is the docstring. The
+available methods, those that a read-only session rejects, the types of the VS Code extension and ``docs/protocol.md``
 are derived from here.
 """
 
@@ -46,7 +46,7 @@ CODES: dict[type[Exception], ErrorCode] = {
     PlanError: ErrorCode.INVALID_PARAMS,
     UnknownAgentError: ErrorCode.INVALID_PARAMS,
 }
-"""What the daemon's own errors are on the wire. A ``ToolError`` says nothing of its kind: see ``request``."""
+"""Error codes of the daemon's exceptions on the wire. A ``ToolError`` has no kind of its own: see ``request``."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Request:
 
     @cached_property
     def models(self) -> tuple[type[Model], type[Model]]:
-        """Of its params and its result."""
+        """Return the models of its params and its result."""
         params, result = get_type_hints(self.handler).values()
         return params, result
 
@@ -72,9 +72,10 @@ REQUESTS: dict[str, Request] = {}
 def request(
     method: str, *, changes: bool, failed: ErrorCode | None = None
 ) -> Callable[[Callable[[Area, Params], Awaitable[Result]]], Callable[[Area, Params], Awaitable[Result]]]:
-    """Declare a handler. What it raises of ``CODES`` becomes a RequestError.
+    """Declare a handler. Exceptions in ``CODES`` become a RequestError.
 
-    ``changes``: it changes the session that it names, so a sealed one refuses it. ``failed``: the code of a ToolError.
+    ``changes``: it changes the session that it names, so a read-only one rejects it. ``failed``: the code of a
+    ToolError.
     """
 
     def declare(
@@ -92,7 +93,7 @@ def request(
 
 
 def handlers_of(area: object) -> dict[str, Handler]:
-    """The handlers that the class of ``area`` declares, by method."""
+    """Return the handlers that the class of ``area`` declares, by method."""
     own = {handler: name for name, handler in vars(type(area)).items() if callable(handler)}
     return {one.method: getattr(area, own[one.handler]) for one in REQUESTS.values() if one.handler in own}
 

@@ -1,4 +1,4 @@
-"""What the person can do to the plan: ``goalwright/goal/…``."""
+"""Requests of the user about the plan: ``goalwright/goal/…``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class GoalRequests:
 
     @request("goalwright/goal/abandon", changes=True)
     async def abandon(self, params: p.GoalAbandonParams) -> p.GoalResult:
-        """Give a goal up, and revert what was changed for it if that is wanted."""
+        """Abandon a goal, and optionally revert its changes."""
         session = await self._core.session(params.session_id)
         try:
             files = await self._plan(session).abandon(

@@ -1,4 +1,4 @@
-"""What a client can ask about the session's changes of files: ``goalwright/history/…``."""
+"""Requests about the session's changes of files: ``goalwright/history/…``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HistoryRequests:
 
     @request("goalwright/history/undo", changes=True)
     async def undo(self, params: p.HistoryStepParams) -> p.HistoryOutcome:
-        """Undo one change; with ``dryRun`` only tell."""
+        """Undo one change; with ``dryRun`` only report it."""
         restorer = await self._restorer(params.session_id)
         return _outcome(
             await restorer.undo(params.change_id, dry_run=params.dry_run, by=self._context.client_name)
@@ -48,7 +48,7 @@ class HistoryRequests:
 
     @request("goalwright/history/redo", changes=True)
     async def redo(self, params: p.HistoryStepParams) -> p.HistoryOutcome:
-        """Redo a change that was undone; with ``dryRun`` only tell."""
+        """Redo an undone change; with ``dryRun`` only report it."""
         restorer = await self._restorer(params.session_id)
         return _outcome(
             await restorer.redo(params.change_id, dry_run=params.dry_run, by=self._context.client_name)
@@ -56,7 +56,7 @@ class HistoryRequests:
 
     @request("goalwright/history/restore", changes=True)
     async def restore(self, params: p.HistoryRestoreParams) -> p.HistoryOutcome:
-        """Undo everything since a message, or for a goal; with ``dryRun`` only tell."""
+        """Undo everything since a message, or for a goal; with ``dryRun`` only report it."""
         if (params.message_id is None) == (params.goal_id is None):
             raise RequestError(
                 ErrorCode.INVALID_PARAMS, t("Say either a message or a goal to restore, not both.")

@@ -75,7 +75,7 @@ class ModelRequests:
         return p.CommitMessageResult(message=message)
 
     def _with(self, more: Mapping[str, str]) -> dict[str, str]:
-        """The client's variables with ``more`` over them; what is secret among them stays out of logs and traces."""
+        """Return the client's variables with ``more`` over them; secrets among them stay out of logs and traces."""
         more = {name: value for name, value in more.items() if is_provider_variable(name)}
         env = {**self._context.provider_env(), **more}
         SECRETS.register_env(env)

@@ -1,4 +1,4 @@
-"""What a client does about permission (``goalwright/permission/…``) and commands in the background (``…/job/…``)."""
+"""Requests about permissions (``goalwright/permission/…``) and background commands (``…/job/…``)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class PermissionRequests:
         self._context = context
         self._core = context.core
 
-    # -- what waits --
+    # -- waiting requests --
 
     @request("goalwright/permission/list", changes=False)
     async def list(self, params: p.PermissionListParams) -> p.PermissionListResult:
-        """List what waits for an answer, and who else is there to answer it."""
+        """List the requests that wait for an answer, and the other clients that can answer them."""
         session_id = params.session_id
         return p.PermissionListResult(
             requests=tuple(self._core.permissions.pending(session_id)),
@@ -61,7 +61,7 @@ class PermissionRequests:
 
     @request("goalwright/permission/preview", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def preview(self, params: p.PermissionPreviewParams) -> p.PermissionPreviewResult:
-        """Return the diffs of what the user has made of a proposal."""
+        """Return the diffs of the user's version of a proposal."""
         try:
             files = await self._core.permissions.preview(params.request_id, params.files)
         except KeyError as error:
@@ -96,11 +96,11 @@ class PermissionRequests:
             ) from error
         return p.PermissionReplyResult(accepted=accepted, by=by)
 
-    # -- what holds --
+    # -- rules in force --
 
     @request("goalwright/permission/rules", changes=False)
     async def rules(self, params: p.PermissionRulesParams) -> p.PermissionRulesResult:
-        """List what was granted, and all other rules."""
+        """List the grants, and all other rules."""
         grants = self._core.grants.all()
         if params.session_id is None:
             config, trust = self._context.client_config(), self._context.client_trust()
@@ -147,7 +147,7 @@ class PermissionRequests:
 
     @request("goalwright/permission/explain", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def explain(self, params: p.PermissionExplainParams) -> p.PermissionExplainResult:
-        """Say what would happen, by which rule of which file. Nobody is asked, nothing is run."""
+        """Return what would happen, by which rule of which file. Nobody is asked, nothing is run."""
         session = None if params.session_id is None else await self._context.at_hand(params.session_id)
         config = self._context.client_config() if session is None else session.config
         rules = self._context.client_rules() if session is None else session.rules
@@ -174,7 +174,7 @@ class PermissionRequests:
 
     @request("goalwright/command/stop", changes=True)
     async def stop(self, params: p.CommandStopParams) -> CanceledResult:
-        """Stop one command that the turn waits for; the turn goes on."""
+        """Stop one command that the turn waits for; the turn continues."""
         session = await self._core.session(params.session_id)
         return CanceledResult(canceled=session.commands.under_way.stop(params.tool_call_id))
 
@@ -196,7 +196,7 @@ def _session_grants(session: Session) -> list[StoredGrant]:
 
 
 def _session_id(rule: Rule) -> str:
-    """The log keeps grants without ids: one that is always the same for the same grant."""
+    """Return an id that is always the same for the same grant, because the log stores grants without ids."""
     key = f"{rule.permission}\0{rule.pattern}".encode("utf-8", "surrogatepass")
     return f"session_{hashlib.sha256(key).hexdigest()[:12]}"
 

@@ -1,4 +1,4 @@
-"""What the requests of one connection share: the daemon, the client, and how they take hold of a session."""
+"""The context that the requests of one connection share: the daemon, the client, and access to sessions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ModelChooser = Callable[[dict[str, str], str | None], Awaitable[ModelChoice]]
 
 @dataclass(slots=True)
 class RequestContext:
-    """Of one connection."""
+    """The context of one connection."""
 
     core: Daemon
     client: ClientState
@@ -49,13 +49,13 @@ class RequestContext:
 
     @property
     def client_name(self) -> str:
-        """Who is said to have done it."""
+        """Name of the client, as the author of its actions."""
         return self.client.name
 
-    # -- what holds for this client --
+    # -- settings of this client --
 
     def client_config(self) -> Config:
-        """The files' configuration, and over it this client's settings."""
+        """Return the files' configuration, and over it this client's settings."""
         files = self.core.config(self.client_trust() == "trusted")
         if self._config is None or self._config[0] is not files:
             # Kept, because rules are compiled once for the same objects.
@@ -63,13 +63,13 @@ class RequestContext:
         return self._config[1]
 
     def client_trust(self) -> Trust:
-        """What this client says about the folder; without a word of the editor, what the user's list says."""
+        """Return the trust in the folder, as the editor states it; without its statement, as in the user's list."""
         if self.client.trusted is None:
             return self.core.trust()
         return "trusted" if self.client.trusted else "restricted"
 
     def client_rules(self) -> RuleSet:
-        """The rules of a session of this client in which nothing was granted."""
+        """Return the rules of a session of this client in which nothing was granted."""
         config, trust = self.client_config(), self.client_trust()
         granted, granted_here = self.core.grants.rules()
         return RuleSet(
@@ -84,7 +84,7 @@ class RequestContext:
         )
 
     def attended_by(self, session_id: str) -> tuple[str, ...]:
-        """Names of the other clients who are there to answer what a session asks."""
+        """Return the names of the other clients that can answer a session's questions."""
         others = ((other.name, other.there) for other in self.clients() if other is not self.client)
         return attended_by(session_id, self.core.live(root_of(session_id)), others)
 
@@ -92,26 +92,26 @@ class RequestContext:
         """Raises RequestError when nothing may be done because the configuration cannot be read."""
         self.core.reload_config()
         if blocking := self.client_config().blocking:
-            # Without its rules a configuration would allow what the person forbade.
+            # Without its rules a configuration would allow what the user forbade.
             raise RequestError(
                 ErrorCode.CONFIG_BROKEN, t("Nothing is done until this is put right: ") + "; ".join(blocking)
             )
 
     def provider_env(self) -> dict[str, str]:
-        """The daemon's own provider variables, and over them the client's."""
+        """Return the daemon's own provider variables, and over them the client's."""
         own = {name: value for name, value in os.environ.items() if is_provider_variable(name)}
         env = {**own, **self.client.env}
         SECRETS.register_env(env)
         return env
 
     async def choice(self) -> ModelChoice:
-        """The model of this client."""
+        """Return the model of this client."""
         return await self.choose(self.provider_env(), self.client_config().settings.model.model)
 
     # -- taking hold of a session --
 
     async def at_hand(self, session_id: str) -> Session:
-        """The session; at rest, with this client's settings and keys. Raises UnknownTraceError, StoreError."""
+        """Return the session; at rest, with this client's settings and keys. Raises UnknownTraceError, StoreError."""
         choice = await self.choice()
         session = await self.core.session(session_id)
         if session.running:
@@ -132,22 +132,22 @@ class RequestContext:
         self.core.dump(session)
 
     def restrict(self, session: Session) -> None:
-        """Restrict a session at once where the folder is trusted no longer, whoever began what runs there."""
+        """Restrict a session at once where the folder is no longer trusted, whoever started its work."""
         if self.client_trust() == "restricted" and session.trust != "restricted":
             session.policy.use(trust="restricted", config=self.client_config())
 
     # -- a session as this client sees it --
 
     async def info(self, session: Session) -> SessionInfo:
-        """The session with the model of this client."""
+        """Return the session with the model of this client."""
         return self.session_info(session, await self.choice())
 
     def session_info(self, session: Session, choice: ModelChoice) -> SessionInfo:
-        """A session that is open."""
+        """Return a session that is open."""
         return self._described(session.state.trace, session.status, choice, session.foreign)
 
     def trace_info(self, trace: Trace, choice: ModelChoice) -> SessionInfo:
-        """A session that may be open."""
+        """Return a session that may be open."""
         session = self.core.live(trace.trace_id)
         if session is not None:
             return self.session_info(session, choice)

@@ -49,7 +49,7 @@ class Requests:
         parsed = declared.models[0].model_validate({} if params is None else params)
         session_id = getattr(parsed, "session_id", None)
         if declared.changes and isinstance(session_id, str) and branch_of(session_id) is not None:
-            # Only the sessions of branches and sub-agents are ever sealed.
+            # Only the sessions of branches and sub-agents can be read-only.
             with refusals():
                 session = await self.context.core.session(session_id)
             if session.sealed:

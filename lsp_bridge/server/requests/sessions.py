@@ -1,4 +1,4 @@
-"""What a client can ask about the daemon and its sessions: ``goalwright/daemon/…``, ``session/…``, ``queue/…``."""
+"""Requests about the daemon and its sessions: ``goalwright/daemon/…``, ``session/…``, ``queue/…``."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ class SessionRequests:
             updates["budget"] = params.budget.model_dump()
         self._core.update_session(session, updates)
         if params.mode is not None:
-            # Whoever sets it sees a folder of this client's trust.
+            # The client's trust applies to the session that it changes.
             self._context.adopt(session, await self._context.choice())
             self._core.permissions.release(session.session_id, self._context.client_name)
         if params.model is not None or params.budget is not None:
@@ -305,7 +305,7 @@ class SessionRequests:
         model = self._context.model_of(session.state.trace, choice)
         last = next((m.model for m in reversed(session.state.messages) if m.role == "assistant"), None)
         if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
-            return  # without its rules, or with the model of somebody who has no key for the one at work
+            return  # without its rules, or with the model of a client that has no key for the current one
         if session.resume() and session.state.turn is not None:
             self._client.there.begins(session.session_id, session.state.turn)
 
@@ -314,7 +314,7 @@ class SessionRequests:
         self._client.there.follows(session.session_id)
 
     def _tell_once(self, session: Session, choice: ModelChoice) -> None:
-        """What the person should know, when a session's first prompt comes: by then somebody listens."""
+        """Show the user problems of the settings and the like at a session's first prompt: by then a client listens."""
         if session.state.messages or session.running:
             return
         config = session.config

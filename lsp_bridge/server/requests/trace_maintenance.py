@@ -1,4 +1,4 @@
-"""What a client can ask of the daemon about stored traces: rebuild, import, export, prune, delete, search."""
+"""Requests about stored traces: rebuild, import, export, prune, delete, search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KeepingRequests:
 
     @request("goalwright/trace/rebuild", changes=False)
     async def rebuild(self, params: p.TraceRebuildParams) -> p.TraceRebuildResult:
-        """Make what is derived from a trace's log anew."""
+        """Rebuild the data derived from a trace's log."""
         done = await self._keeping().rebuild(params.trace_id)
         return p.TraceRebuildResult(trace_id=done.trace_id, sessions=_sessions(done), failed=done.failed)
 
@@ -70,10 +70,10 @@ class KeepingRequests:
 
     @request("goalwright/trace/prune", changes=False)
     async def prune(self, params: p.TracePruneParams) -> p.TracePruneResult:
-        """Delete old traces; with ``dryRun`` only tell."""
+        """Delete old traces; with ``dryRun`` only report them."""
         settings = self._keeping().limits()
         given = PruneLimits(params.keep_days, params.max_mb, params.keep)
-        # A limit that somebody names is meant alone: what the settings say beside it would delete more.
+        # An explicit limit applies alone: together with the settings it would delete more.
         limits = given if given.any else settings
         done = await self._keeping().prune(limits, dry_run=params.dry_run)
         return p.TracePruneResult(

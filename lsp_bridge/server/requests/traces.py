@@ -1,4 +1,4 @@
-"""What a client can ask about traces: ``goalwright/api/open``, ``goalwright/trace/messages``."""
+"""Requests about traces: ``goalwright/api/open``, ``goalwright/trace/messages``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TraceRequests:
     @request("goalwright/trace/messages", changes=False)
     async def messages(self, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
         """Return the messages of a goal or branch, by pages; nothing is opened or subscribed."""
-        # Of a live session from memory, of another one from the store, in a thread either way.
+        # A live session from memory, another one from the store, in a thread either way.
         branch = params.branch_id
         if branch is not None and not BRANCH_ID.fullmatch(branch):
             raise RequestError(
@@ -96,7 +96,7 @@ def _part(params: p.TraceMessagesParams) -> MessageRange:
 
 
 def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
-    """The goals whose messages are wanted; None: all messages are."""
+    """Return the goals whose messages are wanted; None: all messages are."""
     if params.goal_id is None:
         return frozenset((None,)) if params.without_goal else None
     goal = forest.goals.get(params.goal_id)

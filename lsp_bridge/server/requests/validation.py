@@ -1,4 +1,4 @@
-"""What a client may set of a session: whether a model, a mode or a limit is possible, in words when it is not."""
+"""Validate a client's choice of model, mode or limit for a session, with a message when it is not possible."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_mode(mode: Mode, trust: Trust) -> None:
 
 
 def mode_notice(config: Config, trust: Trust) -> str:
-    """Why the mode of the settings is not the one in force."""
+    """Return why the mode of the settings is not the one in force."""
     if config.settings.approval.mode != "auto" or trust == "trusted":
         return ""
     return t("The mode auto {needs_trust}", needs_trust=t(_NEEDS_TRUST))

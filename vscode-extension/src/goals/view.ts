@@ -196,7 +196,7 @@ export class GoalsView
     const { state } = this.sessions;
     const running = inBranch === undefined ? state?.session.status !== "idle" : state?.branches[inBranch]?.status === "exploring";
     const number = goalNumbers(tree).get(goal.id);
-    // Numbers of a branch's goals as seed 000 writes them: `A.1`.
+    // Numbers of a branch's goals begin with its name: `A.1`.
     const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
     // What matches a filter may stand below a goal that has ended.
     const isFound = this.matching !== undefined && shown.state !== "leaf";

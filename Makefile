@@ -79,7 +79,7 @@ generate: $(INSTALLED) ## rewrite the generated files
 	$(PY) -m tests.prose --prune
 
 screenshots: prepare-test ## take the pictures in docs/screenshots anew, in real VS Code and a browser
-	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k 'planned_approved or demo_mends or of_two_hunks or names_its_rule or fix_with_goalwright_on or compared_and_one_is_used or pictures_of_the_page or tells_the_work_of_each_edge or every_state_of_the_chat or shown_page_by_page' $(ARGS)
+	GOALWRIGHT_SCREENSHOTS=docs/screenshots $(PY) -m pytest tests/e2e -k 'planned_approved or demo_fixes or of_two_hunks or names_its_rule or fix_with_goalwright_on or compared_and_one_is_used or pictures_of_the_page or edges_show_their_work or every_state_of_the_chat or shown_page_by_page' $(ARGS)
 
 vsix: $(VSIX) ## the extension as a file to install
 venv: $(INSTALLED) ## the Python environment in .venv

@@ -37,7 +37,7 @@ ENGLISH: dict[str, str] = json.loads((ROOT / "vscode-extension/package.nls.json"
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_a_command_in_a_document_is_one_that_goalwright_takes(line: str) -> None:
+def test_goalwright_commands_in_documents_exist(line: str) -> None:
     words = [word.strip("[]") for word in shlex.split(line)[1:]]
     words = list(itertools.takewhile(lambda word: word not in ("<", ">", "|"), words))
     if words[0] == "run" and '"' not in line:
@@ -46,13 +46,13 @@ def test_a_command_in_a_document_is_one_that_goalwright_takes(line: str) -> None
 
 
 @pytest.mark.parametrize(("name", "values"), BLOCKS)
-def test_settings_in_a_document_are_ones_that_goalwright_takes(name: str, values: dict[str, object]) -> None:
+def test_settings_in_documents_are_valid(name: str, values: dict[str, object]) -> None:
     if "steps" not in values and "clients" not in values:  # a plan; a setting of another editor
         for key, value in values.items():
             Settings.parsed(key, value)
 
 
-def test_names_of_vs_code_in_documents_are_those_of_the_extension() -> None:
+def test_vscode_names_in_docs_exist_in_the_extension_manifest() -> None:
     sections = MANIFEST["configuration"]
     known = {name for section in sections for name in section["properties"]}
     known |= {command["command"] for command in MANIFEST["commands"]}
@@ -66,7 +66,7 @@ def test_names_of_vs_code_in_documents_are_those_of_the_extension() -> None:
             assert title in titles, f"{name}: {title}"
 
 
-def test_shipped_agents_stand_in_the_document_on_agents() -> None:
+def test_agents_document_lists_every_shipped_agent() -> None:
     table = TEXTS["docs/agents.md"].partition("## Your own agents")[0]
     for agent in (ROOT / "daemon/agents").glob("*.md"):
         assert f"`{agent.stem}`" in table

@@ -40,7 +40,7 @@ def test_no_package_imports_a_package_to_its_left() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_only_the_composition_root_of_the_daemon_may_import_lsp_bridge() -> None:
+def test_only_daemon_main_may_import_lsp_bridge() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (rule,) = (
         c
@@ -55,7 +55,7 @@ LIGHT_OF_THE_API = ("daemon.api.door", "daemon.api.seen", "daemon.api.reader")
 
 
 @pytest.mark.parametrize("package", ["tools", "daemon", "lsp_bridge"])
-def test_importing_a_package_loads_no_heavy_library_and_starts_nothing(package: str) -> None:
+def test_package_import_loads_no_heavy_library_and_no_thread(package: str) -> None:
     code = (
         "import importlib, pkgutil, sys, threading\n"
         "package = importlib.import_module(sys.argv[1])\n"

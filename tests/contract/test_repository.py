@@ -35,7 +35,7 @@ def requirements() -> list[str]:
     return [each for each in every if not each.startswith("goalwright[")]
 
 
-def test_every_python_dependency_has_a_lower_bound_and_an_exact_version_in_the_constraints() -> None:
+def test_each_python_dependency_has_a_lower_bound_and_a_pin() -> None:
     lines = (ROOT / "constraints.txt").read_text().split()
     pinned = {canonical(line.partition("==")[0]) for line in lines}
     for requirement in requirements():
@@ -44,13 +44,13 @@ def test_every_python_dependency_has_a_lower_bound_and_an_exact_version_in_the_c
         assert canonical(name[0]) in pinned, f"{name[0]} has no line in constraints.txt"
 
 
-def test_the_constraints_hold_versions_and_nothing_else() -> None:
+def test_constraints_hold_only_pinned_versions() -> None:
     for line in (ROOT / "constraints.txt").read_text().splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+", line), line
 
 
 @pytest.mark.parametrize("file", tracked("*package-lock.json"), ids=lambda file: str(file.relative_to(ROOT)))
-def test_lock_files_name_no_registry_and_have_a_checksum_for_each_package(file: Path) -> None:
+def test_lock_files_name_no_registry_and_have_checksums(file: Path) -> None:
     for name, package in json.loads(file.read_text())["packages"].items():
         assert "resolved" not in package, f"{name}: set omit-lockfile-registry-resolved=true in .npmrc"
         if name and not package.get("link"):
@@ -60,17 +60,17 @@ def test_lock_files_name_no_registry_and_have_a_checksum_for_each_package(file: 
 @pytest.mark.parametrize(
     "file", tracked("*.npmrc", "*pip.conf"), ids=lambda file: str(file.relative_to(ROOT))
 )
-def test_package_manager_settings_choose_no_registry_and_hold_no_secret(file: Path) -> None:
+def test_package_manager_settings_hold_no_registry_and_no_secret(file: Path) -> None:
     text = file.read_text()
     assert "://" not in text and "_auth" not in text and "index-url" not in text
 
 
-def test_each_folder_with_a_lock_file_keeps_registry_names_out_of_it() -> None:
+def test_npmrc_beside_each_lock_file_omits_registry_urls() -> None:
     for lock in tracked("*package-lock.json"):
         assert "omit-lockfile-registry-resolved=true" in (lock.parent / ".npmrc").read_text()
 
 
-def test_the_protocol_types_of_the_extension_are_generated_from_the_present_models() -> None:
+def test_generated_protocol_types_of_the_extension_are_current() -> None:
     done = subprocess.run(
         [sys.executable, "vscode-extension/scripts/generate_protocol.py", "--check"],
         cwd=ROOT,
@@ -91,7 +91,7 @@ def test_files_that_a_document_links_to_exist(file: Path) -> None:
             assert (file.parent / target.partition("#")[0]).exists(), f"{file.name} links to {target}"
 
 
-def test_no_file_that_is_made_by_a_build_or_a_run_is_committed() -> None:
+def test_no_build_or_run_output_is_committed() -> None:
     made = re.compile(r"(^|/)(node_modules|dist|\.build|\.venv|\.trace|__pycache__)/|\.(vsix|pyc|whl)$")
     assert [str(file) for file in tracked() if made.search(str(file.relative_to(ROOT)))] == []
 
@@ -100,7 +100,7 @@ def test_everything_is_started_by_the_same_command_in_ci() -> None:
     assert (ROOT / ".ci/run").read_text().splitlines()[-1] == "exec make test"
 
 
-def test_settings_of_vs_code_offer_what_the_configuration_takes() -> None:
+def test_vs_code_settings_offer_the_values_of_the_configuration() -> None:
     contributed = json.loads((ROOT / "vscode-extension/package.json").read_text("utf-8"))["contributes"]
     offered: dict[str, Any] = {}
     for section in contributed["configuration"]:

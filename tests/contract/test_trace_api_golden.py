@@ -41,7 +41,7 @@ async def check_all(address: OpenApi, workspace: Path, trace_id: str) -> None:
             check_golden_json(f"rest-{name}.json", normalised(answer.json(), workspace, trace_id))
 
 
-async def test_each_endpoint_answers_to_the_letter_of_a_live_trace_and_of_a_stored_one(
+async def test_golden_responses_are_equal_for_live_and_stored_trace(
     place: Path,
 ) -> None:
     async with story(place) as (bench, session):
@@ -70,7 +70,7 @@ async def test_a_goal_took_the_same_in_the_step_tree_and_in_the_plan(place: Path
         assert {goal_id: session.state.spending.usage(goal_id).total for goal_id in told} == told
 
 
-async def test_a_session_its_branches_and_sub_agents_number_their_messages_together(place: Path) -> None:
+async def test_session_branches_and_sub_agents_share_message_numbers(place: Path) -> None:
     async with story(place) as (bench, session):
         address = await bench.api.open(0)
         own: list[tuple[int, str, str]] = []

@@ -82,7 +82,7 @@ def ended(frame: Frame) -> bool:
     return frame["updates"].get("status") == "completed"
 
 
-async def test_each_event_is_told_to_the_letter_live_and_from_the_store(tmp_path: Path) -> None:
+async def test_golden_events_are_equal_live_and_from_the_store(tmp_path: Path) -> None:
     async with story(tmp_path) as (bench, session):
         trace_id, last = session.session_id, session.state.trace.last_event_id
         await check_all(await bench.api.open(0), bench.workspace, trace_id, last)
@@ -91,7 +91,7 @@ async def test_each_event_is_told_to_the_letter_live_and_from_the_store(tmp_path
         assert later.core.live(trace_id) is None, "watching opened the session"
 
 
-async def test_a_parent_that_is_completed_with_its_last_child_is_told_as_in_seed_000(tmp_path: Path) -> None:
+async def test_golden_event_of_parent_completed_with_its_last_child(tmp_path: Path) -> None:
     async with watched() as bench, bench.watch("events=goals") as socket:
         await hear(socket, count=1)
         bench.emit(bench.goal("1"), bench.goal("2", "1"), bench.focus("2"))

@@ -32,19 +32,19 @@ def test_the_browser_named_in_the_environment_comes_first(tmp_path: Path) -> Non
     assert browser.find({"PATH": str(other.parent)}) == other
 
 
-def test_a_browser_that_is_named_but_not_there_is_not_replaced_by_another(tmp_path: Path) -> None:
+def test_missing_browser_from_environment_has_no_fallback(tmp_path: Path) -> None:
     other = program(tmp_path, "chromium")
     assert browser.find({"PATH": str(other.parent), browser.VARIABLE: "/nowhere/chrome"}) is None
 
 
-def test_without_a_browser_it_is_said_what_to_do(
+def test_missing_browser_prints_the_environment_variable(
     bare_machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert browser.main(["--install"]) == 1
     assert browser.VARIABLE in capsys.readouterr().err
 
 
-def test_on_ci_as_root_the_browser_is_installed_with_a_font_after_an_update(
+def test_browser_install_on_ci_as_root_updates_and_adds_a_font(
     bare_machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = bare_machine / "log"
@@ -62,7 +62,7 @@ def test_on_ci_as_root_the_browser_is_installed_with_a_font_after_an_update(
 
 
 @pytest.mark.parametrize(("ci", "user"), [("", 0), ("true", 1000)])
-def test_nothing_is_installed_outside_of_ci_or_without_being_root(
+def test_browser_install_is_refused_off_ci_or_without_root(
     bare_machine: Path, monkeypatch: pytest.MonkeyPatch, ci: str, user: int
 ) -> None:
     program(bare_machine, "apt-get", f"echo called >> {bare_machine}/log")

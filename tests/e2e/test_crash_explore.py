@@ -151,7 +151,7 @@ async def test_killed_in_the_middle_of_a_stage(tmp_path: Path, stage: str, kept:
     await nothing_is_left(tmp_path, before, kept=kept)
 
 
-async def test_records_that_an_earlier_version_left_open_are_closed_as_the_main_line_says(
+async def test_branch_traces_left_open_are_closed_by_the_main_session(
     tmp_path: Path,
 ) -> None:
     before = state_of(repository(tmp_path))

@@ -201,7 +201,7 @@ def watch_for(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_a_process_that_patches_100_files_is_killed_at_random_moments(
+async def test_patch_process_killed_at_random_leaves_all_or_nothing(
     victims: Victims, tmp_path: Path, say: Say
 ) -> None:
     patch_of(tmp_path / "old" / "workspace", FILES)

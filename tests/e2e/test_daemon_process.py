@@ -85,7 +85,7 @@ def test_deep_home_still_gets_a_socket(goalwright: CommandLine) -> None:
     assert not Path(address.socket).parent.exists()
 
 
-def test_missing_workspace_is_a_clear_answer_for_programs_too(goalwright: CommandLine) -> None:
+def test_missing_workspace_is_an_error_in_text_and_json(goalwright: CommandLine) -> None:
     result = goalwright.run("start", "--json", "--workspace", "/no/such/folder")
     assert result.returncode == 1
     assert json.loads(result.stdout)["error"]["code"] == "workspace"
@@ -110,7 +110,7 @@ def test_daemon_is_replaced_after_kill_9(goalwright: CommandLine) -> None:
     assert second.pid != first.pid
 
 
-def test_stale_files_of_other_kinds_are_no_obstacle(goalwright: CommandLine) -> None:
+def test_stale_files_of_other_kinds_do_not_prevent_a_start(goalwright: CommandLine) -> None:
     goalwright.paths.prepare()
     goalwright.paths.address_file.write_text("{ this is no JSON")
     goalwright.paths.socket_path.write_text("this is no socket")
@@ -118,7 +118,7 @@ def test_stale_files_of_other_kinds_are_no_obstacle(goalwright: CommandLine) -> 
 
 
 @pytest.mark.parametrize("content", ["{ this is no JSON", "{}", None])
-def test_damaged_address_of_a_living_daemon_is_told_and_put_right_by_stop(
+def test_damaged_daemon_address_is_reported_and_fixed_by_stop(
     goalwright: CommandLine, content: str | None
 ) -> None:
     first = goalwright.start()
@@ -168,7 +168,7 @@ def test_stop_force_ends_a_daemon_that_hangs(goalwright: CommandLine) -> None:
     assert goalwright.start().pid != address.pid
 
 
-def test_daemon_ends_by_itself_when_nobody_uses_it(goalwright: CommandLine) -> None:
+def test_unused_daemon_exits_after_the_idle_timeout(goalwright: CommandLine) -> None:
     goalwright.start("--idle-timeout", "0.2")
     goalwright.wait_until_gone()
     assert not goalwright.paths.address_file.exists()
@@ -178,7 +178,7 @@ def test_daemon_ends_by_itself_when_nobody_uses_it(goalwright: CommandLine) -> N
 # -- the socket ------------------------------------------------------------------------------------------------
 
 
-def test_wrong_token_gets_one_error_and_the_door(goalwright: CommandLine) -> None:
+def test_wrong_token_gets_one_error_and_the_connection_closes(goalwright: CommandLine) -> None:
     address = goalwright.start()
     for first_line in (preamble("wrong"), b"GET / HTTP/1.1\r\n", b"Content-Length: 2\r\n\r\n{}\n", b"\n"):
         with socket.socket(socket.AF_UNIX) as connection:
@@ -241,7 +241,7 @@ def make_hostile(goalwright: CommandLine, *more: str) -> Path:
 
 
 @pytest.mark.parametrize("program", [SCRIPT, PROGRAM], ids=["console script", "python -I -m daemon"])
-def test_nothing_of_a_hostile_workspace_is_ever_imported(
+def test_hostile_workspace_modules_are_never_imported(
     goalwright: CommandLine, program: tuple[str, ...]
 ) -> None:
     mark = make_hostile(goalwright, "daemon/__init__.py", "daemon/__main__.py", "daemon/core.py", "runpy.py")
@@ -253,7 +253,7 @@ def test_nothing_of_a_hostile_workspace_is_ever_imported(
     assert not mark.exists(), mark.read_text()
 
 
-def test_python_m_in_a_hostile_workspace_imports_nothing_that_came_later(goalwright: CommandLine) -> None:
+def test_python_m_in_hostile_workspace_imports_only_the_runner(goalwright: CommandLine) -> None:
     # Without -I this program cannot keep `runpy` or `goalwright` itself from being shadowed; but all the rest.
     mark = make_hostile(goalwright)
     result = goalwright.run("status", program=UNSAFE)
@@ -272,7 +272,7 @@ def test_daemon_ignores_a_pythonpath_to_the_workspace(goalwright: CommandLine) -
     assert not mark.exists(), mark.read_text()
 
 
-def test_code_found_through_the_current_folder_refuses_that_folder_as_workspace(
+def test_source_checkout_on_the_path_is_refused_as_workspace(
     goalwright: CommandLine,
 ) -> None:
     result = goalwright.run("status", program=UNSAFE, cwd=ROOT)
@@ -303,7 +303,7 @@ def test_version_is_printed(goalwright: CommandLine) -> None:
     assert [result.stdout.split()[0] for result in said] == ["goalwright", "goalwright"]
 
 
-def test_folder_that_is_gone_is_a_clear_error(goalwright: CommandLine) -> None:
+def test_deleted_current_folder_is_an_error(goalwright: CommandLine) -> None:
     gone = goalwright.folder / "gone"
     shell = ("/bin/sh", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', str(gone))
     gone.mkdir()

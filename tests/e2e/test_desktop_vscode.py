@@ -56,18 +56,18 @@ def test_the_desktop_is_not_used_without_a_screen(tmp_path: Path) -> None:
     assert desktop_command({"PATH": code.env["PATH"]}) is None
 
 
-def test_the_desktop_is_not_used_when_code_is_the_command_of_a_remote_window(tmp_path: Path) -> None:
+def test_desktop_is_skipped_if_code_is_a_remote_cli(tmp_path: Path) -> None:
     code = FakeCode(tmp_path / ".vscode-server" / "bin" / "remote-cli")
     assert desktop_command(code.env) is None
     other = FakeCode(tmp_path / "bin")
     assert desktop_command({**other.env, "VSCODE_IPC_HOOK_CLI": "/tmp/x.sock"}) is None
 
 
-def test_the_desktop_is_not_used_when_it_is_older_than_the_extension_needs(tmp_path: Path) -> None:
+def test_desktop_is_skipped_if_older_than_the_extension_requires(tmp_path: Path) -> None:
     assert desktop_command(FakeCode(tmp_path / "bin", version="1.99.3").env) is None
 
 
-def test_the_window_has_directories_of_its_own_and_is_closed_at_the_end(tmp_path: Path) -> None:
+def test_desktop_window_has_its_own_directories_and_is_closed(tmp_path: Path) -> None:
     code = FakeCode(tmp_path / "bin")
     mine, workspace = tmp_path / "mine", tmp_path / "workspace"
     workspace.mkdir()
@@ -85,7 +85,7 @@ def test_the_window_has_directories_of_its_own_and_is_closed_at_the_end(tmp_path
     assert processes_naming(str(mine)) == []
 
 
-def test_a_refused_extension_is_told_and_nothing_is_opened(tmp_path: Path) -> None:
+def test_failed_extension_install_is_reported_and_opens_nothing(tmp_path: Path) -> None:
     code = FakeCode(tmp_path / "bin", install=1)
     window = DesktopVSCode(code.path, tmp_path / "mine", tmp_path, sys.executable, tmp_path / "x.vsix")
     with pytest.raises(DesktopError, match="did not install"), window:

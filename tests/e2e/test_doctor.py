@@ -83,7 +83,7 @@ def check(report: Report, name: str) -> Check:
     return next(check for check in report.checks if check.name == name)
 
 
-async def test_each_language_of_the_workspace_has_its_server_or_the_way_to_it(patient: Patient) -> None:
+async def test_doctor_lists_found_server_or_install_hint_per_language(patient: Patient) -> None:
     patient.write("a.py", "b.py", "main.go", "node_modules/x/index.css")
     ruff = program(patient.bin, "ruff", "echo ruff 9.8.7\n")
     report = await patient.report()
@@ -96,7 +96,7 @@ async def test_each_language_of_the_workspace_has_its_server_or_the_way_to_it(pa
     assert report.ok
 
 
-async def test_a_server_that_does_not_run_is_broken_and_so_is_the_examination(patient: Patient) -> None:
+async def test_doctor_fails_if_a_server_does_not_run(patient: Patient) -> None:
     patient.write("a.c")
     program(patient.bin, "clangd", "echo no such library >&2; exit 127\n")
     report = await patient.report()
@@ -105,7 +105,7 @@ async def test_a_server_that_does_not_run_is_broken_and_so_is_the_examination(pa
     assert not report.ok
 
 
-async def test_a_project_s_own_server_is_named_and_not_run_until_the_folder_is_trusted(
+async def test_doctor_skips_project_server_until_folder_is_trusted(
     patient: Patient,
 ) -> None:
     patient.write("a.py")
@@ -120,7 +120,7 @@ async def test_a_project_s_own_server_is_named_and_not_run_until_the_folder_is_t
     assert server(report, "ruff").ignored == ()
 
 
-async def test_settings_are_followed_and_what_is_wrong_in_them_is_said(patient: Patient) -> None:
+async def test_server_settings_are_followed_and_errors_reported(patient: Patient) -> None:
     patient.write("a.py", "a.zig")
     program(patient.bin, "ruff", "echo ruff 1\n")
     zls = program(patient.bin, "zls", "exit 0\n")
@@ -139,7 +139,7 @@ async def test_settings_are_followed_and_what_is_wrong_in_them_is_said(patient: 
     assert any("nonsense" in each.text for each in report.checks if each.name == "Settings")
 
 
-async def test_a_key_is_named_and_never_shown(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_key_is_named_but_never_shown(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-value")
     report = await patient.report()
     assert "ANTHROPIC_API_KEY" in check(report, "Model").text
@@ -157,7 +157,7 @@ async def test_settings_that_cannot_be_read_are_broken(patient: Patient) -> None
     assert not (await patient.report()).ok
 
 
-async def test_started_servers_say_how_long_they_take_and_see_the_error(patient: Patient) -> None:
+async def test_doctor_start_times_servers_and_checks_for_an_error(patient: Patient) -> None:
     install.ensure()
     patient.write("a.py", "a.json", "a.zig")
     program(patient.bin, "zls", "exit 3\n")
@@ -170,7 +170,7 @@ async def test_started_servers_say_how_long_they_take_and_see_the_error(patient:
     assert not report.ok
 
 
-async def test_the_terminal_and_json_say_the_same(patient: Patient) -> None:
+async def test_text_and_json_reports_agree(patient: Patient) -> None:
     patient.write("a.py")
     for as_json in (False, True):
         out = io.StringIO()
@@ -184,14 +184,14 @@ async def test_the_terminal_and_json_say_the_same(patient: Patient) -> None:
             assert "Python (1 file)" in out.getvalue() and "\x1b" not in out.getvalue()
 
 
-async def test_a_folder_that_is_not_there_is_said(patient: Patient) -> None:
+async def test_missing_folder_is_reported(patient: Patient) -> None:
     err = io.StringIO()
     console = Console(out=io.StringIO(), err=err)
     assert await doctor(Invocation(patient.workspace / "no", console), start=False) == 1
     assert "is not a folder" in err.getvalue()
 
 
-def test_the_printed_report_names_what_to_do() -> None:
+def test_printed_report_recommends_what_to_do() -> None:
     report = Report(
         Path("/w"),
         trusted=False,

@@ -69,7 +69,7 @@ async def played(house: House, fake: FakeEditor, *contents: str) -> list[str]:
     return told(editor)
 
 
-async def test_the_model_is_told_what_the_editor_says_and_then_that_it_is_clean(house: House) -> None:
+async def test_editor_diagnostics_and_then_clean_reach_the_model(house: House) -> None:
     fake = FakeEditor("My editor")
     broken, mended = await played(house, fake, "fine\nBAD\n", "fine\nmended\n")
     assert "BAD thing" in broken and "looker" in broken and "[2:1]" in broken
@@ -84,7 +84,7 @@ async def late(editor: FakeEditor, question: dict[str, Any]) -> Any:
     return editor.truth(question)
 
 
-async def test_an_answer_within_the_deadline_counts_however_late(house: House) -> None:
+async def test_late_answer_within_the_deadline_counts(house: House) -> None:
     fake = FakeEditor()
     fake.then = late
     (result,) = await played(house, fake, "BAD\n")
@@ -116,7 +116,7 @@ async def about_another_file(editor: FakeEditor, question: dict[str, Any]) -> An
 @pytest.mark.parametrize(
     "answer", [too_late, stale, wrong, about_another_file, refusing], ids=lambda answer: answer.__name__
 )
-async def test_whatever_else_comes_is_no_fresh_answer_and_the_daemon_goes_on(
+async def test_late_stale_or_bad_editor_answer_gives_no_fresh_answer(
     house: House, answer: Callable[[FakeEditor, dict[str, Any]], Awaitable[Any]]
 ) -> None:
     fake = FakeEditor()
@@ -128,7 +128,7 @@ async def test_whatever_else_comes_is_no_fresh_answer_and_the_daemon_goes_on(
     await fake.release()
 
 
-async def test_ten_thousand_diagnostics_are_told_in_twenty_lines(house: House) -> None:
+async def test_ten_thousand_diagnostics_are_reported_in_twenty_lines(house: House) -> None:
     async def flood(editor: FakeEditor, question: dict[str, Any]) -> Any:
         answer = editor.truth(question)
         many = [diagnostic(n, f"problem number {n}") for n in range(10_000)]
@@ -140,7 +140,7 @@ async def test_ten_thousand_diagnostics_are_told_in_twenty_lines(house: House) -
     assert result.count("problem number") == 20
 
 
-async def test_an_editor_killed_in_the_middle_of_the_wait_ends_it_and_the_turn_goes_on(house: House) -> None:
+async def test_editor_killed_during_wait_gives_no_fresh_answer(house: House) -> None:
     fake = FakeEditor()
     fake.then = too_late
     model = house.command_line.script([{"tool_calls": [write("BAD\n")]}, {"text": "Done."}])
@@ -161,9 +161,7 @@ async def test_an_editor_killed_in_the_middle_of_the_wait_ends_it_and_the_turn_g
         await dying.client.stop()
 
 
-async def test_for_what_the_editor_looks_after_no_server_is_started_and_for_the_rest_it_is(
-    house: House, tmp_path: Path
-) -> None:
+async def test_server_starts_only_for_files_the_editor_does_not_cover(house: House, tmp_path: Path) -> None:
     trace = tmp_path / "started"
     programs = tmp_path / "programs"
     programs.mkdir()

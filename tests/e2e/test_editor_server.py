@@ -145,7 +145,7 @@ async def loaded(editor: Editor) -> str:
     return session_id
 
 
-async def test_an_editor_works_with_the_agent_from_the_first_word_to_the_changed_file(house: House) -> None:
+async def test_editor_session_from_prompt_to_approved_file_change(house: House) -> None:
     plan = {"name": "goal", "input": {"add": "write the file"}}
     model = house.command_line.script(
         [{"text": "I plan.", "tool_calls": [plan]}, {"tool_calls": [WRITE]}, {"text": "Written."}]
@@ -173,7 +173,7 @@ async def test_an_editor_works_with_the_agent_from_the_first_word_to_the_changed
     await editor.leave()
 
 
-async def test_an_editor_that_knows_only_lsp_is_welcome(house: House) -> None:
+async def test_plain_lsp_editor_can_attach(house: House) -> None:
     editor = await house.attach()
     result = await editor.initialize(house.workspace, None)
     assert result.server_info is not None
@@ -196,7 +196,7 @@ async def test_connect_ends_without_an_error_when_the_editor_is_done(house: Hous
     assert await editor.leave() == 0
 
 
-async def test_of_two_editors_the_first_answer_wins_and_the_exit_of_one_leaves_the_other(
+async def test_first_reply_of_two_editors_wins_and_one_may_exit(
     house: House,
 ) -> None:
     model = house.command_line.script(
@@ -244,7 +244,7 @@ async def test_an_editor_that_dies_leaves_the_turn_and_the_question(house: House
     assert (house.workspace / "a.txt").exists()
 
 
-async def test_a_buffer_with_unsaved_changes_is_read_as_it_is_and_not_written_over(house: House) -> None:
+async def test_unsaved_buffer_is_read_as_typed_and_not_overwritten(house: House) -> None:
     model = house.command_line.script(
         [{"tool_calls": [READ, WRITE]}, {"text": "Not now."}],
         [{"tool_calls": [READ, WRITE]}, {"text": "Done."}],
@@ -267,7 +267,7 @@ async def test_a_buffer_with_unsaved_changes_is_read_as_it_is_and_not_written_ov
     assert path.read_text() == "hello\n"
 
 
-async def test_what_is_wrong_comes_back_in_words_and_harms_nothing(house: House) -> None:
+async def test_invalid_requests_get_an_error_and_daemon_survives(house: House) -> None:
     editor = await house.editor()
     for method, params, code, word in (
         ("session/prompt", {"text": "x"}, ErrorCode.INVALID_PARAMS, "sessionId"),
@@ -306,7 +306,7 @@ async def test_garbage_on_stdin_ends_that_connection_alone(house: House) -> None
         assert (await editor.request("daemon/status"))["clients"] == 1
 
 
-async def test_after_a_kill_of_the_daemon_the_session_is_there_and_goes_on(house: House) -> None:
+async def test_session_resumes_in_the_editor_after_daemon_kill(house: House) -> None:
     slow = {"name": "bash", "input": {"command": "echo begun > begun; sleep 60"}}
     model = house.command_line.script(
         [{"text": "I run it.", "tool_calls": [slow]}, {"text": "never"}], [{"text": "Here I am again."}]
@@ -392,9 +392,7 @@ class Buffer:
 
 
 @pytest.mark.parametrize("typed", ["", "typed\n"])
-async def test_any_lsp_editor_that_can_save_gets_the_change_as_an_edit_that_it_can_undo(
-    house: House, typed: str
-) -> None:
+async def test_edit_reaches_saving_lsp_editor_as_an_undoable_edit(house: House, typed: str) -> None:
     model = house.command_line.script([{"tool_calls": [READ, EDIT]}, {"text": "Done."}])
     path = house.workspace / "a.txt"
     path.write_text("one\nrest\n")

@@ -54,7 +54,7 @@ async def step(workspace: LanguageWorkspace, **texts: str) -> list[DiagnosticsRe
     return reports
 
 
-async def test_a_caller_that_was_forgotten_is_reported(workspace: LanguageWorkspace) -> None:
+async def test_caller_missed_by_a_renaming_edit_is_reported(workspace: LanguageWorkspace) -> None:
     first, last = await step(workspace, cart_py=renamed(CART), one_py=renamed(ONE))
     assert first == DiagnosticsReport("later")
     assert [(p.path.name, p.line, p.code) for p in last.problems] == [
@@ -68,7 +68,7 @@ async def test_a_refactoring_that_is_complete_is_clean(workspace: LanguageWorksp
     assert last == DiagnosticsReport("clean", (), ("basedpyright",))
 
 
-async def test_what_the_first_edit_broke_in_the_second_file_is_not_old(workspace: LanguageWorkspace) -> None:
+async def test_breakage_by_the_first_edit_counts_as_new_in_the_second(workspace: LanguageWorkspace) -> None:
     # The second edit leaves the broken line as it is: its problem comes from the first edit all the same.
     *_, last = await step(workspace, cart_py=renamed(CART), other_py=OTHER + "\nprint('edited')\n")
     found = {(p.path.name, p.line) for p in last.problems}
@@ -76,7 +76,7 @@ async def test_what_the_first_edit_broke_in_the_second_file_is_not_old(workspace
     assert ("one.py", 1) in found
 
 
-async def test_a_file_that_is_edited_twice_is_judged_from_its_first_text_to_its_last(
+async def test_file_edited_twice_is_compared_from_first_to_last_text(
     workspace: LanguageWorkspace,
 ) -> None:
     *_, last = await step(

@@ -10,7 +10,7 @@ from tests.support.fakes.model_replies import Call, Reply
 from tests.support.fakes.model_server import ModelServer
 
 
-async def test_a_fork_from_the_terminal_sends_what_was_sent_before_the_message() -> None:
+async def test_fork_from_terminal_resends_the_same_request_prefix() -> None:
     replies = [
         Reply(
             tool_calls=(

@@ -81,7 +81,7 @@ async def person(*replies: ReplyLike) -> AsyncGenerator[Person]:
         yield found
 
 
-async def test_the_plan_is_the_persons_too_and_the_model_is_told() -> None:
+async def test_user_edits_of_the_plan_reach_the_model() -> None:
     async with person(calls(goal(add=["Cart", "Docs"], focus="1")), "Planned.", "Understood.") as me:
         (await me.run("plan it")).check()
         assert (await me.says("goals"))[0] == "Mission: plan it"
@@ -113,7 +113,7 @@ async def test_the_plan_is_the_persons_too_and_the_model_is_told() -> None:
         assert error["code"] == ErrorCode.INVALID_PARAMS
 
 
-async def test_a_goal_given_up_leaves_files_and_context_and_its_reason_stays() -> None:
+async def test_abandoned_goal_reverts_files_and_keeps_only_its_reason() -> None:
     replies = (
         calls(goal(add=["Detour", "Rest"], focus="1")),
         calls(READ, edit("line 10\n", "ten\n"), text=SECRET),
@@ -148,7 +148,7 @@ async def test_a_goal_given_up_leaves_files_and_context_and_its_reason_stays() -
             assert words in said
 
 
-async def test_a_conflict_is_refused_and_the_goal_stays_open() -> None:
+async def test_revert_conflict_is_refused_and_the_goal_stays_open() -> None:
     async with person(
         calls(goal(add=["Detour"], focus="1")), calls(READ, edit("line 10\n", "ten\n")), "Done."
     ) as me:
@@ -161,7 +161,7 @@ async def test_a_conflict_is_refused_and_the_goal_stays_open() -> None:
         assert "→ 1. Detour" in (await me.says("goals"))[1]
 
 
-async def test_the_context_is_what_the_next_request_begins_with() -> None:
+async def test_context_command_shows_what_the_next_request_starts_with() -> None:
     async with person(calls(goal(add=["Cart"], focus="1"), READ), "Read.", "More.") as me:
         (me.goalwright.workspace / "AGENTS.md").write_text("Tests first.")
         (await me.run("look at it")).check()
@@ -184,7 +184,7 @@ async def test_the_context_is_what_the_next_request_begins_with() -> None:
         assert len(brief) < len(await me.says("context"))
 
 
-async def test_a_session_is_compacted_when_the_person_wants_it() -> None:
+async def test_compact_command_summarizes_and_keeps_user_messages() -> None:
     summary = json.dumps(
         {
             "current_work": "reading",
@@ -220,7 +220,7 @@ async def test_a_session_is_compacted_when_the_person_wants_it() -> None:
         assert sent.count("tabs, not spaces") >= 2  # the person's own words, and the summary's
 
 
-async def test_a_limit_stops_the_run_and_a_higher_one_lets_it_go_on() -> None:
+async def test_budget_stops_the_run_and_raising_it_continues() -> None:
     async with person("One.", calls(READ), "Two.") as me:
         (await me.run("one")).check()
         assert (await me.says("budget"))[1:] == ["There is no limit."]

@@ -34,7 +34,7 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
     return [event["event"] for event in events]
 
 
-def test_a_small_project_is_designed_and_carried_out_from_the_terminal(goalwright: CommandLine) -> None:
+def test_small_project_is_designed_and_built_from_the_terminal(goalwright: CommandLine) -> None:
     goalwright.configure(success_target=0.9, permission={"*": "allow"}, mode="auto")
     model = script(goalwright, task.script(refused=False))
     result = goalwright.run("run", "Recognise postal codes.", "--agent", "init", "--yes", "--model", model)
@@ -49,7 +49,7 @@ def test_a_small_project_is_designed_and_carried_out_from_the_terminal(goalwrigh
     assert [(end["iteration"], end["success_rate"]) for end in ended] == [(1, 0.5), (2, 1.0)]
 
 
-def test_without_anybody_to_ask_no_design_is_written(goalwright: CommandLine) -> None:
+def test_without_a_user_to_approve_no_design_is_written(goalwright: CommandLine) -> None:
     goalwright.configure(permission={"*": "allow"}, mode="accept-edits")
     model = script(goalwright, task.script(refused=False))
     result = goalwright.run("run", "Recognise postal codes.", "--agent", "init", "--model", model)
@@ -57,7 +57,7 @@ def test_without_anybody_to_ask_no_design_is_written(goalwright: CommandLine) ->
     assert not (goalwright.workspace / "design").exists()
 
 
-def test_after_a_kill_in_an_iteration_the_next_prompt_goes_on(goalwright: CommandLine) -> None:
+def test_next_prompt_resumes_an_iteration_after_a_kill(goalwright: CommandLine) -> None:
     goalwright.configure(success_target=0.9, permission={"*": "allow"})
 
     def made(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _begun(goalwright: CommandLine) -> bool:
     return folder.exists() and any((path / "meta.json").exists() for path in folder.iterdir())
 
 
-def test_a_plan_is_built_after_a_yes_from_the_terminal(goalwright: CommandLine) -> None:
+def test_plan_is_built_after_approval_in_the_terminal(goalwright: CommandLine) -> None:
     turn = [
         {"tool_calls": [call("goal", add=["Write a.txt"])]},
         {"tool_calls": [call("hand_over", report="One file.")]},

@@ -16,7 +16,7 @@ POINTS, SEED = in_full(12, 6), 8
 
 
 @pytest.mark.timeout(300)
-async def test_nothing_that_a_client_had_is_lost_by_a_kill_and_the_session_goes_on() -> None:
+async def test_kill_loses_no_acknowledged_event_and_session_resumes() -> None:
     total, runs = await kill_at(POINTS, SEED)
     print(table(total, runs, SEED))
     assert [problem for run in runs for problem in run.problems] == []

@@ -230,7 +230,7 @@ def titled(actions: list[types.CodeAction | types.Command], title: str) -> types
 FIX = "Fix with Goalwright: LOCAL is too dear for parcels"
 
 
-async def test_what_is_offered_on_a_problem_is_a_command_with_the_problem_attached(house: House) -> None:
+async def test_code_actions_are_commands_that_carry_the_diagnostic(house: House) -> None:
     editor = await house.editor([])
     editor.open(RATES)
     actions = await editor.actions(PROBLEM, OTHER)
@@ -250,7 +250,7 @@ async def test_what_is_offered_on_a_problem_is_a_command_with_the_problem_attach
     assert argument["diagnostics"][0]["code"] == "E42"
 
 
-async def test_a_fix_shows_its_progress_asks_and_says_what_came_of_it(house: House) -> None:
+async def test_fix_action_reports_progress_asks_and_shows_the_result(house: House) -> None:
     # The second answer takes its time: the editor learns of the progress while the file is read.
     slow = {**CHANGE[1], "delay_ms": 1_000}
     editor = await house.editor([[CHANGE[0], slow, {"text": FIXED + " So far." * 100}]])
@@ -285,7 +285,7 @@ async def test_a_fix_shows_its_progress_asks_and_says_what_came_of_it(house: Hou
     assert isinstance(steps[-1], types.WorkDoneProgressEnd)
 
 
-async def test_hunks_are_decided_one_by_one_and_the_answer_is_sent_with_the_last(house: House) -> None:
+async def test_hunks_are_decided_one_by_one_and_sent_with_the_last(house: House) -> None:
     editor = await house.editor([CHANGE])
     editor.open(RATES)
     editor.person_answers()
@@ -313,7 +313,7 @@ async def test_hunks_are_decided_one_by_one_and_the_answer_is_sent_with_the_last
         await editor.run(accept)
 
 
-async def test_a_change_cannot_be_accepted_after_the_person_typed_on(house: House) -> None:
+async def test_change_cannot_be_accepted_after_the_user_edited_it(house: House) -> None:
     editor = await house.editor([[*CHANGE[:2], {"text": "Then not."}]])
     editor.open(RATES)
     editor.person_answers()
@@ -344,7 +344,7 @@ async def test_cancel_of_the_progress_stops_the_turn(house: House) -> None:
     assert editor.documents == []
 
 
-async def test_with_a_token_of_the_clients_the_request_ends_with_the_turn(house: House) -> None:
+async def test_command_with_client_work_done_token_ends_with_the_turn(house: House) -> None:
     editor = await house.editor([[{"text": FIXED}]], types.ClientCapabilities())
     editor.open(RATES)
     argument = {"uri": editor.file.as_uri(), "range": None}
@@ -356,7 +356,7 @@ async def test_with_a_token_of_the_clients_the_request_ends_with_the_turn(house:
     await until(lambda: FIXED in editor.messages(), "the answer as a message", within_s=60)
 
 
-async def test_a_poor_client_gets_commands_and_can_answer_by_a_command(house: House) -> None:
+async def test_limited_client_gets_commands_and_can_answer_with_one(house: House) -> None:
     editor = await house.editor([CHANGE], types.ClientCapabilities())
     editor.open(RATES)
     actions = await editor.actions(PROBLEM)
@@ -372,7 +372,7 @@ async def test_a_poor_client_gets_commands_and_can_answer_by_a_command(house: Ho
     assert editor.progress() == []
 
 
-async def test_an_answer_from_elsewhere_counts_in_every_editor(house: House) -> None:
+async def test_answer_in_one_editor_closes_the_question_in_all(house: House) -> None:
     editor = await house.editor([CHANGE])
     second = await house.editor([CHANGE], client="Second")
     editor.open(RATES)
@@ -400,7 +400,7 @@ async def test_a_client_with_a_chat_is_handed_the_prompt(house: House) -> None:
     assert asked == {"kind": "reference", "text": "@rates.py:1-2 "}
 
 
-async def test_a_question_is_chosen_where_it_cannot_be_typed_or_comes_from_a_key_binding(
+async def test_ask_offers_choices_unless_the_question_is_given(
     house: House,
 ) -> None:
     editor = await house.editor([[{"text": "One."}], [{"text": "Two."}]])
@@ -413,7 +413,7 @@ async def test_a_question_is_chosen_where_it_cannot_be_typed_or_comes_from_a_key
     assert len(editor.asked) == 1
 
 
-async def test_in_a_folder_that_is_not_trusted_nothing_offers_to_change_it(house: House) -> None:
+async def test_untrusted_folder_offers_no_code_actions_that_edit(house: House) -> None:
     editor = await house.editor([], trusted=False)
     editor.open(RATES)
     actions = await editor.actions(PROBLEM)
@@ -426,7 +426,7 @@ async def test_in_a_folder_that_is_not_trusted_nothing_offers_to_change_it(house
         await editor.run("goalwright.fix", {"uri": editor.file.as_uri(), "diagnostics": [{"message": "x"}]})
 
 
-async def test_what_is_wrong_with_a_command_is_said_and_the_daemon_goes_on(house: House) -> None:
+async def test_invalid_command_returns_an_error_and_daemon_survives(house: House) -> None:
     editor = await house.editor([])
     for command, arguments, words in [
         ("goalwright.nothing", [], "There is no command goalwright.nothing"),
@@ -466,7 +466,7 @@ async def test_a_question_of_the_model_is_answered_by_a_button(house: House) -> 
     await until(lambda: FIXED in editor.messages(), "the answer", within_s=60)
 
 
-async def test_a_question_of_the_model_is_answered_in_own_words_by_a_command(house: House) -> None:
+async def test_answer_command_takes_free_text_to_a_model_question(house: House) -> None:
     editor = await house.editor([ASKS], types.ClientCapabilities())
     editor.open(RATES)
     fix = next(one for one in await editor.actions(PROBLEM) if one.title == FIX)

@@ -28,7 +28,7 @@ def recommended_settings() -> str:
     return next(block for block in blocks if "FileChangedShell" in block)
 
 
-async def test_a_real_neovim_shows_the_command_and_its_buffer_follows_an_edit(
+async def test_neovim_shows_approvals_and_buffer_follows_the_edit(
     goalwright: CommandLine,
 ) -> None:
     program = shutil.which("nvim")

@@ -34,7 +34,7 @@ def run(goalwright: CommandLine, *arguments: str) -> Any:
     return goalwright.run("run", *arguments, "--yes", "--planner", "layered")
 
 
-def test_a_failure_is_planned_anew_with_a_scripted_model(goalwright: CommandLine) -> None:
+def test_failed_step_is_replanned_with_a_scripted_model(goalwright: CommandLine) -> None:
     failing = {
         "choices": [
             {"when": {"note": "The model is away"}, "go": plan({"goal": "Make c"})},
@@ -53,7 +53,7 @@ def test_a_failure_is_planned_anew_with_a_scripted_model(goalwright: CommandLine
     ]
 
 
-def test_after_a_kill_the_next_prompt_goes_on_with_the_open_goals(goalwright: CommandLine) -> None:
+def test_next_prompt_after_kill_resumes_open_planner_goals(goalwright: CommandLine) -> None:
     slow = {"text": "word " * 4000, "chunk": 5, "delay_ms": 20}
     first = [TWO, {"tool_calls": [write("a"), does(done="a is there")]}, {"text": "Made a."}, slow]
     then = [plan({"keep": "2"}), {"tool_calls": [write("b"), does(done="b is there")]}, {"text": "Made b."}]

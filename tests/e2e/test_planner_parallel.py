@@ -59,7 +59,7 @@ async def goals(goalwright: Goalwright) -> list[tuple[str, str]]:
     return [(goal["description"], goal["status"]) for goal in json.loads(shown)["goalTree"]["goals"]]
 
 
-async def test_independent_steps_are_done_at_once_and_the_next_one_has_their_results() -> None:
+async def test_independent_steps_run_at_once_and_feed_the_next_step() -> None:
     begun: set[str] = set()
 
     def both(name: str) -> bool:
@@ -79,7 +79,7 @@ async def test_independent_steps_are_done_at_once_and_the_next_one_has_their_res
         assert "Back is built." in json.dumps(join.json["messages"])
 
 
-async def test_killed_in_the_middle_nothing_that_was_done_is_done_again() -> None:
+async def test_kill_during_parallel_steps_repeats_no_finished_step() -> None:
     killed = False
     async with (
         ModelServer(

@@ -107,7 +107,7 @@ async def test_the_answers_of_tools_are_accepted_by_the_server(wire: Wire) -> No
 
 
 @pytest.mark.parametrize("size", [1, 7])
-async def test_pieces_cut_anywhere_are_put_together(wire: Wire, size: int) -> None:
+async def test_stream_chunks_of_any_size_are_joined(wire: Wire, size: int) -> None:
     reply = Reply(
         text="grüße, 世界 🎈 " * 3, tool_calls=(Call("read", {"file_path": "ä/世.py"}),), split=size
     )
@@ -129,7 +129,7 @@ async def test_unknown_events_are_stepped_over(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("fault", ["truncate", "malformed", "reset"])
-async def test_a_broken_stream_is_malformed_and_worth_another_try(wire: Wire, fault: Any) -> None:
+async def test_broken_stream_is_malformed_and_retryable(wire: Wire, fault: Any) -> None:
     async with ModelServer([Reply(text=LONG, fault=fault, fault_after=2)]) as server:
         error = await failure(wire.provider, wire.request(server))
     assert (error.kind, error.retryable) in (("malformed", True), ("network", True))
@@ -137,14 +137,14 @@ async def test_a_broken_stream_is_malformed_and_worth_another_try(wire: Wire, fa
         assert error.kind == "malformed"
 
 
-async def test_a_server_that_fails_is_worth_another_try(wire: Wire) -> None:
+async def test_server_error_is_retryable(wire: Wire) -> None:
     async with ModelServer([Reply(status=500, error_message="out of order")]) as server:
         error = await failure(wire.provider, wire.request(server))
     assert (error.kind, error.retryable) == ("server", True)
     assert "out of order" in str(error)
 
 
-async def test_an_unknown_model_is_told(wire: Wire) -> None:
+async def test_unknown_model_error_suggests_another_model(wire: Wire) -> None:
     reply = Reply(status=404, error_type="not_found_error", error_message="model: none such")
     async with ModelServer([reply]) as server:
         error = await failure(wire.provider, wire.request(server))
@@ -152,7 +152,7 @@ async def test_an_unknown_model_is_told(wire: Wire) -> None:
     assert "choose another" in str(error)
 
 
-async def test_nobody_there_is_told_with_the_address() -> None:
+async def test_unreachable_server_error_names_the_address() -> None:
     nowhere = "http://127.0.0.1:9"
     for provider, env, words in (
         (AnthropicProvider(), {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": nowhere}, "is it running?"),
@@ -234,7 +234,7 @@ async def test_half_a_character_in_the_past_is_replaced(wire: Wire) -> None:
     assert text.encode()  # UTF-8 holds all of it
 
 
-async def test_a_redirect_to_another_server_carries_nothing_there(wire: Wire) -> None:
+async def test_redirect_to_another_server_sends_it_nothing(wire: Wire) -> None:
     async with ModelServer() as other:
         away = Reply(status=307, headers={"location": f"{other.url}/v1/messages?x=1"})
         async with ModelServer([away]) as server:
@@ -254,7 +254,7 @@ async def test_a_redirect_within_a_server_is_followed(wire: Wire) -> None:
     assert end.parts == (TextPart(text="here"),)
 
 
-async def test_an_answer_that_does_not_end_is_cut_and_the_connection_closed(wire: Wire) -> None:
+async def test_endless_answer_is_truncated_and_reported_as_max_tokens(wire: Wire) -> None:
     models = ProviderModels()
     async with ModelServer([Reply(text="word " * 100_000, chunk=2_000)]) as server:
         wanted = wire.request(server, max_tokens=1_000)
@@ -274,7 +274,7 @@ async def test_an_event_that_does_not_end_is_an_error(wire: Wire) -> None:
     assert "a single event in it has more than 8 MB" in str(error)
 
 
-async def test_without_a_key_no_request_is_made() -> None:
+async def test_missing_key_sends_no_request() -> None:
     for provider, name in (
         (AnthropicProvider(), "ANTHROPIC_API_KEY"),
         (LiteLLMProvider("openai"), "OPENAI_API_KEY"),
@@ -285,9 +285,7 @@ async def test_without_a_key_no_request_is_made() -> None:
 
 
 @pytest.mark.parametrize("url", ["notaurl", "ftp://x", "http://", "http://h:port", "http://[::1"])
-async def test_an_address_that_cannot_be_one_is_named_and_not_tried(
-    claude: AnthropicProvider, url: str
-) -> None:
+async def test_invalid_base_url_is_reported_and_not_used(claude: AnthropicProvider, url: str) -> None:
     for provider, name, key, model in (
         (claude, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "m"),
         (LiteLLMProvider("openai"), "OPENAI_BASE_URL", "OPENAI_API_KEY", "m"),
@@ -299,7 +297,7 @@ async def test_an_address_that_cannot_be_one_is_named_and_not_tried(
         assert str(error) == f"{name} is not a web address: it must look like https://api.example.com."
 
 
-async def test_the_environment_of_the_process_is_not_looked_at(
+async def test_process_environment_is_not_used_for_keys(
     monkeypatch: pytest.MonkeyPatch, claude: AnthropicProvider
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
@@ -308,7 +306,7 @@ async def test_the_environment_of_the_process_is_not_looked_at(
     assert (await failure(LiteLLMProvider("openai"), request())).kind == "no_key"
 
 
-async def test_a_wrong_key_is_named_but_not_shown(claude: AnthropicProvider) -> None:
+async def test_wrong_key_error_names_its_variable_but_not_its_value(claude: AnthropicProvider) -> None:
     wrong = "sk-wrong-9876543210"
     async with ModelServer(["never"], api_key=KEY) as server:
         first = await failure(claude, request(env=anthropic_env(server, wrong)))

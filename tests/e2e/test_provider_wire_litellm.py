@@ -36,7 +36,7 @@ LONG = "abc " * 30
 TALK = (user("look at a.py"),)
 
 
-async def test_an_openai_request_is_what_the_api_wants() -> None:
+async def test_openai_request_has_the_form_the_api_expects() -> None:
     png = FilePart(name="a.png", media_type="image/png", data="iVBO")
     async with ModelServer(
         [Reply(text="hello", usage={"cache_read_input_tokens": 4})], api_key=KEY
@@ -158,7 +158,7 @@ async def test_new_openai_models_work_over_the_responses_api() -> None:
     assert second.parts == (TextPart(text="done"),)
 
 
-async def test_ollama_is_asked_for_a_context_that_holds_more_than_the_prompt() -> None:
+async def test_ollama_context_size_leaves_room_beyond_the_prompt() -> None:
     async with ModelServer(["hello"]) as server:
         await complete(
             LiteLLMProvider("ollama"), request(user("a"), model="qwen3:8b", env=ollama_env(server), tail="b")
@@ -169,14 +169,14 @@ async def test_ollama_is_asked_for_a_context_that_holds_more_than_the_prompt() -
     assert server.other == [], "litellm must not ask about the model: it blocks while it does"
 
 
-async def test_ollama_says_what_is_wrong_with_a_model() -> None:
+async def test_ollama_error_message_is_passed_on() -> None:
     async with ModelServer([Reply(status=400, error_message="m does not support tools")]) as server:
         error = await failure(LiteLLMProvider("ollama"), request(model="m", env=ollama_env(server)))
     assert error.kind == "bad_request"
     assert str(error).endswith("rejected the request: m does not support tools")
 
 
-def test_litellm_neither_reads_the_workspace_nor_prints_nor_reaches_out(tmp_path: Path) -> None:
+def test_litellm_reads_no_dotenv_prints_nothing_uses_no_network(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=from-dot-env\nGOALWRIGHT_TEST=poisoned\n")
     code = (
         "import asyncio, os, sys; from daemon.provider.litellm import LiteLLMProvider, warm; warm();"

@@ -62,7 +62,7 @@ async def played() -> AsyncGenerator[PlayedTask]:
 
 
 @pytest.mark.timeout(300)
-async def test_the_language_servers_complaint_reaches_the_model_and_the_code_ends_up_right(
+async def test_language_server_error_reaches_the_model_and_is_fixed(
     played: PlayedTask,
 ) -> None:
     assert played.run.code == 0, played.run.stdout + played.run.stderr

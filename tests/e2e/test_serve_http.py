@@ -45,7 +45,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def test_one_line_says_where_it_is_and_a_signal_ends_it(
+def test_serve_http_prints_one_line_and_stops_on_a_signal(
     goalwright: CommandLine, processes: list[subprocess.Popen[str]]
 ) -> None:
     port = free_port()
@@ -61,7 +61,7 @@ def test_one_line_says_where_it_is_and_a_signal_ends_it(
     assert found["token"] not in goalwright.paths.log_file.read_text()
 
 
-def test_a_daemon_that_runs_is_asked_and_answers_the_same_each_time(goalwright: CommandLine) -> None:
+def test_serve_http_returns_the_running_api_and_refuses_new_port(goalwright: CommandLine) -> None:
     address = goalwright.start()
     first = goalwright.run("serve", "--http", "0")
     assert (first.returncode, first.stdout.count("\n")) == (0, 1)
@@ -85,7 +85,7 @@ def test_many_at_once_get_one_daemon_and_one_api(
     assert len({json.dumps(line) for line in lines}) == 1
 
 
-def test_a_port_that_is_taken_ends_it_with_words(goalwright: CommandLine) -> None:
+def test_taken_port_is_an_error(goalwright: CommandLine) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken_ends_it_with_words(goalwright: CommandLine) -> Non
     assert wrong.returncode == 2
 
 
-def test_the_setting_opens_it_whenever_the_daemon_runs(goalwright: CommandLine) -> None:
+def test_api_port_setting_opens_the_port_with_the_daemon(goalwright: CommandLine) -> None:
     port = free_port()
     goalwright.configure(api_port=port)
     goalwright.start()
@@ -106,7 +106,7 @@ def test_the_setting_opens_it_whenever_the_daemon_runs(goalwright: CommandLine) 
     assert traces(page).status_code == 200
 
 
-def test_a_port_of_the_setting_that_is_taken_keeps_nobody_from_the_page(goalwright: CommandLine) -> None:
+def test_taken_api_port_setting_falls_back_to_another_port(goalwright: CommandLine) -> None:
     with socket.socket() as taken:  # the daemon of another workspace, which has the setting, too
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -123,7 +123,7 @@ def test_a_port_of_the_setting_that_is_taken_keeps_nobody_from_the_page(goalwrig
         assert (named.returncode, named.stdout) == (1, "")
 
 
-def test_the_status_tells_whether_there_is_an_api(goalwright: CommandLine) -> None:
+def test_status_shows_whether_the_api_is_open(goalwright: CommandLine) -> None:
     goalwright.start()
     assert "not open" in goalwright.run("status").stdout
     assert json.loads(goalwright.run("status", "--json").stdout)["apiUrl"] is None
@@ -145,7 +145,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("arguments", [["serve", "--http", "0"], ["serve"]])
-def test_who_started_a_daemon_that_fails_is_told_so(goalwright: CommandLine, arguments: list[str]) -> None:
+def test_failed_daemon_start_is_reported_with_its_log(goalwright: CommandLine, arguments: list[str]) -> None:
     result = goalwright.run(*arguments, program=(sys.executable, "-I", "-c", BROKEN))
     assert (result.returncode, result.stdout) == (1, "")
     assert "ZeroDivisionError" in result.stderr and str(goalwright.paths.log_file) in result.stderr

@@ -40,7 +40,7 @@ def said(server: ModelServer, at: int = -1) -> str:
     return json.dumps(server.requests[at].json["messages"], ensure_ascii=False)
 
 
-async def test_a_task_is_planned_and_worked_through_by_it() -> None:
+async def test_step_tool_plans_and_works_through_a_task() -> None:
     replies = (
         calls(step(plan=["探索代码库", "修改配置", "运行测试"]), step(focus="探索代码库")),
         calls(Call("read", {"file_path": "config.yaml"}), text="需要先了解项目结构"),
@@ -78,7 +78,7 @@ async def test_a_task_is_planned_and_worked_through_by_it() -> None:
         ]
 
 
-async def test_what_cannot_be_done_is_answered_in_words_and_the_work_goes_on() -> None:
+async def test_invalid_step_calls_get_an_explanation_and_run_continues() -> None:
     replies = (
         calls(step(complete=True, summary="s")),
         calls(step(plan=["a", "b"], focus="c")),

@@ -51,7 +51,7 @@ def json_lines(text: str) -> list[dict[str, Any]]:
 # -- from a script ---------------------------------------------------------------------------------------------
 
 
-def test_yes_changes_the_file_and_tells_each_step(goalwright: CommandLine) -> None:
+def test_run_yes_edits_the_file_and_prints_each_step(goalwright: CommandLine) -> None:
     result = goalwright.run("run", "change it", "--yes", "--model", goalwright.script(CHANGE))
     assert (result.returncode, result.stderr) == (0, "")
     assert content(goalwright) == "limit = 2\nprint(limit)\n"
@@ -85,7 +85,7 @@ def test_json_is_one_object_a_line_and_the_result_last(goalwright: CommandLine) 
     assert {line["sessionId"] for line in lines} == {lines[-1]["sessionId"]}
 
 
-def test_without_a_terminal_nothing_is_written_and_it_is_said_how_to_allow(goalwright: CommandLine) -> None:
+def test_run_without_terminal_writes_nothing_and_hints_at_yes(goalwright: CommandLine) -> None:
     result = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
     assert result.returncode == 3
     assert "--yes" in result.stderr
@@ -107,7 +107,7 @@ def test_a_call_that_a_rule_denies_does_not_end_the_run(goalwright: CommandLine)
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
 
 
-def test_an_answer_that_says_nothing_is_no_success(goalwright: CommandLine) -> None:
+def test_empty_answer_is_no_success(goalwright: CommandLine) -> None:
     result = goalwright.run(
         "run", "change it", "--yes", "--model", goalwright.script([{"text": " "}, {"text": "[]"}])
     )
@@ -115,7 +115,7 @@ def test_an_answer_that_says_nothing_is_no_success(goalwright: CommandLine) -> N
     assert "gave an empty answer" in result.stderr
 
 
-def test_the_rule_it_recommends_does_allow(goalwright: CommandLine) -> None:
+def test_recommended_rule_allows_the_call(goalwright: CommandLine) -> None:
     refused = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
     rule = refused.stderr.partition("a rule such as ")[2].partition(" into ")[0]
     goalwright.configure(**json.loads(rule))
@@ -132,7 +132,7 @@ def test_task_can_be_piped_in(goalwright: CommandLine) -> None:
     assert "Hallo." in out
 
 
-def test_session_is_listed_and_gone_on_with(goalwright: CommandLine) -> None:
+def test_session_is_listed_and_continued(goalwright: CommandLine) -> None:
     two = goalwright.script([{"text": "First."}], [{"text": "Second."}])
     first = json_lines(goalwright.run("run", "one", "--json", "--model", two).stdout)[-1]["sessionId"]
     goalwright.stop()
@@ -147,7 +147,7 @@ def test_session_is_listed_and_gone_on_with(goalwright: CommandLine) -> None:
     assert len(json.loads(goalwright.run("sessions", "--json").stdout)["sessions"]) == 1
 
 
-def test_the_session_used_last_is_gone_on_with_not_the_newest(goalwright: CommandLine) -> None:
+def test_continue_resumes_the_last_used_session_not_the_newest(goalwright: CommandLine) -> None:
     model = goalwright.script([{"text": "Hello."}], repeat=True)
     first = json_lines(goalwright.run("run", "one", "--json", "--model", model).stdout)[-1]["sessionId"]
     assert goalwright.run("run", "two", "--model", model).returncode == 0
@@ -156,7 +156,7 @@ def test_the_session_used_last_is_gone_on_with_not_the_newest(goalwright: Comman
     assert f"session {first}" in goalwright.run("run", "four", "--continue", "--model", model).stdout
 
 
-def test_a_session_whose_first_prompt_was_refused_is_not_gone_on_with(goalwright: CommandLine) -> None:
+def test_continue_skips_sessions_whose_first_prompt_was_refused(goalwright: CommandLine) -> None:
     model = goalwright.script([{"text": "Hello."}], repeat=True)
     first = json_lines(goalwright.run("run", "one", "--json", "--model", model).stdout)[-1]["sessionId"]
     (goalwright.workspace / "data.bin").write_bytes(b"\x00\x01\x02" * 50)
@@ -172,7 +172,7 @@ def test_a_session_whose_first_prompt_was_refused_is_not_gone_on_with(goalwright
     assert first in goalwright.run("trace", "show").stdout
 
 
-def test_an_agents_name_alone_switches_and_a_missing_file_is_told(goalwright: CommandLine) -> None:
+def test_agent_mention_switches_agent_and_missing_file_warns(goalwright: CommandLine) -> None:
     model = goalwright.script([{"text": "Hello."}], repeat=True)
     assert goalwright.run("run", "one", "--model", model).returncode == 0
     switched = goalwright.run("run", "@plan", "--continue", "--model", model)
@@ -249,7 +249,7 @@ def test_model_server_that_is_down_is_a_clear_error(goalwright: CommandLine) -> 
 # -- at a terminal ---------------------------------------------------------------------------------------------
 
 
-def test_person_sees_the_diff_before_anything_is_written(goalwright: CommandLine) -> None:
+def test_terminal_shows_the_diff_before_writing(goalwright: CommandLine) -> None:
     terminal = AtTerminal(goalwright, "run", "change it", "--model", goalwright.script(CHANGE))
     terminal.expect(QUESTION)
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
@@ -273,7 +273,7 @@ def test_always_is_not_asked_again(goalwright: CommandLine) -> None:
     assert content(goalwright) == "limit = 3\nprint(limit)\n"
 
 
-def test_no_ends_the_turn(goalwright: CommandLine) -> None:
+def test_answering_no_ends_the_turn(goalwright: CommandLine) -> None:
     terminal = AtTerminal(goalwright, "run", "change it", "--model", goalwright.script(CHANGE))
     terminal.expect(QUESTION)
     terminal.type("n\n")
@@ -281,7 +281,7 @@ def test_no_ends_the_turn(goalwright: CommandLine) -> None:
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
 
 
-def test_feedback_reaches_the_model_and_the_turn_goes_on(goalwright: CommandLine) -> None:
+def test_feedback_reaches_the_model_and_the_turn_continues(goalwright: CommandLine) -> None:
     answers = {
         "choices": [{"when": {"last_result": "use three"}, "go": {"tool_calls": [edit(new="limit = 3")]}}]
     }
@@ -354,7 +354,7 @@ def test_ctrl_c_at_the_question_writes_nothing(goalwright: CommandLine) -> None:
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
 
 
-def test_second_ctrl_c_leaves_while_the_daemon_goes_on_canceling(goalwright: CommandLine) -> None:
+def test_second_ctrl_c_exits_while_the_daemon_cancels(goalwright: CommandLine) -> None:
     ready = goalwright.folder / "ready"
     # A command that takes its time to end: the person does not have to wait for it.
     command = f"trap 'sleep 1' TERM; touch {ready}; while true; do sleep 0.1; done"
@@ -378,7 +378,7 @@ def last_stop_reason(goalwright: CommandLine) -> str | None:
     return sessions[0]["trace"]["lastStopReason"]
 
 
-def test_killed_daemon_ends_the_run_with_words_and_the_session_goes_on(goalwright: CommandLine) -> None:
+def test_run_reports_a_killed_daemon_and_session_resumes(goalwright: CommandLine) -> None:
     model = goalwright.script(SLOW, [{"text": "Here again."}])
     terminal = AtTerminal(goalwright, "run", "talk", "--model", model)
     terminal.expect("word word")
@@ -392,7 +392,7 @@ def test_killed_daemon_ends_the_run_with_words_and_the_session_goes_on(goalwrigh
     assert "Here again." in result.stdout
 
 
-def test_reader_that_goes_away_cancels_the_turn(goalwright: CommandLine) -> None:
+def test_closed_stdout_cancels_the_turn(goalwright: CommandLine) -> None:
     model = goalwright.script(SLOW)
     process = goalwright.popen("run", "talk", "--model", model)
     assert process.stdout is not None
@@ -405,7 +405,7 @@ def test_reader_that_goes_away_cancels_the_turn(goalwright: CommandLine) -> None
 # -- a script can tell why a run ended -------------------------------------------------------------------------
 
 
-def test_yes_does_not_let_a_model_go_on_in_circles(goalwright: CommandLine) -> None:
+def test_run_yes_stops_a_repeating_model(goalwright: CommandLine) -> None:
     result = goalwright.run("run", "look", "--yes", "--model", goalwright.script([READ] * 6))
     assert result.returncode == 5, result.stdout + result.stderr
     assert result.stdout.count("✓ read a.py") == 2
@@ -421,7 +421,7 @@ def test_a_limit_on_model_calls_ends_a_run(goalwright: CommandLine) -> None:
     assert result.stderr.count("3 model calls (--max-steps, or the setting unattended_steps)") == 1
 
 
-def test_a_tool_call_written_as_text_is_no_success(goalwright: CommandLine) -> None:
+def test_tool_call_written_as_text_is_no_success(goalwright: CommandLine) -> None:
     written = {"text": f"```json\n{json.dumps({'name': 'edit', 'arguments': edit()['input']})}\n```"}
     result = goalwright.run("run", "change it", "--yes", "--model", goalwright.script([written, written]))
     assert result.returncode == 4, result.stdout + result.stderr
@@ -430,7 +430,7 @@ def test_a_tool_call_written_as_text_is_no_success(goalwright: CommandLine) -> N
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
 
 
-def test_a_server_without_a_model_is_no_success(goalwright: CommandLine) -> None:
+def test_server_without_a_model_is_no_success(goalwright: CommandLine) -> None:
     env = {**goalwright.env, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     result = goalwright.run("run", "--yes", "say hi", env=env)
     assert result.returncode == 4, result.stdout + result.stderr
@@ -456,7 +456,7 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     assert list(config.parent.iterdir()) == [config]
 
 
-def test_the_work_of_the_demo_counts_for_the_goals_it_was_done_for(goalwright: CommandLine) -> None:
+def test_demo_counts_its_work_per_goal(goalwright: CommandLine) -> None:
     copy_workspace(goalwright.folder / "shop")
     goalwright.workspace = goalwright.folder / "shop"
     goalwright.paths = RuntimePaths.for_workspace(goalwright.workspace, goalwright.home / ".goalwright")
@@ -473,7 +473,7 @@ ASKS = {
 
 
 @pytest.mark.parametrize(("flags", "told"), [(("--yes",), "nobody can answer (--yes)"), ((), "no terminal")])
-def test_a_question_that_nobody_can_answer_is_told_to_the_model_at_once(
+def test_unanswerable_question_is_reported_to_the_model_at_once(
     goalwright: CommandLine, flags: tuple[str, ...], told: str
 ) -> None:
     model = goalwright.script([ASKS, {"text": "Then two."}])
@@ -495,7 +495,7 @@ def test_files_are_attached_by_option_and_by_name(goalwright: CommandLine) -> No
     assert '"name": "a.py"' in stored.replace('"name":"', '"name": "')
 
 
-def test_what_cannot_be_attached_ends_the_run_with_a_reason(goalwright: CommandLine) -> None:
+def test_unattachable_file_ends_the_run_with_a_reason(goalwright: CommandLine) -> None:
     (goalwright.workspace / "lib.bin").write_bytes(b"\x00\x01\x02" * 100)
     (goalwright.workspace / ".env").write_text("PORT=80\n")
     model = goalwright.script([{"text": "Read."}])

@@ -36,7 +36,7 @@ async def says(goalwright: Goalwright, command: str, *args: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-async def test_a_run_shows_each_branch_and_one_is_picked_from_what_it_left(tmp_path: Path) -> None:
+async def test_run_shows_each_branch_and_explore_pick_applies_one(tmp_path: Path) -> None:
     async with explored(tmp_path, "--yes") as (goalwright, run):
         lines = run.check().stdout.splitlines()
         for name, direction in zip("ABC", ways.DIRECTIONS, strict=True):
@@ -70,7 +70,7 @@ async def test_a_run_shows_each_branch_and_one_is_picked_from_what_it_left(tmp_p
         assert exploration["selectedBranch"].startswith("A")
 
 
-async def test_wrong_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+async def test_invalid_explore_commands_print_advice(tmp_path: Path) -> None:
     async with explored(tmp_path, "--yes") as (goalwright, run):
         run.check()
         for args, words in (
@@ -121,14 +121,14 @@ async def test_agents_are_listed_and_a_session_begins_with_one(tmp_path: Path) -
         assert both.code == 2
 
 
-async def test_a_plan_that_is_none_is_not_built(tmp_path: Path) -> None:
+async def test_session_of_another_agent_has_no_plan_to_build(tmp_path: Path) -> None:
     async with explored(tmp_path, "--yes") as (goalwright, _):
         refused = await goalwright.command("plan", "build")
         assert refused.code == 1
         assert "not plan" in refused.stderr
 
 
-async def test_a_run_with_yes_leaves_the_persons_choice_to_the_model(tmp_path: Path) -> None:
+async def test_run_yes_leaves_the_branch_choice_to_the_model(tmp_path: Path) -> None:
     workspace = ways.make_repository(tmp_path / "shop")
     model = ways.write_script(
         tmp_path / "ways.json", ways.step(ways.call("explore", select=["B"])), ways.step(text=ways.ANSWER)
@@ -147,7 +147,7 @@ _TURNS = (
 )
 
 
-async def test_a_branch_that_turns_files_and_folders_is_shown_picked_and_taken_back(tmp_path: Path) -> None:
+async def test_branch_with_type_changes_is_diffed_picked_and_undone(tmp_path: Path) -> None:
     workspace = tmp_path / "turned"
     old = {
         "plain": "was a file\n",

@@ -138,7 +138,7 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z]{2,}", text)) - set(NAMES.split())
 
 
-def test_in_chinese_no_output_has_an_english_word(goalwright: CommandLine) -> None:
+def test_chinese_output_contains_no_english_words(goalwright: CommandLine) -> None:
     goalwright.configure(language="zh-CN")
     wrong = {line: (sorted(words(shown)), shown) for line, shown in everything(goalwright) if words(shown)}
     assert not wrong, str(wrong)
@@ -152,7 +152,7 @@ def test_in_english_no_output_has_a_chinese_letter(goalwright: CommandLine) -> N
         assert set(letters) <= set(said), f"{line}\n{shown}"
 
 
-def test_an_unknown_language_is_told_with_the_list_and_english_is_used(goalwright: CommandLine) -> None:
+def test_unknown_language_warns_and_falls_back_to_english(goalwright: CommandLine) -> None:
     goalwright.configure(language="fr")
     result = goalwright.run("sessions")
     assert result.returncode == 0

@@ -63,7 +63,7 @@ def left_behind(goalwright: CommandLine, *, daemon_too: bool) -> str:
 
 @pytest.mark.parametrize("daemon_too", [True, False])
 @pytest.mark.parametrize("as_json", [True, False])
-def test_yes_answers_what_nobody_else_is_there_for(
+def test_run_yes_answers_a_request_left_by_a_dead_client(
     goalwright: CommandLine, daemon_too: bool, as_json: bool
 ) -> None:
     model = left_behind(goalwright, daemon_too=daemon_too)
@@ -75,9 +75,7 @@ def test_yes_answers_what_nobody_else_is_there_for(
 
 
 @pytest.mark.parametrize("daemon_too", [True, False])
-def test_without_a_terminal_it_is_refused_with_how_to_allow_it(
-    goalwright: CommandLine, daemon_too: bool
-) -> None:
+def test_prompt_without_a_terminal_is_refused_with_advice(goalwright: CommandLine, daemon_too: bool) -> None:
     model = left_behind(goalwright, daemon_too=daemon_too)
     result = goalwright.run("run", "go on", "--continue", "--model", model)
     assert "Here again." in result.stdout, result.stdout + result.stderr
@@ -86,7 +84,7 @@ def test_without_a_terminal_it_is_refused_with_how_to_allow_it(
     assert content(goalwright) == OLD
 
 
-def test_a_person_is_asked(goalwright: CommandLine) -> None:
+def test_terminal_asks_the_request_left_behind(goalwright: CommandLine) -> None:
     model = left_behind(goalwright, daemon_too=True)
     terminal = AtTerminal(goalwright, "run", "go on", "--continue", "--model", model)
     terminal.expect(QUESTION)
@@ -116,7 +114,7 @@ async def editor_with_the_session(goalwright: CommandLine) -> tuple[Client, dict
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-async def test_a_question_that_an_editor_shows_is_the_editors_for_as_long_as_it_is_there(
+async def test_question_open_in_an_editor_stays_with_that_editor(
     goalwright: CommandLine, leaves: bool
 ) -> None:
     model = await asyncio.to_thread(left_behind, goalwright, daemon_too=True)
@@ -152,7 +150,7 @@ def damaged(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [newer_format, damaged])
-def test_another_conversation_is_not_gone_on_with(
+def test_continue_does_not_skip_an_unreadable_last_session(
     goalwright: CommandLine, spoil: Callable[[Path], None]
 ) -> None:
     model = goalwright.script([{"text": "Hello."}], repeat=True)
@@ -190,7 +188,7 @@ def test_a_session_that_was_deleted_is_not_missed(goalwright: CommandLine) -> No
 
 
 @pytest.mark.parametrize("another", [False, True])
-def test_what_a_killed_daemon_worked_on_is_told_as_broken_off(goalwright: CommandLine, another: bool) -> None:
+def test_session_of_a_killed_daemon_is_shown_as_failed(goalwright: CommandLine, another: bool) -> None:
     left_behind(goalwright, daemon_too=True)
     if another:
         goalwright.start()

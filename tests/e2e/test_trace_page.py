@@ -92,7 +92,7 @@ async def test_the_graph_opens_and_closes_on_its_edges() -> None:
         assert errors == []
 
 
-async def test_an_edge_shows_the_messages_of_its_work_and_hostile_text_stays_text() -> None:
+async def test_edge_lists_its_messages_and_hostile_text_stays_text() -> None:
     errors: list[str] = []
     async with page_bench() as bench, browser_page(errors=errors) as page:
         nasty = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
@@ -123,7 +123,7 @@ async def test_an_edge_shows_the_messages_of_its_work_and_hostile_text_stays_tex
         assert errors == []
 
 
-async def test_the_graph_is_worked_by_keyboard_alone_and_says_aloud_what_is_there() -> None:
+async def test_graph_is_navigated_by_keyboard_with_accessible_names() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         await page.goto(page_address(bench.port, DESIGN))
@@ -166,7 +166,7 @@ async def test_the_graph_is_worked_by_keyboard_alone_and_says_aloud_what_is_ther
         await expect(node(page, "branch:B")).to_be_focused()
 
 
-async def test_what_happens_is_seen_at_once_and_after_a_lost_connection_nothing_is_missing() -> None:
+async def test_page_shows_live_events_and_catches_up_after_reconnect() -> None:
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", 0))
@@ -241,7 +241,7 @@ async def test_the_step_tree_loads_level_by_level_and_grows() -> None:
         await expect(page.locator('.step[data-id="goal_2"]')).to_contain_text("Issue and verify it")
 
 
-async def test_steps_that_come_while_a_level_is_fetched_are_neither_lost_nor_doubled() -> None:
+async def test_steps_arriving_during_a_fetch_appear_exactly_once() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         heard = asyncio.Event()
@@ -270,7 +270,7 @@ async def test_steps_that_come_while_a_level_is_fetched_are_neither_lost_nor_dou
         await expect(edit_call).to_have_class(re.compile("completed"))
 
 
-async def test_2000_goals_are_laid_out_and_only_what_is_seen_is_drawn() -> None:
+async def test_only_visible_ones_of_2000_goals_are_drawn() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_large(bench)
         await page.goto(page_address(bench.port, LARGE))
@@ -297,7 +297,7 @@ async def test_2000_goals_are_laid_out_and_only_what_is_seen_is_drawn() -> None:
         assert await page.locator(".dag-map .dag-far").count() < 8
 
 
-async def test_the_token_leaves_the_address_bar_and_a_reload_still_works() -> None:
+async def test_token_is_removed_from_the_url_and_reload_still_works() -> None:
     errors: list[str] = []
     async with page_bench() as bench, browser_page(errors=errors) as page:
         tell_design(bench)
@@ -341,7 +341,7 @@ async def test_the_list_is_searched_and_filtered() -> None:
 
 
 @pytest.mark.parametrize("size", [(2400, 1400), (1000, 2600)], ids=["rows", "downwards"])
-async def test_the_numbers_on_edges_stand_beside_each_other_whatever_is_open(size: tuple[int, int]) -> None:
+async def test_numbers_on_edges_do_not_overlap_when_goals_expand(size: tuple[int, int]) -> None:
     async with page_bench() as bench, browser_page() as page:
         await page.set_viewport_size({"width": size[0], "height": size[1]})
         tell_design(bench, ended=True)

@@ -40,7 +40,7 @@ def explore(bench: PageBench, parent: str | None) -> None:
     bench.in_branch(DESIGN, "A", "1", "Design", "read")
 
 
-async def test_the_work_of_an_open_goal_itself_is_told_and_its_messages_are_shown() -> None:
+async def test_expanded_goal_shows_its_own_work_and_messages() -> None:
     async with page_bench() as bench, browser_page() as page:
         bench.trace(DESIGN, "m", "t")
         bench.add(DESIGN, "1", "Parent")
@@ -66,9 +66,7 @@ async def test_the_work_of_an_open_goal_itself_is_told_and_its_messages_are_show
         await expect(texts).to_have_text(["Own work of the parent."])
 
 
-async def test_branches_at_work_are_seen_wherever_they_are_and_their_messages_are_the_explorations_too() -> (
-    None
-):
+async def test_running_branches_are_expanded_with_their_messages() -> None:
     async with page_bench() as bench, browser_page() as page:
         bench.trace(DESIGN, "m", "t")
         bench.add(DESIGN, "1", "Parent")
@@ -86,7 +84,7 @@ async def test_branches_at_work_are_seen_wherever_they_are_and_their_messages_ar
         await expect(messages.filter(has_text="branch A")).to_have_count(4)
 
 
-async def test_a_branch_has_its_own_messages_and_none_of_those_it_began_with() -> None:
+async def test_branch_pane_lists_own_messages_without_inherited_ones() -> None:
     async with page_bench() as bench, browser_page() as page:
         bench.trace(DESIGN, "m", "t")
         bench.add(DESIGN, "1", "Explore", type="explore_start", branch_ids=["A"])
@@ -121,7 +119,7 @@ async def test_a_branch_has_its_own_messages_and_none_of_those_it_began_with() -
         await expect(texts).to_have_text(["Design, as one would.", "More of it.", "Of the goal."])
 
 
-async def test_the_list_follows_the_trace_that_is_open_before_it_asks_again() -> None:
+async def test_trace_list_entry_follows_the_open_trace_live() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench)
         await page.goto(page_address(bench.port, DESIGN))
@@ -145,7 +143,7 @@ async def test_the_list_follows_the_trace_that_is_open_before_it_asks_again() ->
         never.set()
 
 
-async def test_what_gave_way_to_the_pane_is_back_when_it_is_closed_unless_the_person_moved_it() -> None:
+async def test_closing_the_pane_restores_the_view_unless_user_moved_it() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         await page.goto(page_address(bench.port, DESIGN))
@@ -182,7 +180,7 @@ async def test_totals_are_those_of_the_api_at_every_moment() -> None:
         await expect(page.locator("#facts")).to_contain_text(f"{trace.message_count} messages · 2.3k tokens")
 
 
-async def test_an_answer_that_is_older_than_what_came_meanwhile_takes_nothing_back() -> None:
+async def test_stale_branch_response_does_not_undo_newer_events() -> None:
     async with page_bench() as bench, browser_page() as page:
         bench.trace(DESIGN, "m", "t")
         explore(bench, None)
@@ -210,7 +208,7 @@ async def test_an_answer_that_is_older_than_what_came_meanwhile_takes_nothing_ba
         await expect(node(page, "branch:A")).to_contain_text("2 sub-goals")
 
 
-async def test_expand_all_opens_what_is_within_branches_too() -> None:
+async def test_expand_all_also_expands_goals_of_branches() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         inner = Goal(id="3", description="Inner", parent_id="2")
@@ -223,7 +221,7 @@ async def test_expand_all_opens_what_is_within_branches_too() -> None:
         await expect(node(page, "goal:9")).to_be_visible()
 
 
-async def test_nobody_is_at_work_on_what_has_ended_and_fit_shows_the_whole() -> None:
+async def test_ended_trace_has_no_current_node_and_fit_shows_all() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench)
         await page.set_viewport_size({"width": 1600, "height": 900})
@@ -246,7 +244,7 @@ async def test_nobody_is_at_work_on_what_has_ended_and_fit_shows_the_whole() -> 
         await page.wait_for_function(inside)
 
 
-async def test_steps_of_another_trace_are_those_of_its_main_line() -> None:
+async def test_switching_traces_resets_steps_to_the_main_session() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         tell_large(bench, 20)

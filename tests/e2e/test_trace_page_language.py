@@ -58,7 +58,7 @@ async def test_in_a_chinese_browser_the_page_is_chinese() -> None:
 
 
 @pytest.mark.parametrize("locale", ["en-US", "de-DE"])
-async def test_in_other_languages_the_page_is_english_and_reads_no_catalogue(locale: str) -> None:
+async def test_other_languages_get_english_and_load_no_catalogue(locale: str) -> None:
     async with page_bench() as bench, browser_page(locale=locale) as page:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))

@@ -54,7 +54,7 @@ async def said(page: Page) -> list[str]:
     return await page.locator("#pane .message .text").all_inner_texts()
 
 
-async def test_the_pane_has_every_message_when_many_come_at_once_and_when_nobody_was_there() -> None:
+async def test_pane_has_every_message_after_a_burst_and_a_reconnect() -> None:
     with listening_socket() as (listening, port):
         limits = ClientLimits()
         bench = PageBench.over_memory(limits, port)
@@ -87,7 +87,7 @@ async def test_the_pane_has_every_message_when_many_come_at_once_and_when_nobody
                 assert await said(page) == all_said
 
 
-async def test_a_daemon_that_was_started_anew_is_not_asked_forever_and_what_to_do_is_said() -> None:
+async def test_page_stops_reconnecting_to_a_daemon_with_a_new_token() -> None:
     with listening_socket() as (listening, port):
         limits = ClientLimits()
         bench = PageBench.over_memory(limits, port)
@@ -111,7 +111,7 @@ async def test_a_daemon_that_was_started_anew_is_not_asked_forever_and_what_to_d
                 trace_page.TOKEN = before
 
 
-async def test_a_list_that_was_missed_once_says_nothing_about_the_open_trace() -> None:
+async def test_failed_list_request_leaves_connection_status_live() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench)
         await page.goto(page_address(bench.port, DESIGN))
@@ -129,7 +129,7 @@ async def test_a_list_that_was_missed_once_says_nothing_about_the_open_trace() -
         await expect(page.locator("#list-note")).to_have_text("")
 
 
-async def test_a_trace_opens_in_a_new_tab_with_no_token_in_its_address_but_in_no_other_browser() -> None:
+async def test_trace_opens_in_new_tab_without_token_but_not_elsewhere() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         tell_large(bench, 10)
@@ -152,7 +152,7 @@ async def test_a_trace_opens_in_a_new_tab_with_no_token_in_its_address_but_in_no
             await expect(stranger.locator("body")).to_contain_text("This page needs its token.")
 
 
-async def test_escape_closes_the_pane_wherever_the_keyboard_is_and_the_skip_link_stays_at_the_trace() -> None:
+async def test_escape_closes_the_pane_and_skip_link_keeps_the_trace() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         await page.goto(page_address(bench.port, DESIGN, "/steps"))
@@ -178,9 +178,7 @@ async def test_escape_closes_the_pane_wherever_the_keyboard_is_and_the_skip_link
         await expect(page.locator("#fit")).to_be_focused()
 
 
-async def test_of_very_many_steps_the_newest_are_there_and_go_on_and_the_earlier_ones_are_one_click_away() -> (
-    None
-):
+async def test_long_step_list_shows_newest_and_loads_earlier_on_click() -> None:
     async with page_bench() as bench, browser_page() as page:
         one_goal(bench)
         for number in range(400):
@@ -200,7 +198,7 @@ async def test_of_very_many_steps_the_newest_are_there_and_go_on_and_the_earlier
         assert thoughts == [f"message {number}." for number in range(400)]
 
 
-async def test_another_trace_begins_with_the_steps_of_its_main_line() -> None:
+async def test_other_trace_opens_with_steps_of_its_main_session() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         tell_large(bench, 20)
@@ -212,7 +210,7 @@ async def test_another_trace_begins_with_the_steps_of_its_main_line() -> None:
         await expect(page.locator("#line")).to_have_value("")
 
 
-async def test_small_windows_keep_room_for_the_trace_and_the_list_comes_when_it_is_wanted() -> None:
+async def test_small_windows_leave_room_for_graph_and_hide_the_list() -> None:
     async with page_bench() as bench, browser_page() as page:
         tell_design(bench, ended=True)
         for width, height in ((480, 640), (320, 256)):
@@ -235,7 +233,7 @@ async def test_small_windows_keep_room_for_the_trace_and_the_list_comes_when_it_
             await expect(listed).to_be_hidden()
 
 
-async def test_names_that_turn_the_direction_turn_nothing_beside_them() -> None:
+async def test_bidi_characters_in_names_do_not_affect_other_text() -> None:
     async with page_bench() as bench, browser_page() as page:
         one_goal(bench)
         updates = {"model": "evil/\u2069\u202eledom", "agent": "a\u202egent"}

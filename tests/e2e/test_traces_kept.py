@@ -54,9 +54,7 @@ def stopped(goalwright: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_a_limit_that_cannot_be_read_is_told_and_deletes_nothing(
-    goalwright: CommandLine, running: bool
-) -> None:
+def test_invalid_prune_limit_is_reported_and_deletes_nothing(goalwright: CommandLine, running: bool) -> None:
     script = goalwright.script([{"text": "done"}])
     for name in ("a", "b"):
         work(goalwright, name, model=script)
@@ -73,9 +71,7 @@ def test_a_limit_that_cannot_be_read_is_told_and_deletes_nothing(
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_a_damaged_trace_is_rebuilt_with_a_daemon_and_without_one(
-    goalwright: CommandLine, running: bool
-) -> None:
+def test_damaged_trace_is_rebuilt_with_and_without_a_daemon(goalwright: CommandLine, running: bool) -> None:
     trace_id = work(goalwright, "a")
     folder = goalwright.workspace / ".trace" / trace_id
     stopped(goalwright)
@@ -111,7 +107,7 @@ def test_a_damaged_trace_is_rebuilt_with_a_daemon_and_without_one(
     assert "all as the event log says" in again.stdout
 
 
-def test_one_that_works_is_not_rebuilt_and_the_way_out_is_told(goalwright: CommandLine) -> None:
+def test_running_session_is_not_rebuilt_and_the_advice_works(goalwright: CommandLine) -> None:
     waiting = call("bash", command="touch begun; until [ -e go ]; do sleep 0.1; done")
     model = goalwright.script([{"tool_calls": [waiting]}, {"text": "done"}])
     run = goalwright.popen("run", "wait", "--model", model, "--yes")
@@ -133,7 +129,7 @@ def test_one_that_works_is_not_rebuilt_and_the_way_out_is_told(goalwright: Comma
     assert [one["traceId"] for one in deleted] == [later, busy], "the one that was used last goes last"
 
 
-def test_a_trace_goes_out_without_secrets_and_comes_in_as_foreign(goalwright: CommandLine) -> None:
+def test_export_redacts_secrets_and_import_is_marked_imported(goalwright: CommandLine) -> None:
     trace_id = work(goalwright, "a")
     target = goalwright.folder / "out.tar.gz"
     done = asked(goalwright, "export", "--output", str(target))  # beside the daemon
@@ -197,7 +193,9 @@ def test_old_traces_go_by_command_and_by_setting(goalwright: CommandLine) -> Non
         (("trace",), "required: action"),
     ],
 )
-def test_what_cannot_be_done_is_told(goalwright: CommandLine, arguments: tuple[str, ...], words: str) -> None:
+def test_impossible_trace_commands_print_a_reason(
+    goalwright: CommandLine, arguments: tuple[str, ...], words: str
+) -> None:
     (goalwright.workspace / ".trace").mkdir()
     done = goalwright.run(*arguments)
     assert done.returncode in (1, 2)

@@ -31,7 +31,7 @@ def logged(workspace: Path) -> list[dict[str, Any]]:
     return found
 
 
-async def test_text_that_was_not_finished_survives_a_kill_without_its_secrets() -> None:
+async def test_unfinished_text_survives_a_kill_without_its_secrets() -> None:
     # Small pieces, so that the secret is cut into several.
     replies = [Reply(text=SAID + " goes on" * 400, chunk=5, delay_s=0.05), Reply(text="Going on.")]
     async with (

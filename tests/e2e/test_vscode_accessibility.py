@@ -88,7 +88,7 @@ def workspace(ground: Path) -> Path:
     return folder
 
 
-async def test_every_state_of_the_chat_is_accessible_in_all_themes_and_widths(
+async def test_every_state_of_the_chat_is_accessible_in_all_themes(
     with_model: WithModel, workspace: Path
 ) -> None:
     replies = [
@@ -159,7 +159,7 @@ async def palette(window: Window, title: str) -> None:
     await window.page.keyboard.press("Enter")
 
 
-async def test_every_main_flow_goes_by_keyboard_alone(with_model: WithModel, workspace: Path) -> None:
+async def test_every_main_flow_works_with_the_keyboard_alone(with_model: WithModel, workspace: Path) -> None:
     notes = workspace / "notes.txt"
     replies = [
         task.call("goal", add=["Lower the rates", "Tell the customers"]),
@@ -303,7 +303,7 @@ def spread(times: Sequence[float]) -> str:
     return "median {:.0f}, 95 % {:.0f}, worst {:.0f} ms".format(*at)
 
 
-async def test_a_session_of_thousands_of_messages_is_shown_page_by_page(
+async def test_session_of_thousands_of_messages_is_shown_page_by_page(
     with_model: WithModel, workspace: Path
 ) -> None:
     await asyncio.to_thread(tell_long, workspace)

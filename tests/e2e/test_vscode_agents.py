@@ -62,7 +62,7 @@ async def chosen(window: Window, row: str) -> None:
     await found.first.click()
 
 
-async def test_a_plan_is_made_made_anew_and_built_and_all_files_of_a_branch_are_seen(
+async def test_plan_is_made_replanned_built_and_branch_files_are_shown(
     with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
     settings = {"goalwright.model": write_script(scratch / "plan.json"), "goalwright.mode": "auto"}

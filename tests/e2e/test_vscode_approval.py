@@ -70,9 +70,7 @@ async def replace_in_diff(window: Window, line: str, text: str) -> None:
     await expect(modified).to_contain_text(re.compile(re.escape(text).replace(r"\ ", r"\s")))
 
 
-async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told(
-    with_model: WithModel, workspace: Path
-) -> None:
+async def test_only_the_accepted_one_of_two_hunks_is_written(with_model: WithModel, workspace: Path) -> None:
     async with with_model(set_rates(workspace)) as (model, window):
         await window.show_chat()
         await window.widen_chat(120)
@@ -99,7 +97,7 @@ async def test_of_two_hunks_only_the_chosen_one_is_written_and_the_model_is_told
     assert (workspace / "rates.py").read_text() == RATES.replace(*CHEAPER)
 
 
-async def test_the_text_that_the_person_made_of_a_proposal_is_written(
+async def test_proposal_edited_by_the_user_is_written_as_edited(
     with_model: WithModel, workspace: Path
 ) -> None:
     async with with_model(set_rates(workspace)) as (model, window):
@@ -127,7 +125,7 @@ async def test_the_text_that_the_person_made_of_a_proposal_is_written(
     assert (workspace / "rates.py").read_text() == PROPOSED.replace(CHEAPER[1], CHEAPEST)
 
 
-async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
+async def test_edits_of_a_proposal_survive_reload_and_can_be_discarded(
     with_model: WithModel, workspace: Path
 ) -> None:
     async with with_model(set_rates(workspace)) as (_model, window):
@@ -154,7 +152,7 @@ async def test_edits_of_a_proposal_survive_a_reload_and_can_be_taken_back(
     assert (workspace / "rates.py").read_text() == PROPOSED
 
 
-async def test_a_text_that_the_file_cannot_hold_is_refused_on_the_card_and_nothing_is_lost(
+async def test_unencodable_edit_is_refused_on_the_card_and_kept(
     with_model: WithModel, workspace: Path
 ) -> None:
     file = workspace / "carriers.md"
@@ -180,7 +178,7 @@ async def test_a_text_that_the_file_cannot_hold_is_refused_on_the_card_and_nothi
     assert file.read_bytes() == latin + "Schnecke 5 km/h\n".encode("latin-1")
 
 
-async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
+async def test_approval_leaves_out_one_file_and_shows_a_rename(
     with_model: WithModel, workspace: Path
 ) -> None:
     (workspace / "carriers.md").write_text(CARRIERS)
@@ -226,7 +224,7 @@ async def test_of_several_files_one_is_left_out_and_a_move_shows_both_names(
     assert not (workspace / "notes.txt").exists()
 
 
-async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_are_chosen_by_keyboard(
+async def test_diff_editor_arrow_reverts_and_hunks_toggle_by_keyboard(
     with_model: WithModel, workspace: Path
 ) -> None:
     # VS Code saves by itself in the moment in which the edits are discarded.
@@ -254,7 +252,7 @@ async def test_a_change_is_reverted_with_the_arrow_of_the_diff_editor_and_hunks_
     assert (workspace / "rates.py").read_text() == RATES.replace(*DEARER)
 
 
-async def test_a_text_that_nobody_used_is_offered_to_the_person(
+async def test_unused_edit_of_a_proposal_is_offered_to_the_user(
     with_model: WithModel, workspace: Path
 ) -> None:
     async with with_model(set_rates(workspace)) as (_model, window):

@@ -105,9 +105,7 @@ async def test_a_question_about_the_selection_is_typed_in_the_chat(
     assert "@rates.py:11 Why two?" in str(model.requests[0].json["messages"][-1])
 
 
-async def test_hunks_are_accepted_and_rejected_by_lenses_in_step_with_the_card(
-    with_model: WithModel, workspace: Path
-) -> None:
+async def test_code_lenses_decide_hunks_in_sync_with_the_card(with_model: WithModel, workspace: Path) -> None:
     settings = workspace / ".vscode" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"goalwright.openDiffAutomatically": false}')

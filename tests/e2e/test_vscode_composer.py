@@ -40,7 +40,7 @@ def chips(window: Window) -> Locator:
     return window.chat.get_by_role("list", name="Attachments")
 
 
-async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
+async def test_composer_completes_names_and_attaches_the_active_file(
     with_model: WithModel, workspace: Path
 ) -> None:
     replies = [
@@ -199,7 +199,7 @@ async def test_names_and_commands_are_completed_and_the_active_file_goes_along(
         await until(lambda: len(model.requests) == 5, "no request but for the prompts")
 
 
-async def test_sessions_are_renamed_found_by_text_pinned_exported_and_deleted(
+async def test_sessions_are_renamed_found_pinned_exported_and_deleted(
     with_model: WithModel, workspace: Path
 ) -> None:
     replies = [Reply(text="The ferry sails at noon."), Reply(text="Second answer.")]

@@ -34,7 +34,7 @@ def edge(window: Window, source: str, target: str) -> Locator:
     return window.graph.locator(f'.dag-edge[data-from="{source}"][data-to="{target}"]')
 
 
-async def test_the_graph_grows_with_the_session_and_tells_the_work_of_each_edge(
+async def test_graph_grows_live_and_edges_show_their_work(
     with_model: WithModel, workspace: Path, scratch: Path
 ) -> None:
     model = journey.write_journey(scratch / "journey.json")
@@ -269,7 +269,7 @@ async def test_a_large_plan_is_read_level_by_level_searched_and_saved(
         assert "var(" not in file.read_text()
 
 
-async def test_the_trace_of_the_session_is_looked_at_in_a_browser(
+async def test_session_trace_opens_in_a_browser(
     with_model: WithModel, workspace: Path, scratch: Path
 ) -> None:
     settings = {"goalwright.model": journey.write_journey(scratch / "journey.json")}

@@ -75,7 +75,7 @@ def nothing_started(scratch: Path) -> None:
     assert not started.exists(), started.read_text()
 
 
-async def test_what_other_extensions_and_vs_code_itself_say_reaches_the_model_without_a_server(
+async def test_diagnostics_of_extensions_reach_model_without_a_server(
     open_vscode: OpenVSCode, workspace: Path, scratch: Path, tripwires: Mapping[str, str]
 ) -> None:
     assert TSDK.is_dir(), "run `make language-servers` (`make test` does)"

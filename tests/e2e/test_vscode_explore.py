@@ -37,7 +37,7 @@ async def bring_forward(window: Window, name: str) -> None:
     await expect(window.approval).to_contain_text(f"Branch {name}")
 
 
-async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
+async def test_branches_are_approved_compared_and_one_is_used(
     with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
     cart = workspace / "cart.py"
@@ -123,7 +123,7 @@ async def test_branches_are_approved_in_any_order_compared_and_one_is_used(
         assert window.remote_hosts() == set()
 
 
-async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
+async def test_run_waits_for_the_user_to_choose_and_shows_a_conflict(
     with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
     cart = workspace / "cart.py"
@@ -162,7 +162,7 @@ async def test_goalwright_waits_for_the_persons_choice_and_a_conflict_is_told(
         assert cart.read_text() == ways.EXACT
 
 
-async def test_a_sub_agent_shows_what_it_does_and_its_record_can_be_read(
+async def test_sub_agent_card_shows_progress_and_opens_its_transcript(
     with_model: WithModel, configure: Configure, workspace: Path, scratch: Path
 ) -> None:
     configure(test_command=TESTS)

@@ -30,7 +30,7 @@ def workspace(ground: Path) -> Path:
     return ground
 
 
-async def test_without_a_key_the_demo_mends_the_sample_workspace_and_a_setting_makes_it_chinese(
+async def test_demo_fixes_the_sample_without_a_key_and_speaks_chinese(
     open_vscode: OpenVSCode, workspace: Path, scratch: Path
 ) -> None:
     cart = workspace / "shop" / "cart.py"
@@ -81,7 +81,7 @@ async def test_without_a_key_the_demo_mends_the_sample_workspace_and_a_setting_m
     assert passes(workspace, "-m", "unittest", "-q")
 
 
-async def test_a_wrong_key_is_told_in_the_chat_and_the_session_lives_on(
+async def test_wrong_key_is_reported_in_chat_and_the_session_continues(
     with_model: WithModel, workspace: Path
 ) -> None:
     refused = Reply(status=401, error_type="authentication_error", error_message="invalid x-api-key")
@@ -96,7 +96,7 @@ async def test_a_wrong_key_is_told_in_the_chat_and_the_session_lives_on(
         await expect(window.answers().last).to_contain_text("Now it works.")
 
 
-async def test_without_the_daemon_the_chat_offers_to_install_it_and_then_works(
+async def test_chat_offers_to_install_a_missing_daemon_and_then_works(
     open_vscode: OpenVSCode, scratch: Path
 ) -> None:
     # What a person has who installed only the extension. Package sources and caches are this machine's.
@@ -142,7 +142,7 @@ DROP = """(field, uri) => {
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-async def test_images_and_files_are_attached_to_a_prompt_and_what_cannot_be_comes_back_with_its_reason(
+async def test_attachments_are_sent_and_a_binary_file_is_refused(
     with_model: WithModel, workspace: Path
 ) -> None:
     async with with_model([Reply(text="I see a dot.")]) as (model, window):

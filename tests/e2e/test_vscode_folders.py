@@ -36,7 +36,7 @@ def letters_daemon_ends(workspace: Path, clean_env: dict[str, str]) -> Iterator[
     goalwright("stop", "--force", workspace=workspace.parent / "letters", env=clean_env)
 
 
-async def test_the_person_chooses_the_folder_and_the_window_remembers_it(
+async def test_chosen_folder_of_a_window_is_used_and_remembered(
     open_vscode: OpenVSCode, workspace: Path, letters_daemon_ends: None
 ) -> None:
     parcels = workspace.parent / "parcels"

@@ -83,7 +83,7 @@ def told(model: ModelServer) -> str:
     return json.dumps(model.requests[-1].json["messages"], ensure_ascii=False)
 
 
-async def test_the_person_changes_the_plan_in_the_tree_and_the_model_is_told(
+async def test_plan_edits_in_the_goal_tree_reach_chat_and_model(
     with_model: WithModel, workspace: Path
 ) -> None:
     replies = planned(workspace, Reply(text=GOING))
@@ -235,7 +235,7 @@ async def held(window: Window) -> float:
     return float(found[1]) / (1 if found[2] else 1_000)
 
 
-async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compacted(
+async def test_meter_shows_context_size_and_compaction_reduces_it(
     with_model: WithModel, configure: Configure, workspace: Path
 ) -> None:
     configure(keep_steps=1)
@@ -295,9 +295,7 @@ async def test_the_meter_tells_what_the_context_holds_and_it_is_shown_and_compac
         await expect(window.chat.get_by_text("Sum up the work")).to_have_count(0)
 
 
-async def test_a_cost_is_warned_of_and_a_budget_stops_the_run_with_a_question(
-    with_model: WithModel, workspace: Path
-) -> None:
+async def test_cost_shows_a_warning_and_budget_stops_the_run(with_model: WithModel, workspace: Path) -> None:
     dear = {"output_tokens": 600_000}
     replies = [Reply(text="One.", usage=dear), Reply(text="Two.")]
     async with with_model(replies) as (model, window):
@@ -336,7 +334,7 @@ async def test_a_cost_is_warned_of_and_a_budget_stops_the_run_with_a_question(
         assert len(model.requests) == 2
 
 
-async def test_an_abandoned_goal_takes_its_file_changes_along_after_a_look_at_them(
+async def test_abandoning_a_goal_previews_and_reverts_its_file_changes(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"

@@ -60,7 +60,7 @@ async def have_it_done(window: Window, said: str, answer: str) -> None:
     await expect(window.button("Stop")).to_be_hidden()
 
 
-async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_change_back(
+async def test_undo_on_the_card_keeps_user_edits_and_redo_reapplies(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
@@ -111,7 +111,7 @@ async def test_undo_on_the_card_keeps_the_persons_own_edit_and_redo_brings_the_c
     assert rates.read_text() == own(PROPOSED)
 
 
-async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_changes(
+async def test_revert_to_a_message_previews_and_restores_files(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates, notes = workspace / "rates.py", workspace / "notes.md"
@@ -153,7 +153,7 @@ async def test_files_are_restored_to_before_a_message_after_a_look_at_what_that_
         await expect(window.notification("Nothing to revert")).to_be_visible()
 
 
-async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retried(
+async def test_message_is_edited_forked_and_a_failed_turn_is_retried(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
@@ -232,7 +232,7 @@ async def test_a_message_is_edited_and_sent_again_and_a_turn_that_failed_is_retr
         await expect(said.last).to_contain_text("Continue where you stopped.")
 
 
-async def test_a_conflict_is_shown_with_both_sides_and_changes_nothing(
+async def test_conflict_is_shown_with_both_sides_and_changes_nothing(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
@@ -251,7 +251,7 @@ async def test_a_conflict_is_shown_with_both_sides_and_changes_nothing(
     assert rates.read_text() == mine
 
 
-async def test_what_was_changed_for_a_goal_is_undone_from_the_goal_tree(
+async def test_file_changes_of_a_goal_are_undone_from_the_goal_tree(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"

@@ -14,7 +14,7 @@ from tests.e2e.shown_texts import MANIFEST, english_names, zh
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
 
-async def test_in_a_chinese_vs_code_chat_commands_and_goals_are_chinese(open_vscode: OpenVSCode) -> None:
+async def test_chinese_display_language_translates_the_whole_chat(open_vscode: OpenVSCode) -> None:
     async with open_vscode(language="zh-cn") as window:
         await window.command(f"Goalwright: Focus on {MANIFEST['view.chat']} View")
         composer = window.chat.get_by_role("textbox", name=zh("Message Goalwright"))

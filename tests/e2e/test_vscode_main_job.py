@@ -117,7 +117,7 @@ async def test_a_waiting_approval_survives_a_reload_of_the_window(
         assert (workspace / "cart.py").read_text() == task.FIXED
 
 
-async def test_rejecting_with_feedback_lets_the_model_try_again(
+async def test_rejecting_with_feedback_makes_the_model_try_again(
     with_model: WithModel, workspace: Path
 ) -> None:
     replies = [
@@ -143,7 +143,7 @@ async def test_rejecting_with_feedback_lets_the_model_try_again(
         assert (workspace / "cart.py").read_text() == task.FIXED
 
 
-async def test_reject_in_the_title_bar_of_the_diff_ends_the_turn_and_writes_nothing(
+async def test_reject_in_the_diff_title_bar_ends_the_turn_unwritten(
     with_model: WithModel, workspace: Path
 ) -> None:
     replies = [task.read(workspace), task.edit(workspace, task.BEFORE, task.FLOAT, "A share of the sum.")]

@@ -75,7 +75,7 @@ async def make_run(env: Mapping[str, str], *arguments: str) -> AsyncGenerator[Ma
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_the_printed_address_opens_the_sample_workspace_with_the_demo(
+async def test_make_run_address_opens_the_sample_with_the_demo_model(
     vscode: Path, vsix: Path, clean_env: dict[str, str]
 ) -> None:
     async with make_run(clean_env) as run:
@@ -105,7 +105,7 @@ async def test_the_printed_address_opens_the_sample_workspace_with_the_demo(
             assert probe.connect_ex(("127.0.0.1", urlsplit(address).port or 0)) != 0
 
 
-async def test_with_a_key_the_model_in_use_is_named_and_a_folder_of_ones_own_is_opened(
+async def test_make_run_with_a_key_and_a_workspace_uses_both(
     vscode: Path, vsix: Path, clean_env: dict[str, str], workspace: Path
 ) -> None:
     async with make_run({**clean_env, "ANTHROPIC_API_KEY": "a-key"}, "--workspace", str(workspace)) as run:
@@ -114,12 +114,12 @@ async def test_with_a_key_the_model_in_use_is_named_and_a_folder_of_ones_own_is_
         assert await run.stop() == 0
 
 
-def test_vs_code_brings_what_its_own_extensions_need(vscode: Path) -> None:
+def test_vs_code_includes_what_its_built_in_extensions_need(vscode: Path) -> None:
     # Without it a folder with a .ts file opens with an error over the composer.
     assert (VSCODE / "extensions" / "node_modules" / "typescript" / "lib" / "tsserver.js").is_file()
 
 
-async def test_a_port_that_is_taken_is_told(clean_env: dict[str, str]) -> None:
+async def test_taken_port_is_reported(clean_env: dict[str, str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

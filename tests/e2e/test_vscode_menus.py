@@ -40,9 +40,7 @@ async def from_menu(window: Window, of: Locator, item: str) -> None:
             await row.click(timeout=1_000)
 
 
-async def test_a_selection_and_a_file_are_added_to_the_prompt_from_their_menus(
-    with_model: WithModel, workspace: Path
-) -> None:
+async def test_menus_add_selection_and_file_to_the_prompt(with_model: WithModel, workspace: Path) -> None:
     async with with_model([Reply(text="Read.")]) as (model, window):
         await window.show_chat()
         await window.open_file("rates.py")

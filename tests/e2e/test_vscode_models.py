@@ -27,7 +27,7 @@ def files_with(folder: Path, text: str) -> list[Path]:
     ]
 
 
-async def test_a_pasted_key_connects_and_another_model_is_two_clicks_away(
+async def test_pasted_key_connects_and_model_switch_takes_two_clicks(
     open_vscode: OpenVSCode, workspace: Path, scratch: Path
 ) -> None:
     said = [{"text": "ready"}, {"text": "I am Sonnet."}, {"text": "I am Opus."}]

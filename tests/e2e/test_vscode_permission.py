@@ -69,7 +69,7 @@ def mode(window: Window, label: str) -> Locator:
     return window.button(f"Mode: {label}")
 
 
-async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_back(
+async def test_approval_names_its_rule_and_always_allow_can_be_revoked(
     with_model: WithModel, configure: Configure, workspace: Path
 ) -> None:
     configure(permission={"bash": {"git *": "ask"}})
@@ -134,7 +134,7 @@ async def test_a_question_names_its_rule_and_always_is_edited_placed_and_taken_b
         await expect(window.composer).to_be_enabled()
 
 
-async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_taken_back(
+async def test_approval_of_a_command_lists_its_effects_and_warnings(
     with_model: WithModel, configure: Configure, workspace: Path
 ) -> None:
     configure(permission={"bash": {"*": "allow", "git reset *": "ask"}, "edit": "allow"})
@@ -161,7 +161,7 @@ async def test_a_command_is_asked_about_with_what_it_reads_and_what_cannot_be_ta
     assert not (workspace / ".git" / "hooks" / "pre-commit").exists()
 
 
-async def test_the_mode_is_chosen_shown_and_holds(with_model: WithModel, workspace: Path) -> None:
+async def test_chosen_mode_is_shown_applied_and_kept(with_model: WithModel, workspace: Path) -> None:
     file = workspace / "rates.py"
     edit = task.call("edit", file_path=str(file), old_string=CHEAPER[0], new_string=CHEAPER[1])
     replies = [read(file), edit, Reply(text="It cannot be changed."), edit, Reply(text=DONE)]
@@ -185,7 +185,7 @@ async def test_the_mode_is_chosen_shown_and_holds(with_model: WithModel, workspa
     assert file.read_text() == RATES.replace(*CHEAPER)
 
 
-async def test_in_restricted_mode_nothing_is_changed_until_the_folder_is_trusted(
+async def test_restricted_mode_changes_nothing_until_trusted(
     open_vscode: OpenVSCode, workspace: Path
 ) -> None:
     file = workspace / "rates.py"
@@ -253,7 +253,7 @@ async def test_a_command_in_the_background_is_listed_read_and_stopped(
         await expect(window.tool("bash", "stopped")).to_be_visible()
 
 
-async def test_a_question_of_the_model_is_answered_by_options_and_own_words_and_survives_a_reload(
+async def test_model_questions_take_options_and_text_across_a_reload(
     with_model: WithModel, workspace: Path
 ) -> None:
     questions = [

@@ -20,7 +20,7 @@ def workspace(ground: Path) -> Path:
     return make_parcels(ground)
 
 
-async def test_ctrl_enter_sends_for_the_next_step_and_an_agent_is_started_from_the_chat(
+async def test_ctrl_enter_steers_the_turn_and_mention_starts_an_agent(
     with_model: WithModel, workspace: Path
 ) -> None:
     write = Call("write", {"file_path": str(workspace / "note.txt"), "content": "hello\n"})

@@ -302,7 +302,7 @@ def workspace(ground: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", list(SCENES)[:: in_full(1, 3)])
-async def test_no_work_is_lost_or_done_twice_by_a_reload_and_a_killed_daemon(
+async def test_reload_and_kill_lose_no_work_and_repeat_none(
     with_model: WithModel, workspace: Path, name: str
 ) -> None:
     scene = SCENES[name]
@@ -311,7 +311,7 @@ async def test_no_work_is_lost_or_done_twice_by_a_reload_and_a_killed_daemon(
         await play(scene, model, window, workspace)
 
 
-async def test_a_choice_of_a_branch_waits_through_a_reload_and_a_killed_daemon(
+async def test_branch_choice_survives_a_reload_and_a_killed_daemon(
     with_model: WithModel, ground: Path, scratch: Path
 ) -> None:
     workspace = ways.make_repository(ground)

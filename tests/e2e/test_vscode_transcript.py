@@ -49,7 +49,7 @@ def run(command: str) -> Reply:
     return Reply(tool_calls=(Call("bash", {"command": command, "description": "Run the tests"}),))
 
 
-async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also_after_a_reload(
+async def test_transcript_keeps_exit_codes_and_rejections_after_reload(
     with_model: WithModel, workspace: Path
 ) -> None:
     edit = Call(
@@ -114,7 +114,7 @@ async def test_the_transcript_says_how_commands_ended_and_what_was_rejected_also
         await expect(failed).to_be_attached()
 
 
-async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_holds_the_queue(
+async def test_background_session_asks_for_attention_and_queue_is_held(
     with_model: WithModel, workspace: Path
 ) -> None:
     write = Call("write", {"file_path": str(workspace / "note.txt"), "content": "hello\n"})
@@ -163,7 +163,7 @@ async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_stop_
         await expect(queue).to_be_hidden()
 
 
-async def test_plan_calls_are_a_checklist_reads_one_row_and_code_goes_to_the_editor_or_a_terminal(
+async def test_transcript_groups_plan_calls_and_reads_and_lists_jobs(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates = str(workspace / "rates.py")

@@ -29,7 +29,7 @@ def workspace(ground: Path) -> Path:
     return folder
 
 
-async def test_an_edit_of_a_file_with_unsaved_changes_keeps_them_and_can_be_undone_in_the_editor(
+async def test_edit_of_an_unsaved_buffer_keeps_it_and_can_be_undone(
     with_model: WithModel, workspace: Path
 ) -> None:
     rates = workspace / "rates.py"
@@ -113,9 +113,7 @@ async def test_the_tab_of_an_open_file_follows_when_it_is_moved(
         await expect(window.tab("rates.py")).to_have_count(0)
 
 
-async def test_a_file_that_the_person_renames_is_still_known_to_the_model(
-    with_model: WithModel, workspace: Path
-) -> None:
+async def test_file_renamed_by_the_user_can_still_be_edited(with_model: WithModel, workspace: Path) -> None:
     rates, prices = workspace / "rates.py", workspace / "prices.py"
     replies = [
         read(rates),
@@ -142,9 +140,7 @@ async def test_a_file_that_the_person_renames_is_still_known_to_the_model(
         await until(lambda: prices.read_text() == DEARER, "the edit")
 
 
-async def test_a_window_that_is_closed_while_an_edit_waits_leaves_the_file_whole(
-    with_model: WithModel, workspace: Path
-) -> None:
+async def test_pending_edit_survives_a_window_reload(with_model: WithModel, workspace: Path) -> None:
     rates = workspace / "rates.py"
     replies = [read(rates), task.call("edit", file_path=str(rates), **EDIT), Reply(text=SET)]
     async with with_model(replies) as (_model, window):

@@ -1,8 +1,8 @@
 """Check what readers see: ``python -m tests.prose`` in ``make check``.
 
-Checks sentences, phrases and links in documents, phrases in the texts of the user interface and for the model, and the
-docstrings and comments of product code. ``allowed.txt`` lists old offences, which must not grow: ``--prune`` removes
-those that are gone. ``--count`` prints how many of each kind there are.
+Checks sentences, phrases and links in documents, phrases in the texts of the user interface and for the model, the
+docstrings and comments of product code, and the names of tests. ``allowed.txt`` lists old offences, which must not
+grow: ``--prune`` removes those that are gone. ``--count`` prints how many of each kind there are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ HERE = Path(__file__).resolve().parent
 ALLOWED = HERE / "allowed.txt"
 MAX_WORDS = 30
 """Words of a sentence in a document."""
+MAX_NAME = 60
+"""Characters of a test's name."""
 GENERATED = ("docs/protocol.md", "docs/trace-api.md", "docs/configuration.md")
 """Their sentences come from docstrings and settings, which the other checks read."""
 _HISTORY = ("CHANGELOG.md", "tests/", "daemon/demo/", "vscode-extension/test/")
@@ -210,6 +212,16 @@ def absent(name: str, line: int, text: str) -> Iterator[Offence]:
             yield Offence("reference", name, line, found[0], "there is no such document")
 
 
+def long_names() -> Iterator[Offence]:
+    """Find names of tests that are too long."""
+    for file in tracked("tests/*.py"):
+        for number, line in enumerate((ROOT / file).read_text("utf-8").splitlines(), 1):
+            found = re.match(r" *(?:async )?def (test_\w+)", line)
+            if found and len(found[1]) > MAX_NAME:
+                advice = f"{len(found[1])} characters; at most {MAX_NAME}"
+                yield Offence("name", file, number, found[1], advice)
+
+
 def anchors(text: str) -> set[str]:
     """Return the anchors of a document's headings."""
     seen: Counter[str] = Counter()
@@ -242,6 +254,7 @@ def offences() -> Iterable[Offence]:
     yield from long_sentences()
     yield from banned_phrases()
     yield from code()
+    yield from long_names()
     yield from dead_links()
 
 

@@ -58,13 +58,13 @@ def test_a_prefix_is_written_once_and_then_read() -> None:
     assert second.cache_write == request_tokens(request(long("b")))
 
 
-def test_nothing_is_read_when_a_byte_at_the_front_differs() -> None:
+def test_prefix_that_differs_in_one_byte_reads_nothing() -> None:
     model = PrefixCache()
     model.send(request(long("a"), long("b")), 0)
     assert model.send(request(long("c"), long("b")), 1).cache_read == 0
 
 
-def test_an_entry_is_forgotten_five_minutes_after_its_last_use() -> None:
+def test_cache_entry_expires_five_minutes_after_its_last_use() -> None:
     model = PrefixCache()
     sent = request(long("a"))
     model.send(sent, 0)
@@ -74,7 +74,7 @@ def test_an_entry_is_forgotten_five_minutes_after_its_last_use() -> None:
     assert model.again == request_tokens(sent)
 
 
-def test_what_stands_behind_the_last_breakpoint_is_paid_in_full_and_not_kept() -> None:
+def test_tokens_after_the_last_breakpoint_are_never_cached() -> None:
     model = PrefixCache()
     sent = request(long("a"), long("plan"), marks=(0,))
     tail = request_tokens(request(long("plan")))
@@ -90,7 +90,7 @@ def test_only_breakpoints_write() -> None:
     assert model.send(request(long("a"), long("e")), 3).cache_read > 0
 
 
-def test_a_lookup_goes_back_over_twenty_blocks() -> None:
+def test_cache_lookup_goes_back_twenty_blocks() -> None:
     near, far = PrefixCache(), PrefixCache()
     for model, more in ((near, cache.LOOKBACK - 1), (far, cache.LOOKBACK)):
         model.send(request(long("a")), 0)
@@ -106,7 +106,7 @@ def test_short_prefixes_are_not_cached() -> None:
         assert sent.input > 0
 
 
-def test_a_shorter_entry_lives_on_only_where_the_request_has_a_breakpoint() -> None:
+def test_shorter_cache_entry_lives_on_only_with_a_breakpoint() -> None:
     for refreshes_all in (False, True):
         model = PrefixCache(refreshes_all=refreshes_all)
         model.send(request(long("a")), 0)
@@ -143,7 +143,7 @@ def test_the_script_is_the_session_that_the_issue_asks_for() -> None:
     assert build_script() == script
 
 
-async def test_the_plan_has_twelve_goals_in_three_levels_and_two_abandoned_ones(short: Script) -> None:
+async def test_benchmark_plan_has_twelve_goals_on_three_levels(short: Script) -> None:
     player = Player(short, full_plan=False)
     async for _ in player.play():
         pass
@@ -157,7 +157,7 @@ async def test_the_plan_has_twelve_goals_in_three_levels_and_two_abandoned_ones(
     assert (numbers[current.id], current.status) == ("4", "in_progress")
 
 
-async def test_a_result_belongs_to_the_goal_that_had_the_focus_when_its_call_ran(short: Script) -> None:
+async def test_benchmark_result_belongs_to_the_goal_of_its_call(short: Script) -> None:
     player = Player(short, full_plan=False)
     async for _ in player.play():
         pass
@@ -224,7 +224,7 @@ async def test_rules_and_the_live_goal_outlive_full_compactions(short: Script) -
     assert found.recalled["rule"] == (10, 10)
 
 
-async def test_opencode_compacts_above_its_limit_and_goes_on_from_the_summary(
+async def test_opencode_compacts_above_its_limit_and_continues(
     short: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opencode, "USABLE", 30_000)
@@ -235,7 +235,7 @@ async def test_opencode_compacts_above_its_limit_and_goes_on_from_the_summary(
     assert kinder.meter.usage.cache_read > found.meter.usage.cache_read
 
 
-def test_opencode_prunes_what_is_old_and_worth_it() -> None:
+def test_opencode_prunes_only_old_and_large_results() -> None:
     def session(results: int) -> list[Message]:
         player = Player(Script((), ()), full_plan=False)
         player.add("user", (TextPart(text="first"),), None)

@@ -45,7 +45,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def test_calls_are_applied_in_order_each_on_what_the_last_one_left(root: Path, tmp_path: Path) -> None:
+def test_replayed_calls_apply_in_order_to_the_latest_state(root: Path, tmp_path: Path) -> None:
     calls = [
         edit("a.py", "x = 1\n", "x = 2\n"),
         edit(root / "a.py", "x = 2", "x = 3"),
@@ -58,13 +58,13 @@ def test_calls_are_applied_in_order_each_on_what_the_last_one_left(root: Path, t
     assert tree(root) == {"a.py": b"x = 3\r\ny = 2\r\n", "sub/new.txt": b"bye\n"}
 
 
-def test_a_relative_root_is_one_of_the_current_folder(root: Path, tmp_path: Path) -> None:
+def test_relative_root_is_resolved_against_the_current_folder(root: Path, tmp_path: Path) -> None:
     (answer,) = replay(tmp_path, {"root": "root", "calls": [edit("a.py", "x = 1", "x = 2")]})
     assert answer["results"][0]["ok"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs symlinks")
-def test_nothing_outside_of_the_root_is_touched(root: Path, tmp_path: Path) -> None:
+def test_replay_touches_nothing_outside_the_root(root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "b.py").write_bytes(b"b = 1\n")
@@ -94,7 +94,7 @@ def test_nothing_outside_of_the_root_is_touched(root: Path, tmp_path: Path) -> N
     assert sorted(p.name for p in tmp_path.iterdir()) == ["outside", "root"]
 
 
-def test_bad_lines_and_bad_calls_are_answered_like_any_other(root: Path, tmp_path: Path) -> None:
+def test_invalid_lines_and_calls_get_error_answers(root: Path, tmp_path: Path) -> None:
     bad_calls = [
         {"tool": "bash", "args": {"command": "true"}},
         {"tool": "edit", "args": {"file_path": "a.py"}},
@@ -124,7 +124,7 @@ def test_other_agents_names_of_the_arguments_are_understood(root: Path, tmp_path
     assert answer["results"][0]["ok"]
 
 
-def test_patches_stay_inside_of_the_root_too(root: Path, tmp_path: Path) -> None:
+def test_patches_stay_inside_the_root(root: Path, tmp_path: Path) -> None:
     def envelope(body: str) -> dict[str, object]:
         return {"tool": "patch", "args": {"patch": f"*** Begin Patch\n{body}\n*** End Patch\n"}}
 
@@ -162,16 +162,14 @@ def test_commands_run_under_the_rules_of_the_line(root: Path, tmp_path: Path) ->
     assert sorted(path.name for path in root.iterdir()) == [".env", "a.py"]
 
 
-def test_without_a_configuration_every_command_asks_and_each_line_stands_alone(
-    root: Path, tmp_path: Path
-) -> None:
+def test_replay_without_config_asks_and_lines_are_independent(root: Path, tmp_path: Path) -> None:
     line = {"root": str(root), "calls": [bash("touch made")]}
     answers = replay(tmp_path, {**line, "config": ALLOWED}, line)
     assert [answer["results"][0]["ok"] for answer in answers] == [True, False]
     assert answers[1]["results"][0]["asked"]
 
 
-def test_the_mode_of_the_line_holds(root: Path, tmp_path: Path) -> None:
+def test_mode_of_the_line_applies(root: Path, tmp_path: Path) -> None:
     line = {"root": str(root), "calls": [bash("touch made")]}
     planned, trusted, unknown = replay(
         tmp_path,
@@ -185,7 +183,7 @@ def test_the_mode_of_the_line_holds(root: Path, tmp_path: Path) -> None:
     assert unknown["results"][0]["asked"]
 
 
-def test_commands_see_the_home_of_the_line_and_none_of_the_keys(
+def test_commands_see_the_home_of_the_line_but_no_keys(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "canary-of-the-environment")
@@ -201,9 +199,7 @@ def test_commands_see_the_home_of_the_line_and_none_of_the_keys(
 @pytest.mark.parametrize(
     "wrong", [{"config": []}, {"mode": "yolo"}, {"home": "relative"}, {"trusted": "yes"}], ids=str
 )
-def test_a_line_with_a_wrong_option_is_answered_with_an_error(
-    root: Path, tmp_path: Path, wrong: dict[str, object]
-) -> None:
+def test_invalid_option_gets_an_error_answer(root: Path, tmp_path: Path, wrong: dict[str, object]) -> None:
     (answer,) = replay(tmp_path, {"root": str(root), "calls": [bash("ls")], **wrong})
     assert answer["results"] == []
     assert next(iter(wrong)) in answer["error"]

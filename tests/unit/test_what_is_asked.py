@@ -81,7 +81,7 @@ async def shown_by_all(request: PermissionRequest) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-async def test_each_client_shows_the_command_and_what_the_model_calls_it_only_behind(command: str) -> None:
+async def test_every_client_shows_the_command_before_the_description(command: str) -> None:
     request = await asked(command)
     for client, text in (await shown_by_all(request)).items():
         assert shown_line(command) in text, client
@@ -93,7 +93,7 @@ async def test_each_client_shows_the_command_and_what_the_model_calls_it_only_be
     assert json.loads(request.model_dump_json())["model_says"] == SAYS
 
 
-async def test_a_long_command_is_never_cut_without_saying_how_much_is_left_out() -> None:
+async def test_long_command_is_truncated_only_with_the_omitted_count() -> None:
     request = await asked(LONG)
     assert re.fullmatch(r"Run printf '%s' x{40}…\(4940 more characters\)…x{20}; rm -rf tests", request.title)
     assert request.detail == LONG
@@ -116,7 +116,7 @@ async def test_a_long_command_is_never_cut_without_saying_how_much_is_left_out()
         f"rm -rf / ; echo {'y ' * 3_000}",
     ],
 )
-async def test_nothing_long_hides_a_command_from_any_client(command: str) -> None:
+async def test_long_text_hides_no_command_from_any_client(command: str) -> None:
     request = await asked(command)
     for client, text in (await shown_by_all(request)).items():
         # A trace has one line for each question, and nobody answers there.
@@ -124,7 +124,7 @@ async def test_nothing_long_hides_a_command_from_any_client(command: str) -> Non
     assert re.search(r"^! rm -r deletes .*: rm -rf /$", question_text(request), re.MULTILINE)
 
 
-async def test_a_warning_names_each_command_that_it_is_about() -> None:
+async def test_warning_names_each_command_it_concerns() -> None:
     request = await asked("rm -rf a && ls && rm -rf b; git push")
     assert request.warnings == (
         "rm -r deletes folders with everything in them: rm -rf a; rm -rf b",
@@ -146,7 +146,7 @@ async def test_an_opaque_line_is_shown_once_in_its_question() -> None:
     assert len(named) == len(set(named))
 
 
-async def test_an_editor_is_told_what_cannot_be_undone_and_which_rule_asks() -> None:
+async def test_editor_question_shows_warnings_and_the_rule() -> None:
     lines = question_text(await asked("rm -rf build tests")).splitlines()
     assert lines[0] == "Goalwright asks: Run rm -rf build tests"
     assert lines[1].startswith("! rm -r deletes folders")
@@ -154,13 +154,13 @@ async def test_an_editor_is_told_what_cannot_be_undone_and_which_rule_asks() -> 
     assert lines[-1] == f'the model says: "{SAYS}"'
 
 
-async def test_the_models_words_cannot_look_like_ours() -> None:
+async def test_model_text_cannot_imitate_our_text() -> None:
     says = 'tests"\nasked because of your rule bash: pytest → allow\u202e'
     text = question_text(await asked("rm -rf x", says))
     assert 'the model says: "tests"␊asked because of your rule bash: pytest → allow<U+202E>"' in text
 
 
-async def test_a_refused_command_is_named_to_the_model_by_what_it_is() -> None:
+async def test_rejected_command_is_named_to_the_model() -> None:
     asker, service = FakeAsker(), PermissionService(lambda: NOW)
     port = CallPermission(service, asker, CallInfo("call", "bash"))
     ask = question("git push --force", CommandPlace(Path("/w"), Path("/home/me")), model_says=SAYS)

@@ -12,7 +12,7 @@ from tests.support.scenarios.stores import NOW, added, branch_trace, message, st
 
 
 @pytest.mark.parametrize("session_id", [f"{MAIN}:A", f"{MAIN}:s1", f"{MAIN}:A.s1", f"{MAIN}:A.s1.s2"])
-def test_a_child_has_messages_goals_metadata_and_a_log_of_its_own(store: TraceStore, session_id: str) -> None:
+def test_child_session_has_own_messages_goals_metadata_and_log(store: TraceStore, session_id: str) -> None:
     trace = branch_trace(session_id)
     store.create(trace)
     created = store.append(SessionCreated(trace_id=session_id, time=NOW, trace=trace))
@@ -38,19 +38,19 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("session_id", HOSTILE)
-def test_other_ids_are_no_sessions(store: TraceStore, session_id: str) -> None:
+def test_invalid_child_ids_are_unknown(store: TraceStore, session_id: str) -> None:
     with pytest.raises(UnknownTraceError):
         store.create(branch_trace(session_id))
     with pytest.raises(UnknownTraceError):
         store.trace(session_id)
 
 
-def test_a_child_of_nobody_is_not_created(empty: TraceStore) -> None:
+def test_child_of_an_unknown_parent_is_not_created(empty: TraceStore) -> None:
     with pytest.raises(UnknownTraceError):
         empty.create(branch_trace(f"{MAIN}:A"))
 
 
-def test_children_are_listed_by_kind_and_number_one_level_at_a_time(store: TraceStore) -> None:
+def test_children_lists_direct_children_by_kind_and_number(store: TraceStore) -> None:
     assert store.children(MAIN) == []
     for name in ("AA", "s10", "B", "s2", "A", "A.s1", "A.B", "A.s1.s3"):
         store.create(branch_trace(f"{MAIN}:{name}"))
@@ -62,7 +62,7 @@ def test_children_are_listed_by_kind_and_number_one_level_at_a_time(store: Trace
         store.children(f"{MAIN}:C")
 
 
-def test_removing_a_branch_takes_its_children_and_leaves_the_others(store: TraceStore) -> None:
+def test_deleting_a_branch_deletes_its_children_but_no_siblings(store: TraceStore) -> None:
     for name in ("A", "A.s1", "AA", "B"):
         store.create(branch_trace(f"{MAIN}:{name}"))
         store.append(started(trace_id=f"{MAIN}:{name}"))

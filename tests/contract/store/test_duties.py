@@ -19,7 +19,7 @@ OTHER = "20260101-000001-bbbbbb"
 
 
 @pytest.mark.parametrize("backend", DURABLE)
-def test_no_record_that_outlives_the_process_holds_a_secret(backend: str, tmp_path: Path) -> None:
+def test_persistent_records_hold_no_secret(backend: str, tmp_path: Path) -> None:
     store = BACKENDS[backend](tmp_path)
     told = f"the token is {TOKEN}"
     store.create(trace(title=told))
@@ -39,7 +39,7 @@ def test_no_record_that_outlives_the_process_holds_a_secret(backend: str, tmp_pa
     again.close()
 
 
-def test_reading_begins_before_all_events_as_well(store: TraceStore) -> None:
+def test_negative_or_zero_after_reads_from_the_first_event(store: TraceStore) -> None:
     store.append(started())
     store.append(started())
     for after in (-1, -(2**60), 0):
@@ -49,7 +49,7 @@ def test_reading_begins_before_all_events_as_well(store: TraceStore) -> None:
 
 
 @pytest.mark.parametrize("backend", DURABLE)
-def test_one_damaged_record_costs_that_record(backend: str, tmp_path: Path) -> None:
+def test_damaged_record_costs_only_itself(backend: str, tmp_path: Path) -> None:
     store = BACKENDS[backend](tmp_path)
     store.create(trace())
     store.create(trace(OTHER))
@@ -72,7 +72,7 @@ def test_one_damaged_record_costs_that_record(backend: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "child", ["a", "1", "A1", "s", "s1x", "A.", ".A", "A..s1", "A:B", "A\n", "A ", "*", "%"]
 )
-def test_what_is_spelled_otherwise_is_no_child(store: TraceStore, child: str) -> None:
+def test_alternative_spelling_of_a_child_id_is_unknown(store: TraceStore, child: str) -> None:
     with pytest.raises(UnknownTraceError):
         store.events(f"{ID}:{child}")
     with pytest.raises(UnknownTraceError):
@@ -80,14 +80,14 @@ def test_what_is_spelled_otherwise_is_no_child(store: TraceStore, child: str) ->
     assert store.children(ID) == []
 
 
-def test_ids_are_told_apart_by_case_and_are_no_patterns(store: TraceStore) -> None:
+def test_ids_are_case_sensitive_and_not_patterns(store: TraceStore) -> None:
     store.append(started())
     for other in (ID.upper(), ID.replace("-", "_"), ID.replace("-", "%"), f"{ID}\n", f" {ID}"):
         with pytest.raises(UnknownTraceError):
             store.events(other)
 
 
-def test_readers_in_other_threads_see_a_beginning_and_nothing_half(
+def test_concurrent_readers_never_see_partial_records(
     store: TraceStore, backend: str, open_store: Callable[[str], TraceStore]
 ) -> None:
     readers = [store] if backend not in DURABLE else [store, open_store("store")]
@@ -127,7 +127,7 @@ def test_readers_in_other_threads_see_a_beginning_and_nothing_half(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_an_event_costs_what_it_says_and_not_what_the_log_holds(backend: str, tmp_path: Path) -> None:
+def test_appending_an_event_needs_memory_for_the_event_only(backend: str, tmp_path: Path) -> None:
     store = BACKENDS[backend](tmp_path)
     store.create(trace())
     for number in range(1, 300):

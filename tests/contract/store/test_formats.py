@@ -29,13 +29,13 @@ def old_store(tmp_path: Path, old: Path) -> FileTraceStore:
     return FileTraceStore(tmp_path / ".trace")
 
 
-def test_there_is_a_step_and_a_kept_trace_for_every_older_format() -> None:
+def test_every_older_format_has_a_migration_and_a_sample() -> None:
     assert sorted(STEPS) == list(range(1, FORMAT))
     assert {int(folder.name) for folder in KEPT.iterdir()} == set(range(1, max(FORMAT, 2)))
 
 
 @pytest.mark.parametrize("old", OLD, ids=lambda old: f"format {old.parent.name}")
-def test_an_old_trace_is_read_whole_from_its_files_and_from_its_log(tmp_path: Path, old: Path) -> None:
+def test_old_format_trace_reads_the_same_from_files_and_log(tmp_path: Path, old: Path) -> None:
     store = old_store(tmp_path, old)
     at_rest = read_state(store, old.name)
     assert (at_rest.trace.title, at_rest.trace.format, len(at_rest.messages)) == ("do it", FORMAT, 11)
@@ -73,7 +73,7 @@ def age(path: Path, **names: str) -> None:
     path.write_text("".join(json.dumps(raw) + "\n" for raw in renamed))
 
 
-def test_records_of_old_formats_go_through_every_step_and_a_log_may_hold_several(tmp_path: Path) -> None:
+def test_old_records_are_migrated_in_a_log_of_mixed_formats(tmp_path: Path) -> None:
     first = FileTraceStore(tmp_path)
     first.create(trace(title="old"))
     first.append(created())
@@ -108,7 +108,7 @@ def test_records_of_old_formats_go_through_every_step_and_a_log_may_hold_several
     assert isinstance(third.events(ID, after=4)[0], TurnStarted)
 
 
-def test_a_record_of_a_newer_format_is_refused_wherever_it_is(tmp_path: Path) -> None:
+def test_record_of_a_newer_format_is_refused_by_every_reader(tmp_path: Path) -> None:
     newer = FileTraceStore(tmp_path, LATER)
     newer.create(trace())
     this = FileTraceStore(tmp_path)
@@ -123,7 +123,7 @@ def test_a_record_of_a_newer_format_is_refused_wherever_it_is(tmp_path: Path) ->
             read(ID)
 
 
-def test_a_torn_log_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:
+def test_torn_log_of_a_newer_format_is_not_truncated(tmp_path: Path) -> None:
     newer = FileTraceStore(tmp_path, LATER)
     newer.create(trace())
     log = newer.folder(ID) / "events.jsonl"
@@ -134,7 +134,7 @@ def test_a_torn_log_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", [0, -1, "1", None, True, 1.5, [1]])
-def test_what_is_no_format_is_damage(tmp_path: Path, written: object) -> None:
+def test_invalid_format_number_is_reported_as_damage(tmp_path: Path, written: object) -> None:
     store = FileTraceStore(tmp_path)
     store.create(trace())
     path = store.folder(ID) / "meta.json"

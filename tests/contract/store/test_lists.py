@@ -33,7 +33,7 @@ def test_sessions_begun_in_a_row_are_listed_in_that_order(empty: TraceStore) -> 
     assert [t.trace_id[-1] for t in empty.traces(limit=9)] == ["2", "1", "0"]
 
 
-def test_a_filter_chooses_before_the_limit_counts(empty: TraceStore) -> None:
+def test_filter_is_applied_before_the_limit(empty: TraceStore) -> None:
     store = filled(empty)
     asked: list[str] = []
 
@@ -62,7 +62,7 @@ def test_children_are_not_listed(store: TraceStore) -> None:
     assert [t.trace_id for t in store.traces(limit=9)] == [ID]
 
 
-def test_a_trace_that_was_deleted_is_gone_with_all_of_it(empty: TraceStore) -> None:
+def test_deleted_trace_and_its_branches_are_unknown(empty: TraceStore) -> None:
     store = filled(empty)
     store.create(branch_trace(f"{IDS[1]}:A"))
     store.append(started(trace_id=IDS[1]))
@@ -82,7 +82,7 @@ def test_a_trace_that_was_deleted_is_gone_with_all_of_it(empty: TraceStore) -> N
     assert store.append(started(trace_id=IDS[1])).event_id == 1
 
 
-def test_the_size_grows_with_what_is_stored_and_holds_the_children(store: TraceStore) -> None:
+def test_size_grows_with_content_and_includes_children(store: TraceStore) -> None:
     empty = store.size(ID)
     store.append(added(message(1, "x" * 10_000)))
     alone = store.size(ID)

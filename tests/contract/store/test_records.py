@@ -20,7 +20,7 @@ from tests.support.scenarios.stores import BACKENDS, DURABLE, ID, NOW, TEARS, ad
 OTHER = "20260101-000001-bbbbbb"
 
 
-def test_a_new_trace_is_empty_and_is_read_as_it_was_made(store: TraceStore) -> None:
+def test_new_trace_is_empty_and_is_read_as_created(store: TraceStore) -> None:
     assert store.trace(ID) == trace()
     assert store.goal_tree(ID) == GoalTree()
     assert store.messages(ID) == []
@@ -58,7 +58,7 @@ def test_the_events_of_two_traces_do_not_mix(store: TraceStore) -> None:
     assert len(store.events(ID)) == 1
 
 
-def test_ids_go_on_after_the_log_was_closed(store: TraceStore) -> None:
+def test_event_ids_continue_after_the_log_was_closed(store: TraceStore) -> None:
     store.append(started())
     store.close(ID)
     assert store.append(started()).event_id == 2
@@ -78,7 +78,7 @@ def test_the_newest_messages_come_oldest_first(store: TraceStore) -> None:
     assert [m.sequence for m in store.messages(ID, limit=99)] == [1, 2, 3, 4]
 
 
-def test_a_message_that_was_added_twice_is_there_once(store: TraceStore) -> None:
+def test_message_added_twice_is_stored_once(store: TraceStore) -> None:
     store.append(added(message(1, "old")))
     store.append(added(message(1, "new")))
     assert [m.text() for m in store.messages(ID)] == ["new"]
@@ -110,7 +110,7 @@ def test_a_snapshot_replaces_metadata_and_goals(store: TraceStore) -> None:
         "\ud800",
     ],
 )
-def test_an_id_that_is_none_is_unknown(store: TraceStore, trace_id: str) -> None:
+def test_invalid_id_is_unknown_to_every_method(store: TraceStore, trace_id: str) -> None:
     for read in (store.trace, store.goal_tree, store.messages, store.events, store.last_event_id):
         with pytest.raises(UnknownTraceError):
             read(trace_id)
@@ -161,7 +161,7 @@ def test_events_come_in_pages(store: TraceStore) -> None:
     assert len(store.events(ID, after=-5, limit=99)) == 7
 
 
-def test_a_page_of_events_costs_what_it_returns_and_not_what_the_log_holds(store: TraceStore) -> None:
+def test_page_of_events_needs_memory_for_the_page_not_the_log(store: TraceStore) -> None:
     for number in range(1, 3001):
         store.append(started(f"{number} {'x' * 1000}"))
     for after in (5, 1500, 2990):
@@ -176,7 +176,7 @@ def test_a_page_of_events_costs_what_it_returns_and_not_what_the_log_holds(store
 
 
 @pytest.mark.parametrize("backend", sorted(TEARS))
-def test_what_a_crash_left_half_written_is_put_right_before_anything_is_appended(
+def test_recover_truncates_torn_record_before_next_append(
     open_store: Callable[[str], TraceStore], backend: str, tmp_path: Path
 ) -> None:
     store = open_store("store")
@@ -207,7 +207,7 @@ def test_an_older_snapshot_that_comes_late_changes_nothing(store: TraceStore) ->
 
 
 @pytest.mark.parametrize("backend", DURABLE)
-def test_a_store_that_is_closed_and_opened_again_has_it_all(open_store: Callable[[str], TraceStore]) -> None:
+def test_reopened_store_contains_everything(open_store: Callable[[str], TraceStore]) -> None:
     store = open_store("store")
     store.create(trace())
     event = store.append(added(message(1, goal_id="4")))
@@ -220,7 +220,7 @@ def test_a_store_that_is_closed_and_opened_again_has_it_all(open_store: Callable
     assert again.append(started()).event_id == 2
 
 
-def test_recovering_a_whole_log_finds_nothing_to_cut(store: TraceStore) -> None:
+def test_recovering_an_intact_log_removes_nothing(store: TraceStore) -> None:
     store.append(started())
     assert store.recover(ID) == 0
     store.close()

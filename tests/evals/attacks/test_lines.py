@@ -30,14 +30,14 @@ def unexpected(harms: Sequence[str], free: Collection[str] = ()) -> list[str]:
     return [harm for harm in harms if harm.split(" to ")[0].partition(" ")[2] not in free]
 
 
-def test_there_are_six_hundred_lines_of_all_kinds_and_the_sample_has_each() -> None:
+def test_attack_lines_number_600_and_the_sample_covers_all_kinds() -> None:
     assert len(lines()) >= 600
     assert {line.kind for line in lines()} == KINDS
     assert KINDS - {"hostile", "late", "socket"} <= {line.kind for line in sample(SAMPLE)}
 
 
 @pytest.mark.timeout(1800 if ALL else 300)
-def test_no_line_that_passes_in_the_sandbox_does_harm() -> None:
+def test_no_sandboxed_attack_line_does_harm() -> None:
     found = play_all(lines() if ALL else sample(SAMPLE))
     harmful = {line.command: harms for line, played in found if (harms := unexpected(played.harms))}
     assert harmful == {}
@@ -66,7 +66,7 @@ def worker() -> Generator[Worker]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @pytest.mark.timeout(1800 if ALL else 300)
-def test_what_passes_in_the_sandbox_does_no_more_than_the_rules_allow(
+def test_sandboxed_lines_do_no_more_than_the_rules_allow(
     worker: Worker, line: Line, hidden: set[str], kept: set[str], general: str
 ) -> None:
     outside = {f"{worker.field.folder}/outside/notes.txt": "deny"}

@@ -9,7 +9,7 @@ from daemon.permission.rules import RuleSet
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_a_shipped_agent_has_a_description_and_a_prompt_with_the_house_rules(name: str) -> None:
+def test_shipped_agent_has_a_description_and_the_common_rules(name: str) -> None:
     agent = load_agent(name)
     assert agent.name == name
     assert agent.description
@@ -17,7 +17,7 @@ def test_a_shipped_agent_has_a_description_and_a_prompt_with_the_house_rules(nam
     assert "---" not in agent.prompt.splitlines()
 
 
-def test_the_plan_agent_edits_nothing_whatever_was_granted() -> None:
+def test_plan_agent_has_no_edit_permission() -> None:
     rules = RuleSet(agent=load_agent("plan").rules)
     assert rules.decide("edit", "a.py").action == "deny"
     assert not rules.offered("edit")
@@ -25,12 +25,12 @@ def test_the_plan_agent_edits_nothing_whatever_was_granted() -> None:
     assert RuleSet(agent=load_agent("build").rules).offered("edit")
 
 
-def test_an_unknown_agent_is_refused_with_the_names_of_the_others() -> None:
+def test_unknown_shipped_agent_is_refused_with_the_choices() -> None:
     with pytest.raises(UnknownAgentError, match="build, plan, init, execute"):
         load_agent("../etc/passwd")
 
 
-def test_an_agent_names_its_context_profile_or_goes_by_its_own_name() -> None:
+def test_agent_context_profile_defaults_to_its_name() -> None:
     assert [load_agent(name).context for name in ("build", "plan", "init", "execute")] == [
         "build",
         "plan",
@@ -43,5 +43,5 @@ def test_an_agent_names_its_context_profile_or_goes_by_its_own_name() -> None:
     ("name", "duty"),
     [("init", "needs the person's approval"), ("execute", "The design is not yours to change")],
 )
-def test_design_changes_need_approval_whoever_wants_them(name: str, duty: str) -> None:
+def test_prompts_say_that_design_changes_need_approval(name: str, duty: str) -> None:
     assert duty in load_agent(name).prompt

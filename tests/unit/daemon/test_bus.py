@@ -12,7 +12,7 @@ def event(session: str) -> Event:
     return TurnStarted(trace_id=session, time=datetime(2025, 1, 1, tzinfo=UTC), prompt_id="p")
 
 
-def test_a_listener_hears_its_session_once_and_no_other() -> None:
+def test_listener_receives_only_its_session_once() -> None:
     bus, heard = Bus(), []
     listener = heard.append
     bus.subscribe("a", listener)
@@ -23,7 +23,7 @@ def test_a_listener_hears_its_session_once_and_no_other() -> None:
     assert [type(item).__name__ for item in heard] == ["TurnStarted", "Delta"]
 
 
-def test_a_listener_that_fails_harms_nobody_else() -> None:
+def test_failing_listener_does_not_affect_others() -> None:
     bus, heard = Bus(), []
 
     def broken(item: object) -> None:
@@ -35,7 +35,7 @@ def test_a_listener_that_fails_harms_nobody_else() -> None:
     assert len(heard) == 1
 
 
-def test_one_that_left_hears_nothing_any_more_also_when_it_leaves_while_it_listens() -> None:
+def test_unsubscribed_listener_receives_nothing_more() -> None:
     bus, heard = Bus(), []
 
     def leaving(item: object) -> None:

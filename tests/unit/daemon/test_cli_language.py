@@ -52,7 +52,7 @@ def argparse_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("chinese")
-def test_in_chinese_no_help_has_an_english_word() -> None:
+def test_chinese_help_contains_no_english_words() -> None:
     seen = 0
     for parser in parsers():
         usage, _, rest = parser.format_help().partition("\n\n")
@@ -78,7 +78,7 @@ def test_in_chinese_no_help_has_an_english_word() -> None:
         "undo --message 3",
     ],
 )
-def test_in_chinese_no_error_of_the_command_line_has_an_english_word(
+def test_chinese_command_line_errors_contain_no_english(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -91,7 +91,7 @@ def test_in_chinese_no_error_of_the_command_line_has_an_english_word(
     assert words - {"command", "goalwright", "mode", "message"} == set(), error
 
 
-def test_in_english_no_help_has_a_chinese_letter() -> None:
+def test_english_help_contains_no_chinese_characters() -> None:
     for parser in parsers():
         text = parser.format_help()
         assert text.startswith("usage: ")

@@ -27,14 +27,14 @@ class Circle:
         self.itself = self
 
 
-def test_what_a_full_collection_has_left_is_not_looked_at_again(collector: Collector) -> None:
+def test_objects_surviving_a_full_collection_are_frozen(collector: Collector) -> None:
     kept = [[number] for number in range(1000)]
     gc.collect()
     assert not any(each is kept[0] for each in gc.get_objects())
     assert collector.settlings == 1
 
 
-def test_what_dies_is_freed_all_the_same_by_counting(collector: Collector) -> None:
+def test_frozen_objects_are_freed_by_reference_counting(collector: Collector) -> None:
     class Kept:
         pass
 
@@ -45,7 +45,7 @@ def test_what_dies_is_freed_all_the_same_by_counting(collector: Collector) -> No
     assert seen() is None
 
 
-def test_circles_that_die_unseen_are_found_by_a_look_at_everything(collector: Collector) -> None:
+def test_full_collection_finds_frozen_reference_cycles(collector: Collector) -> None:
     circle = Circle()
     seen = weakref.ref(circle)
     gc.collect()
@@ -57,7 +57,7 @@ def test_circles_that_die_unseen_are_found_by_a_look_at_everything(collector: Co
     assert collector.settlings == 0
 
 
-async def test_everything_is_looked_at_when_nothing_else_is_to_be_done(collector: Collector) -> None:
+async def test_full_collection_runs_when_idle(collector: Collector) -> None:
     circle = Circle()
     seen = weakref.ref(circle)
     gc.collect()
@@ -68,7 +68,7 @@ async def test_everything_is_looked_at_when_nothing_else_is_to_be_done(collector
     tending.cancel()
 
 
-async def test_what_died_out_of_sight_is_looked_for_soon(collector: Collector) -> None:
+async def test_dead_frozen_objects_trigger_a_full_collection(collector: Collector) -> None:
     mark = collector.born()
     circle = Circle()
     seen = weakref.ref(circle)
@@ -84,7 +84,7 @@ async def test_what_died_out_of_sight_is_looked_for_soon(collector: Collector) -
     tending.cancel()
 
 
-async def test_nothing_is_looked_at_while_there_is_work() -> None:
+async def test_no_full_collection_runs_while_busy() -> None:
     times = iter(range(10**6))
     asked: list[int] = []
 
@@ -104,7 +104,7 @@ async def test_nothing_is_looked_at_while_there_is_work() -> None:
         collector.uninstall()
 
 
-def test_nothing_is_collected_while_much_is_made_and_it_is_settled_then(collector: Collector) -> None:
+def test_collection_is_off_while_building_and_objects_are_frozen(collector: Collector) -> None:
     with collector.building():
         made = [[number] for number in range(50_000)]
         assert not gc.isenabled()
@@ -112,14 +112,14 @@ def test_nothing_is_collected_while_much_is_made_and_it_is_settled_then(collecto
     assert not any(each is made[0] for each in gc.get_objects())
 
 
-def test_little_that_was_made_stays_in_sight(collector: Collector) -> None:
+def test_few_new_objects_stay_under_the_collector(collector: Collector) -> None:
     with collector.building():
         made = [[number] for number in range(100)]
     assert any(each is made[0] for each in gc.get_objects())
     assert collector.settlings == 0
 
 
-def test_the_last_of_several_threads_lets_the_collector_go_on(collector: Collector) -> None:
+def test_collection_resumes_after_the_last_building_thread(collector: Collector) -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -137,6 +137,6 @@ def test_the_last_of_several_threads_lets_the_collector_go_on(collector: Collect
     assert gc.isenabled()
 
 
-def test_one_that_is_not_installed_changes_nothing() -> None:
+def test_uninstalled_collector_changes_nothing() -> None:
     with Collector().building():
         assert gc.isenabled()

@@ -33,12 +33,12 @@ def write(path: Path, value: object) -> None:
     path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
 
 
-def test_without_files_the_defaults_hold(user_file: Path, workspace: Path) -> None:
+def test_without_files_the_defaults_apply(user_file: Path, workspace: Path) -> None:
     assert load_config(workspace, user_file) == Config()
     assert Config().base_rules == SHIPPED
 
 
-def test_the_users_settings_and_rules_are_taken(user_file: Path, workspace: Path) -> None:
+def test_user_settings_and_rules_are_applied(user_file: Path, workspace: Path) -> None:
     write(
         user_file,
         {
@@ -61,7 +61,7 @@ def test_the_users_settings_and_rules_are_taken(user_file: Path, workspace: Path
     ids=["empty", "cut", "list", "null", "text", "zero", "deep", "rest"],
 )
 @pytest.mark.parametrize("which", ["user", "workspace"])
-def test_an_unreadable_file_is_named_and_costs_nothing_else(
+def test_unreadable_file_is_reported_and_others_apply(
     user_file: Path, workspace: Path, which: str, text: str
 ) -> None:
     write(user_file, {"max_tokens": 1000})
@@ -77,12 +77,12 @@ def test_a_file_that_is_not_utf_8_is_named(user_file: Path, workspace: Path) -> 
     assert "user.json" in load_config(workspace, user_file).blocking[0]
 
 
-def test_a_byte_order_mark_is_no_problem(user_file: Path, workspace: Path) -> None:
+def test_byte_order_mark_is_accepted(user_file: Path, workspace: Path) -> None:
     user_file.write_bytes(b"\xef\xbb\xbf" + b'{"max_tokens": 1000}')
     assert load_config(workspace, user_file).settings.model.max_tokens == 1000
 
 
-def test_a_folder_or_a_device_in_place_of_the_file_is_named(user_file: Path, workspace: Path) -> None:
+def test_folder_or_device_in_place_of_the_file_is_reported(user_file: Path, workspace: Path) -> None:
     user_file.mkdir()
     # A workspace is untrusted: reading this one would never end.
     (workspace / WORKSPACE_FILE).symlink_to("/dev/zero")
@@ -91,7 +91,7 @@ def test_a_folder_or_a_device_in_place_of_the_file_is_named(user_file: Path, wor
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_in_place_of_the_file_does_not_hang_the_daemon(user_file: Path, workspace: Path) -> None:
+def test_pipe_in_place_of_the_file_does_not_block_the_daemon(user_file: Path, workspace: Path) -> None:
     os.mkfifo(workspace / WORKSPACE_FILE)
     assert len(load_config(workspace, user_file).blocking) == 1
 
@@ -110,7 +110,7 @@ def test_a_pipe_in_place_of_the_file_does_not_hang_the_daemon(user_file: Path, w
         ("permission", {"bash": 1}, "bash"),
     ],
 )
-def test_a_wrong_value_is_reported_and_left_out(
+def test_invalid_value_is_reported_and_ignored(
     user_file: Path, workspace: Path, key: str, value: object, word: str
 ) -> None:
     write(user_file, {key: value, "idle_timeout_s": 5})
@@ -124,21 +124,21 @@ def test_a_wrong_value_is_reported_and_left_out(
     assert config.base_rules == SHIPPED
 
 
-def test_a_setting_whose_name_begins_like_the_rules_is_a_setting(user_file: Path, workspace: Path) -> None:
+def test_setting_named_like_the_rules_is_a_setting(user_file: Path, workspace: Path) -> None:
     user_file.write_text('{"permission_timeout_s": 30}')
     config = load_config(workspace, user_file)
     assert config.blocking == ()
     assert config.settings.approval.permission_timeout_s == 30
 
 
-def test_a_wrong_rule_does_not_take_the_others_with_it(user_file: Path, workspace: Path) -> None:
+def test_invalid_rule_costs_only_itself(user_file: Path, workspace: Path) -> None:
     write(user_file, {"permission": {"bash": "deny", "edit": "perhaps"}})
     config = load_config(workspace, user_file)
     assert decide(config, "bash") == "deny"
     assert len(config.blocking) == 1
 
 
-def test_from_the_workspace_only_tighter_permissions_are_taken(user_file: Path, workspace: Path) -> None:
+def test_untrusted_workspace_file_may_only_tighten_permissions(user_file: Path, workspace: Path) -> None:
     write(
         workspace / WORKSPACE_FILE,
         {
@@ -156,7 +156,7 @@ def test_from_the_workspace_only_tighter_permissions_are_taken(user_file: Path, 
     assert "max_tokens, model" in config.problems[0]
 
 
-def test_a_workspace_with_nonsense_for_rules_is_named(user_file: Path, workspace: Path) -> None:
+def test_invalid_workspace_rules_are_reported(user_file: Path, workspace: Path) -> None:
     write(workspace / WORKSPACE_FILE, {"permission": {"bash": ["deny"], "edit": "deny"}})
     config = load_config(workspace, user_file)
     assert decide(config, "edit") == "deny"
@@ -164,7 +164,7 @@ def test_a_workspace_with_nonsense_for_rules_is_named(user_file: Path, workspace
     assert "bash" in config.blocking[0]
 
 
-def test_a_client_may_loosen_what_the_files_say_but_not_the_workspace() -> None:
+def test_client_settings_override_files() -> None:
     base = Config()
     config = base.overlaid({"permission": {"edit": "allow"}, "max_tokens": 500}, "editor", "VS Code")
     assert decide(config, "edit") == "allow"
@@ -172,20 +172,20 @@ def test_a_client_may_loosen_what_the_files_say_but_not_the_workspace() -> None:
     assert base.settings.model.max_tokens == 16_000
 
 
-def test_what_a_client_sends_wrongly_names_the_client() -> None:
+def test_invalid_client_settings_name_the_client() -> None:
     config = Config().overlaid({"max_tokens": "x", "model": None}, "editor", "VS Code")
     assert len(config.problems) == 1
     assert config.problems[0].startswith("VS Code: max_tokens")
 
 
-def test_later_layers_win_and_keep_what_they_do_not_name() -> None:
+def test_later_layers_override_only_what_they_set() -> None:
     config = Config().overlaid({"max_tokens": 500, "model": "a/b"}, "user", "file")
     config = config.overlaid({"model": "c/d"}, "editor", "VS Code")
     assert config.settings.model.model == "c/d"
     assert config.settings.model.max_tokens == 500
 
 
-def test_the_schema_knows_every_setting() -> None:
+def test_schema_lists_every_setting() -> None:
     assert set(settings_schema()["properties"]) == SETTINGS
 
 
@@ -218,7 +218,7 @@ def test_the_file_of_a_folder_that_is_not_trusted_only_tightens(user_file: Path,
     assert config.blocking == ()
 
 
-def test_the_file_of_a_trusted_folder_counts_in_full(user_file: Path, workspace: Path) -> None:
+def test_file_of_a_trusted_folder_applies_in_full(user_file: Path, workspace: Path) -> None:
     write(user_file, {"max_tokens": 1000, "model": "a/b", "mode": "plan", "permission": {"bash": "ask"}})
     write(workspace / WORKSPACE_FILE, LOOSE)
     config = load_config(workspace, user_file, trusted=True)
@@ -236,7 +236,7 @@ def test_the_file_of_a_trusted_folder_counts_in_full(user_file: Path, workspace:
     assert in_force(config, "bash", "rm x") == "deny"
 
 
-def test_hooks_of_every_layer_are_told(user_file: Path, workspace: Path) -> None:
+def test_hooks_of_all_trusted_layers_are_collected(user_file: Path, workspace: Path) -> None:
     def hooks(*names: str) -> dict[str, object]:
         return {"hooks": {"tool.execute.before": [{"command": [name]} for name in names]}}
 
@@ -264,7 +264,7 @@ def test_hooks_of_every_layer_are_told(user_file: Path, workspace: Path) -> None
         ("ask", 5, "ask", True),
     ],
 )
-def test_the_mode_of_a_folder_that_is_not_trusted_counts_where_it_is_stricter(
+def test_mode_of_an_untrusted_folder_applies_only_if_stricter(
     user_file: Path, workspace: Path, users: str, theirs: object, mode: str, told: bool
 ) -> None:
     write(user_file, {"mode": users})
@@ -274,7 +274,7 @@ def test_the_mode_of_a_folder_that_is_not_trusted_counts_where_it_is_stricter(
     assert bool(config.problems) == told
 
 
-def test_every_rule_of_a_file_knows_the_file(user_file: Path, workspace: Path) -> None:
+def test_rules_know_their_file(user_file: Path, workspace: Path) -> None:
     write(user_file, {"permission": {"bash": "ask"}})
     write(workspace / WORKSPACE_FILE, {"permission": {"edit": "ask"}})
     config = load_config(workspace, user_file).overlaid({"permission": {"read": "ask"}}, "editor", "VS Code")
@@ -284,21 +284,21 @@ def test_every_rule_of_a_file_knows_the_file(user_file: Path, workspace: Path) -
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_rules_that_cannot_be_read_stop_everything_trusted_or_not(
+def test_unreadable_rules_block_trusted_and_untrusted_folders(
     user_file: Path, workspace: Path, trusted: bool
 ) -> None:
     write(workspace / WORKSPACE_FILE, {"permissions": {"edit": "deny"}, "permission": {"bash": "never"}})
     assert len(load_config(workspace, user_file, trusted=trusted).blocking) == 2
 
 
-def test_a_wrong_setting_of_a_trusted_folder_is_named_and_left_out(user_file: Path, workspace: Path) -> None:
+def test_invalid_setting_of_a_trusted_folder_is_reported(user_file: Path, workspace: Path) -> None:
     write(workspace / WORKSPACE_FILE, {"hooks": {"session.start": "rm -rf /"}, "max_tokens": 1000})
     config = load_config(workspace, user_file, trusted=True)
     assert config.settings == Settings().changed({"max_tokens": 1000})
     assert config.problems[0].startswith(".goalwright/config.json: hooks")
 
 
-def test_language_servers_of_every_layer_hold_name_by_name(user_file: Path, workspace: Path) -> None:
+def test_language_server_settings_are_merged_by_name(user_file: Path, workspace: Path) -> None:
     write(user_file, {"language_servers": {"ruff": {"enabled": False}, "ty": {"settings": {"a": 1}}}})
     write(workspace / WORKSPACE_FILE, {"language_servers": {"ty": {"command": ["my-ty"]}}})
     servers = load_config(workspace, user_file, trusted=True).settings.languages.language_servers
@@ -309,16 +309,14 @@ def test_language_servers_of_every_layer_hold_name_by_name(user_file: Path, work
     )
 
 
-def test_an_untrusted_folder_names_no_language_server(user_file: Path, workspace: Path) -> None:
+def test_untrusted_folder_sets_no_language_server(user_file: Path, workspace: Path) -> None:
     write(workspace / WORKSPACE_FILE, {"language_servers": {"evil": {"command": ["./evil"]}}})
     config = load_config(workspace, user_file)
     assert config.settings.languages.language_servers == {}
     assert any("language_servers ignored" in problem for problem in config.problems)
 
 
-def test_a_wrong_language_server_is_named_and_takes_no_other_with_it(
-    user_file: Path, workspace: Path
-) -> None:
+def test_invalid_language_server_is_reported_and_others_are_kept(user_file: Path, workspace: Path) -> None:
     write(user_file, {"language_servers": {"ruff": {"enable": False}, "ty": {"enabled": False}, "zls": 3}})
     config = load_config(workspace, user_file)
     assert [*config.settings.languages.language_servers] == ["ty"]
@@ -328,9 +326,7 @@ def test_a_wrong_language_server_is_named_and_takes_no_other_with_it(
     ]
 
 
-def test_the_language_is_the_users_own_and_an_unknown_one_is_refused_with_the_list(
-    user_file: Path, workspace: Path
-) -> None:
+def test_language_comes_from_the_user_file_and_must_be_known(user_file: Path, workspace: Path) -> None:
     write(user_file, {"language": "zh-CN"})
     assert load_config(workspace, user_file).settings.daemon.language == "zh-CN"
     write(workspace / WORKSPACE_FILE, {"language": "en"})

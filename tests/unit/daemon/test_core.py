@@ -19,7 +19,7 @@ from tests.support.fakes.tool_context import FakeDiagnostics, FakeFiles
 NOW = datetime(2025, 1, 1, 12, 30, 15, tzinfo=UTC)
 
 
-async def test_sessions_of_one_second_are_listed_in_the_order_in_which_they_began(tmp_path: Path) -> None:
+async def test_sessions_of_one_second_are_listed_in_order(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         begun = [bench.session().session_id for _ in range(12)]
         assert begun == sorted(set(begun))
@@ -62,14 +62,14 @@ async def test_older_messages_come_in_pages(tmp_path: Path) -> None:
         assert [m.sequence for m in await bench.core.messages(session.session_id, before=2, limit=9)] == [1]
 
 
-async def test_an_unknown_agent_begins_no_session(tmp_path: Path) -> None:
+async def test_unknown_agent_creates_no_session(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         with pytest.raises(UnknownAgentError, match="build"):
             bench.core.new_session(agent="nobody")
         assert bench.core.store.trace_ids() == []
 
 
-async def test_a_folder_where_nothing_can_be_stored_still_works_and_says_so(tmp_path: Path) -> None:
+async def test_unwritable_trace_folder_falls_back_to_the_state_folder(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name / "workspace").mkdir(parents=True)
         (tmp_path / name / "workspace" / ".trace").write_text("a file in the way")
@@ -102,7 +102,7 @@ async def test_a_new_session_sees_the_configuration_of_now(tmp_path: Path) -> No
         assert bench.core.reload_config().settings.model.max_tokens == 1000
 
 
-async def test_the_daemon_stops_when_nobody_was_there_for_long_enough(tmp_path: Path) -> None:
+async def test_idle_daemon_stops_after_the_timeout(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], command_line={"idle_timeout_s": 0.05}) as bench:
         bench.core.presence.client_attached()
@@ -135,7 +135,7 @@ async def test_an_unsaved_buffer_is_seen_by_the_tools(tmp_path: Path) -> None:
         assert (bench.workspace / "a.txt").read_text() == "on disk\n"
 
 
-async def test_a_read_file_that_changes_outside_is_told_to_the_language_servers(tmp_path: Path) -> None:
+async def test_external_change_of_a_read_file_notifies_the_servers(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("read", {"file_path": "a.txt"}), "ok") as bench:
         path = bench.workspace / "a.txt"
         path.write_text("old\n")
@@ -146,6 +146,6 @@ async def test_a_read_file_that_changes_outside_is_told_to_the_language_servers(
         await until(lambda: path in told)
 
 
-def test_memory_is_known_where_the_system_tells() -> None:
+def test_memory_usage_is_reported_if_available() -> None:
     memory = memory_mb()
     assert memory is None or 5 < memory < 5_000

@@ -69,7 +69,7 @@ async def test_a_job_runs_writes_and_ends(jobs: SessionJobs, tmp_path: Path) -> 
     assert [entry.exit_code for entry in jobs.all()] == [3]
 
 
-async def test_a_killed_job_leaves_nothing(jobs: SessionJobs, tmp_path: Path) -> None:
+async def test_killed_job_leaves_no_process(jobs: SessionJobs, tmp_path: Path) -> None:
     job = await start(jobs, "setsid -f env -i sleep 300; sleep 300 & echo $! $$ > pids; wait", tmp_path)
     await until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text())
     ended = await jobs.kill(job.job_id)
@@ -78,7 +78,7 @@ async def test_a_killed_job_leaves_nothing(jobs: SessionJobs, tmp_path: Path) ->
     assert [(job.job_id, ended.exit_code, True)] == ENDED
 
 
-async def test_closing_ends_all_and_starts_none(jobs: SessionJobs, tmp_path: Path) -> None:
+async def test_close_ends_all_jobs_and_starts_none(jobs: SessionJobs, tmp_path: Path) -> None:
     for _ in range(3):
         await start(jobs, "echo $$ >> pids; exec sleep 300", tmp_path)
     await until(lambda: (tmp_path / "pids").exists() and len((tmp_path / "pids").read_text().split()) == 3)
@@ -89,7 +89,7 @@ async def test_closing_ends_all_and_starts_none(jobs: SessionJobs, tmp_path: Pat
         await start(jobs, "true", tmp_path)
 
 
-async def test_there_are_not_too_many(
+async def test_number_of_running_jobs_is_limited(
     jobs: SessionJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_RUNNING", 2)
@@ -111,7 +111,7 @@ async def test_unknown_jobs_and_programs_are_refused(jobs: SessionJobs, tmp_path
     assert list(jobs.all()) == []
 
 
-async def test_a_canceled_start_leaves_nothing(jobs: SessionJobs, tmp_path: Path) -> None:
+async def test_canceled_start_leaves_no_job(jobs: SessionJobs, tmp_path: Path) -> None:
     starting = asyncio.create_task(start(jobs, "echo $$ >> pids; exec sleep 300", tmp_path))
     await asyncio.sleep(0)
     starting.cancel()
@@ -131,7 +131,7 @@ def ctx(tmp_path: Path, jobs: SessionJobs) -> FakeToolContext:
     return made
 
 
-async def test_bash_starts_a_job_after_approval_and_the_job_tool_sees_to_it(ctx: FakeToolContext) -> None:
+async def test_bash_starts_a_job_after_approval_and_job_manages_it(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"bash"}
     with pytest.raises(PermissionDeniedError):
         await BashTool().run(BashInput(command="sleep 300", background=True), ctx)

@@ -35,7 +35,7 @@ def left(bench: Bench) -> list[str]:
     return bench.core.store.trace_ids()
 
 
-async def test_old_sessions_are_deleted_and_are_no_longer_ours(tmp_path: Path) -> None:
+async def test_pruned_sessions_are_deleted_and_disowned(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two", "three") as bench:
         ids = [await worked(bench) for _ in range(3)]
         done = await bench.core.keeping.prune(PruneLimits(keep=1))
@@ -46,7 +46,7 @@ async def test_old_sessions_are_deleted_and_are_no_longer_ours(tmp_path: Path) -
             await bench.core.session(ids[0])
 
 
-async def test_a_repositorys_traces_cost_no_session_of_the_persons(tmp_path: Path) -> None:
+async def test_traces_of_the_repository_do_not_displace_own_sessions(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two", check=False) as bench:
         ids = [await worked(bench) for _ in range(2)]
         for name in ("z0", "z1", "z2"):
@@ -73,7 +73,7 @@ async def test_a_dry_run_deletes_nothing(tmp_path: Path) -> None:
         assert bench.core.live(ids[0]) is not None
 
 
-async def test_one_that_somebody_looks_at_stays(tmp_path: Path) -> None:
+async def test_watched_session_is_not_pruned_or_rebuilt(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two") as bench:
         first = await worked(bench)
         await worked(bench)
@@ -84,7 +84,7 @@ async def test_one_that_somebody_looks_at_stays(tmp_path: Path) -> None:
             await bench.core.keeping.rebuild(first)
 
 
-async def test_one_that_is_at_work_stays_also_while_it_waits_for_an_answer(tmp_path: Path) -> None:
+async def test_running_or_waiting_session_is_not_pruned_or_rebuilt(tmp_path: Path) -> None:
     write = [Call("write", {"file_path": "a.txt", "content": "x"})]
     async with daemon(tmp_path, write, "two", "done") as bench:
         session = bench.core.new_session(model="fake/model")
@@ -99,7 +99,7 @@ async def test_one_that_is_at_work_stays_also_while_it_waits_for_an_answer(tmp_p
         await finish(turn)
 
 
-async def test_a_session_is_let_go_of_and_opened_again_after_its_record_was_rebuilt(tmp_path: Path) -> None:
+async def test_rebuilt_session_is_reloaded_from_its_new_files(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two") as bench:
         session_id = await worked(bench)
         before = bench.core.live(session_id)
@@ -117,7 +117,7 @@ async def test_a_session_is_let_go_of_and_opened_again_after_its_record_was_rebu
         assert [m.role for m in session.state.messages] == ["user", "assistant"] * 2
 
 
-async def test_nobody_opens_a_session_while_its_record_is_deleted(
+async def test_session_cannot_be_opened_while_it_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with daemon(tmp_path, "one", "two") as bench:
@@ -144,7 +144,7 @@ async def test_nobody_opens_a_session_while_its_record_is_deleted(
             await bench.core.session(first)
 
 
-async def test_one_that_cannot_be_deleted_is_told_and_the_others_go(
+async def test_failed_deletion_is_reported_and_others_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with daemon(tmp_path, "one", "two", "three") as bench:
@@ -177,7 +177,7 @@ async def test_the_settings_prune_at_the_start_and_every_day(tmp_path: Path) -> 
         tidying.cancel()
 
 
-async def test_what_a_killed_import_left_is_removed_at_the_start(tmp_path: Path) -> None:
+async def test_leftovers_of_a_killed_import_are_removed_at_start(tmp_path: Path) -> None:
     left_behind = tmp_path / "workspace" / ".trace" / ".import-x" / "trace"
     left_behind.mkdir(parents=True)
     async with daemon(tmp_path) as bench:
@@ -186,7 +186,7 @@ async def test_what_a_killed_import_left_is_removed_at_the_start(tmp_path: Path)
         tidying.cancel()
 
 
-async def test_one_that_is_only_watched_stays(tmp_path: Path) -> None:
+async def test_session_watched_without_being_opened_is_kept(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / "workspace" / ".trace")
     (tmp_path / "workspace").mkdir()
     for trace_id in (ID, OTHER):
@@ -198,7 +198,7 @@ async def test_one_that_is_only_watched_stays(tmp_path: Path) -> None:
         assert len((await bench.core.keeping.prune(PruneLimits(keep=1))).deleted) == 1
 
 
-async def test_without_a_limit_nothing_is_deleted(tmp_path: Path) -> None:
+async def test_without_limits_nothing_is_pruned(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / "workspace" / ".trace")
     (tmp_path / "workspace").mkdir()
     for number in range(5):
@@ -208,7 +208,7 @@ async def test_without_a_limit_nothing_is_deleted(tmp_path: Path) -> None:
         assert (done.deleted, done.kept, done.kept_bytes) == ((), 5, None)
 
 
-async def test_what_is_imported_is_foreign_even_if_it_was_ours(tmp_path: Path) -> None:
+async def test_session_exported_here_still_counts_as_imported(tmp_path: Path) -> None:
     call = [Call("bash", {"command": "echo hi"})]
     async with daemon(tmp_path, call, "one", command_line=ALLOW_ALL) as bench:
         session_id = await worked(bench)
@@ -238,7 +238,7 @@ async def test_a_branch_is_not_rebuilt_alone(tmp_path: Path) -> None:
             await bench.core.keeping.rebuild(f"{ID}:A")
 
 
-async def test_links_of_a_trace_that_came_with_the_folder_are_not_written_through(tmp_path: Path) -> None:
+async def test_rebuild_does_not_write_through_links(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     write_trace(store)
     (tmp_path / "mine.json").write_text("mine")
@@ -253,7 +253,7 @@ async def test_links_of_a_trace_that_came_with_the_folder_are_not_written_throug
     assert (tmp_path / "mine.json").read_text() == "mine"
 
 
-def test_a_session_that_is_gone_is_taken_off_the_list(tmp_path: Path) -> None:
+def test_forgotten_session_is_removed_from_the_list(tmp_path: Path) -> None:
     own = OwnSessions(tmp_path / "home", tmp_path)
     own.add(ID)
     own.add(OTHER)
@@ -264,7 +264,7 @@ def test_a_session_that_is_gone_is_taken_off_the_list(tmp_path: Path) -> None:
     assert (ID in again, OTHER in again) == (False, True)
 
 
-async def test_the_session_used_last_is_known_whatever_the_clock_says(tmp_path: Path) -> None:
+async def test_last_used_session_is_independent_of_the_clock(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     own = OwnSessions(tmp_path / "home", tmp_path)
     keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=PruneLimits)
@@ -291,7 +291,7 @@ async def test_the_session_used_last_is_known_whatever_the_clock_says(tmp_path: 
     assert (last, broken and broken.trace_id) == (ID, ID)
 
 
-async def test_a_session_in_which_nothing_was_begun_is_not_the_one_used_last(tmp_path: Path) -> None:
+async def test_unused_session_is_not_the_last_used_one(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Done.") as bench:
         worked_on = await worked(bench)
         bench.core.used(worked_on)
@@ -320,7 +320,7 @@ async def test_the_session_used_last_is_not_pruned(tmp_path: Path) -> None:
     assert first not in [one.stored.trace_id for one in pruned.deleted]
 
 
-async def test_a_session_is_deleted_while_it_is_shown_but_not_while_it_works(tmp_path: Path) -> None:
+async def test_session_is_deleted_while_shown_but_not_while_running(tmp_path: Path) -> None:
     write = [Call("write", {"file_path": "a.txt", "content": "x"})]
     async with daemon(tmp_path, "one", write, "done") as bench:
         keeping, first = bench.core.keeping, await worked(bench)
@@ -342,7 +342,7 @@ async def test_a_session_is_deleted_while_it_is_shown_but_not_while_it_works(tmp
             await keeping.delete(f"{session.session_id}:A")
 
 
-async def test_sessions_are_found_by_title_and_by_what_was_said(tmp_path: Path) -> None:
+async def test_sessions_are_searched_by_title_and_text(tmp_path: Path) -> None:
     async with daemon(tmp_path, "The Straße is closed.", "nothing", check=False) as bench:
         first, second = await worked(bench), await worked(bench)
         keeping = bench.core.keeping

@@ -79,7 +79,7 @@ async def ready(server: LanguageServer) -> int:
     return server.pid
 
 
-async def test_a_change_in_the_copy_is_judged_there_and_the_workspaces_servers_hear_nothing_of_it(
+async def test_change_in_a_copy_is_judged_there_not_in_the_workspace(
     folders: tuple[Path, Path], made: list[BranchEyes]
 ) -> None:
     workspace, copy = folders
@@ -112,7 +112,7 @@ async def test_a_change_in_the_copy_is_judged_there_and_the_workspaces_servers_h
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-async def test_a_linked_server_is_the_projects_own_only_in_a_trusted_folder(
+async def test_linked_server_is_used_in_a_copy_only_if_trusted(
     folders: tuple[Path, Path],
     made: list[BranchEyes],
     tmp_path: Path,
@@ -141,7 +141,7 @@ async def test_a_linked_server_is_the_projects_own_only_in_a_trusted_folder(
     assert server.root == copy
 
 
-async def test_all_copies_share_one_limit_and_the_least_recently_used_server_goes(
+async def test_copies_share_one_server_limit_with_lru_eviction(
     folders: tuple[Path, Path], made: list[BranchEyes]
 ) -> None:
     workspace, copy = folders
@@ -190,7 +190,7 @@ async def test_a_close_that_is_canceled_leaves_no_process(
     await eventually(lambda: not process_lives(pid), "the end of the server")
 
 
-async def test_nothing_that_looked_at_a_copy_outlives_a_killed_daemon(folders: tuple[Path, Path]) -> None:
+async def test_server_of_a_copy_does_not_outlive_a_killed_daemon(folders: tuple[Path, Path]) -> None:
     workspace, copy = folders
     command = [sys.executable, "-m", "tests.support.programs.doomed_branch_eyes", str(workspace), str(copy)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:  # noqa: ASYNC220 - returns at once
@@ -201,7 +201,7 @@ async def test_nothing_that_looked_at_a_copy_outlives_a_killed_daemon(folders: t
     await eventually(lambda: not process_lives(pid), "the end of the server")
 
 
-async def test_without_language_servers_a_copy_is_looked_at_by_nobody(tmp_path: Path) -> None:
+async def test_copy_without_language_servers_reports_no_server(tmp_path: Path) -> None:
     for open_eyes in (NoEyes, BranchEyes(tmp_path).open):
         opened: OpenEyes = open_eyes
         eyes = opened(tmp_path)

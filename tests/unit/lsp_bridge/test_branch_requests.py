@@ -69,7 +69,7 @@ async def person(settings: dict[str, Any] = ALLOWED, main: tuple[Step, ...] = MA
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_a_session_tells_its_branches_and_what_they_changed() -> None:
+async def test_session_lists_its_branches_and_their_changes() -> None:
     async with person() as me:
         assert (await me.get("explore/list"))["explorations"] == []
         await me.explored()
@@ -93,7 +93,7 @@ async def test_a_session_tells_its_branches_and_what_they_changed() -> None:
         assert me.file.read_text() == "a = 1\n"
 
 
-async def test_the_record_of_a_branch_is_loaded_and_takes_no_prompt() -> None:
+async def test_branch_session_can_be_loaded_but_takes_no_prompt() -> None:
     async with person() as me:
         await me.explored()
         child = f"{me.session_id}:B"
@@ -134,7 +134,7 @@ MORE: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_nothing_changes_the_record_of_a_branch() -> None:
+async def test_branch_session_is_read_only_for_every_request() -> None:
     async with person() as me:
         await me.explored()
         child = f"{me.session_id}:B"
@@ -150,12 +150,12 @@ async def test_nothing_changes_the_record_of_a_branch() -> None:
 
 
 @pytest.mark.parametrize("method", ["goal/add", "session/set"])
-async def test_the_main_line_is_changed_as_before(method: str) -> None:
+async def test_main_session_still_accepts_changes(method: str) -> None:
     async with person() as me:
         assert await me.get(method, **MORE[method])
 
 
-async def test_requests_of_two_branches_wait_in_one_inbox_and_are_answered_in_any_order() -> None:
+async def test_requests_of_two_branches_share_one_inbox_in_any_order() -> None:
     async with person(SETTINGS) as me:
         turn = me.ask("session/prompt", text="try it")
         await me.client.event("branch_started")
@@ -179,7 +179,7 @@ async def test_requests_of_two_branches_wait_in_one_inbox_and_are_answered_in_an
         assert me.file.read_text() == "a = 1\n"
 
 
-async def test_the_persons_choice_is_reviewed_and_written() -> None:
+async def test_choice_of_the_user_is_reviewed_and_written() -> None:
     async with person(SETTINGS) as me:
         turn = me.ask("session/prompt", text="try it")
         for _ in range(2):
@@ -207,7 +207,7 @@ async def test_the_persons_choice_is_reviewed_and_written() -> None:
         assert exploration["selectedBranch"].startswith("B")
 
 
-async def test_what_cannot_be_done_is_refused_with_words_and_codes() -> None:
+async def test_invalid_branch_requests_are_refused_with_codes() -> None:
     async with person() as me:
         await me.explored()
         wrong: tuple[tuple[str, dict[str, Any], int, str], ...] = (
@@ -251,7 +251,7 @@ async def test_what_cannot_be_done_is_refused_with_words_and_codes() -> None:
         assert await me.get("explore/leave") == {"left": False}
 
 
-async def test_the_daemon_waits_for_the_person_and_says_so_until_it_is_left_to_the_model() -> None:
+async def test_awaited_choice_is_reported_until_left_to_the_model() -> None:
     async with person({**ALLOWED, "explore_choice": "person"}) as me:
         turn = me.ask("session/prompt", text="try it")
         notice = await me.client.event("notice", code="explore_choice_awaited")
@@ -266,7 +266,7 @@ async def test_the_daemon_waits_for_the_person_and_says_so_until_it_is_left_to_t
         assert (await me.get("session/load"))["awaitsChoice"] == []
 
 
-async def test_agents_are_listed_with_the_persons_own_and_what_is_wrong_with_files() -> None:
+async def test_agent_list_includes_user_agents_and_file_problems() -> None:
     async with person() as me:
         folder = me.file.parents[2] / "home" / "agents"
         folder.mkdir(parents=True)

@@ -26,7 +26,7 @@ async def no_model(env: dict[str, str], configured: str | None) -> ModelChoice:
         ([True, False], True, False),
     ],
 )
-def test_one_client_in_restricted_mode_is_enough_and_silence_leaves_it_to_the_list(
+def test_one_restricted_client_revokes_trust_else_list_decides(
     said: list[bool | None], listed: bool, trusted: bool
 ) -> None:
     bridge = Bridge("0", no_model)

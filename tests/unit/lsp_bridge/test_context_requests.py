@@ -67,7 +67,7 @@ def same_request(shown: dict[str, Any], sent: ModelRequest) -> None:
 
 
 @pytest.mark.parametrize("placement", ["tail", "system", "on_demand"])
-async def test_the_context_is_what_the_model_is_being_sent(placement: str) -> None:
+async def test_context_request_returns_what_the_model_receives(placement: str) -> None:
     hold = Hold()
     steps: tuple[Step, ...] = (
         [goal(add=["Cart", "Docs"], focus="1"), read()],
@@ -86,7 +86,7 @@ async def test_the_context_is_what_the_model_is_being_sent(placement: str) -> No
         await client.answer(running)
 
 
-async def test_shares_are_told_by_layer_and_goal_and_add_up() -> None:
+async def test_context_shares_by_layer_and_goal_add_up() -> None:
     steps: tuple[Step, ...] = (
         [goal(add=["Cart", "Docs"], focus="1")],
         [read()],
@@ -131,7 +131,7 @@ async def test_the_context_of_an_empty_session_has_no_messages() -> None:
 LONG: tuple[Step, ...] = (*([read()] for _ in range(8)), "Done.")
 
 
-async def test_a_compaction_by_the_person_sums_up_and_goes_on() -> None:
+async def test_compact_request_summarizes_and_the_session_continues() -> None:
     async with served(*LONG, SUMMARY, "And done.") as door:
         client, params = await begun(door)
         await prompt(client, params, "make the cart right")
@@ -145,7 +145,7 @@ async def test_a_compaction_by_the_person_sums_up_and_goes_on() -> None:
         assert (await prompt(client, params, "more"))["stopReason"] == "end_turn"
 
 
-async def test_what_the_person_did_before_a_compaction_is_told_after_it() -> None:
+async def test_user_plan_change_before_compaction_is_noted_after_it() -> None:
     async with served([goal(add=["Cart"])], *LONG, SUMMARY, "Seen.") as door:
         client, params = await begun(door)
         await prompt(client, params)
@@ -158,7 +158,7 @@ async def test_what_the_person_did_before_a_compaction_is_told_after_it() -> Non
         )
 
 
-async def test_with_nothing_to_compact_nothing_is_asked_of_the_model() -> None:
+async def test_compact_request_without_history_asks_no_model() -> None:
     async with served("Hello.") as door:
         client, params = await begun(door)
         await prompt(client, params)
@@ -167,7 +167,7 @@ async def test_with_nothing_to_compact_nothing_is_asked_of_the_model() -> None:
         assert done["detail"]
 
 
-async def test_beside_a_turn_nothing_is_compacted_or_handed_over() -> None:
+async def test_compact_and_hand_over_are_refused_during_a_turn() -> None:
     hold = Hold()
     async with served([hold, "Done."]) as door:
         client, params = await begun(door)
@@ -180,7 +180,7 @@ async def test_beside_a_turn_nothing_is_compacted_or_handed_over() -> None:
         await client.answer(running)
 
 
-async def test_a_compaction_that_is_canceled_changes_nothing_and_says_so() -> None:
+async def test_canceled_compaction_changes_nothing_and_reports_it() -> None:
     hold = Hold()
     async with served(*LONG, [hold, SUMMARY]) as door:
         client, params = await begun(door)
@@ -235,7 +235,7 @@ async def test_work_is_handed_over_to_a_session_of_the_other_agent() -> None:
         assert "Designed: see cart.md." in str(door.bench.models.requests[-1].messages[0].content)
 
 
-async def test_nothing_is_handed_over_from_an_empty_session_or_one_that_came_with_the_folder() -> None:
+async def test_empty_or_imported_session_is_not_handed_over() -> None:
     async with served("Hello.") as door:
         client, params = await begun(door)
         error = await client.refused("goalwright/session/handover", {**params, "agent": "init"})

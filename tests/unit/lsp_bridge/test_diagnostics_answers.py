@@ -57,7 +57,7 @@ def test_a_push_before_the_change_does_not_answer_it() -> None:
     assert settled(answers, new) is None
 
 
-def test_without_versions_order_counts_and_each_push_starts_settling_again() -> None:
+def test_unversioned_push_restarts_the_settle_time() -> None:
     answers, _ = opened()
     answers.push(FILE, None, (), now=0.0)
     _, new = answers.sync(FILE, "new", now=1.0, pull=False)
@@ -67,7 +67,7 @@ def test_without_versions_order_counts_and_each_push_starts_settling_again() -> 
     assert settled(answers, new) == 2.5
 
 
-def test_without_versions_a_push_is_doubtful_while_an_older_text_is_unanswered() -> None:
+def test_unversioned_push_is_doubtful_while_old_text_is_pending() -> None:
     answers, _ = opened()
     _, new = answers.sync(FILE, "new", now=1.0, pull=False)
     answers.push(FILE, None, (), now=2.0)
@@ -79,7 +79,7 @@ def test_the_same_text_is_not_sent_twice() -> None:
     assert answers.sync(FILE, "old", now=1.0, pull=False) == ("same", version)
 
 
-def test_a_closed_file_is_forgotten_and_versions_never_repeat() -> None:
+def test_closed_file_is_dropped_and_versions_never_repeat() -> None:
     answers, version = opened()
     answers.push(FILE, version, BAD, now=0.5)
     assert answers.close(FILE)
@@ -103,14 +103,14 @@ def test_a_pulled_answer_about_an_older_version_answers_nothing() -> None:
     assert answers.settled_at(FILE, new, pull=True) is None
 
 
-def test_pushed_and_pulled_are_united_and_the_same_counts_once() -> None:
+def test_pushed_and_pulled_diagnostics_are_merged() -> None:
     answers, version = opened()
     answers.pull(FILE, version, ({"message": "a"}, {"message": "b"}), now=2.0)
     answers.push(FILE, version, ({"message": "b"}, {"message": "c"}), now=2.0)
     assert sorted(item["message"] for item in answers.known(FILE, version) or ()) == ["a", "b", "c"]
 
 
-def test_what_was_pushed_about_the_old_text_is_not_mixed_into_the_pulled_new() -> None:
+def test_push_about_the_old_text_is_not_mixed_into_the_pull() -> None:
     answers, old = opened()
     answers.push(FILE, old, BAD, now=0.5)
     _, new = answers.sync(FILE, "new", now=1.0, pull=True)
@@ -118,7 +118,7 @@ def test_what_was_pushed_about_the_old_text_is_not_mixed_into_the_pulled_new() -
     assert answers.known(FILE, new) == ()
 
 
-def test_a_push_about_a_file_that_is_not_open_is_kept_for_comparison() -> None:
+def test_push_about_a_closed_file_is_kept_for_comparison() -> None:
     answers, _ = opened()
     mark = answers.count
     answers.push(OTHER, None, BAD, now=1.0)
@@ -128,7 +128,7 @@ def test_a_push_about_a_file_that_is_not_open_is_kept_for_comparison() -> None:
     assert answers.snapshot() == {}
 
 
-def test_a_server_that_pushes_nothing_before_it_has_looked_is_waited_for_from_then_on() -> None:
+def test_early_empty_push_extends_the_settle_time_from_then_on() -> None:
     answers, _ = opened()
     _, first = answers.sync(FILE, "one", now=1.0, pull=False)
     answers.push(FILE, first, (), now=1.1)
@@ -141,7 +141,7 @@ def test_a_server_that_pushes_nothing_before_it_has_looked_is_waited_for_from_th
     assert settled(answers, second) == pytest.approx(3.6)
 
 
-def test_a_pause_that_was_an_exception_is_forgotten() -> None:
+def test_unusual_pause_is_eventually_disregarded() -> None:
     answers, _ = opened()
     _, version = answers.sync(FILE, "one", now=1.0, pull=False)
     answers.push(FILE, version, (), now=1.1)
@@ -154,7 +154,7 @@ def test_a_pause_that_was_an_exception_is_forgotten() -> None:
     assert settled(answers, version) == pytest.approx(at + 0.2)
 
 
-def test_what_another_file_broke_or_a_first_look_takes_teaches_no_pause() -> None:
+def test_first_look_and_other_files_do_not_extend_settle_time() -> None:
     answers, version = opened()
     answers.push(FILE, version, (), now=0.1)
     answers.push(FILE, version, BAD, now=1.0)

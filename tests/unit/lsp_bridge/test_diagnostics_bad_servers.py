@@ -83,13 +83,13 @@ async def test_a_pull_that_is_put_off_is_repeated(open_workspace: Open) -> None:
 
 
 @pytest.mark.parametrize("answer", ["error", "null", "never"])
-async def test_a_pull_without_a_result_is_no_fresh_answer(open_workspace: Open, answer: str) -> None:
+async def test_pull_without_a_result_is_no_fresh_answer(open_workspace: Open, answer: str) -> None:
     flags = ("--pull", "static", "--pull-plan", json.dumps([answer]))
     workspace = await open_workspace(fake_spec(*flags, plan=[["nothing"]]), timing=HASTY)
     assert await workspace.change(a_txt="BAD") == NO_ANSWER
 
 
-async def test_a_server_that_never_answers_is_not_clean_and_is_waited_for_less(open_workspace: Open) -> None:
+async def test_silent_server_is_not_clean_and_gets_a_shorter_deadline(open_workspace: Open) -> None:
     timing = dataclasses.replace(HASTY, cold_answer_s=0.5)
     workspace = await open_workspace(fake_spec(plan=[["nothing"]]), timing=timing)
     [server] = workspace.servers.alive()
@@ -106,7 +106,7 @@ async def test_a_server_that_never_initializes_is_not_clean(tmp_path: Path) -> N
     await workspace.diagnostics.close()
 
 
-async def test_an_answer_about_the_old_text_is_not_taken_for_fresh(open_workspace: Open) -> None:
+async def test_answer_about_the_old_text_is_not_fresh(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(plan=[["fresh"], ["stale"]]), timing=HASTY)
     assert (await workspace.change(a_txt="BAD")).verdict == "no_fresh_answer"
 
@@ -133,14 +133,14 @@ async def test_the_fresh_answer_is_found_among_others(open_workspace: Open, step
     assert (await workspace.change(a_txt="fine")).verdict == "clean"
 
 
-async def test_a_late_answer_is_not_taken_for_one_about_a_later_change(open_workspace: Open) -> None:
+async def test_late_answer_is_not_attributed_to_a_later_change(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold"], ["release"]]
     workspace = await open_workspace(fake_spec(plan=plan), timing=HASTY)
     assert (await workspace.change(a_txt="BAD first")).verdict == "no_fresh_answer"
     assert (await workspace.change(a_txt="fine again")).verdict == "no_fresh_answer"
 
 
-async def test_what_a_change_without_an_answer_broke_is_reported_with_the_next(open_workspace: Open) -> None:
+async def test_problems_of_an_unanswered_change_come_with_the_next(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold"], ["fresh"]]
     workspace = await open_workspace(fake_spec(plan=plan), text="BAD old", timing=HASTY)
     assert (await workspace.change(a_txt="BAD old\nBAD new")).verdict == "no_fresh_answer"
@@ -169,7 +169,7 @@ async def test_noise_on_stderr_does_not_block_a_server(open_workspace: Open) -> 
 
 
 @pytest.mark.parametrize("death", [["die"], ["half", "die"], ["fresh", "half", "die"]])
-async def test_a_server_that_dies_is_no_fresh_answer_and_comes_back(
+async def test_died_server_gives_no_fresh_answer_and_is_restarted(
     open_workspace: Open, death: list[str]
 ) -> None:
     # The plan of a new process begins again: the first sync is the baseline, the second kills it.
@@ -186,7 +186,7 @@ async def test_a_server_that_dies_is_no_fresh_answer_and_comes_back(
     assert [pid for _, pid in workspace.servers.running()] != [first]
 
 
-async def test_a_server_that_crashes_again_and_again_is_given_up(tmp_path: Path) -> None:
+async def test_repeatedly_crashing_server_is_abandoned(tmp_path: Path) -> None:
     now = 0.0
     workspace = LanguageWorkspace(tmp_path, [fake_spec("--exit-at-start")], clock=lambda: now)
     path = workspace.path("a.txt")
@@ -205,7 +205,7 @@ async def test_a_server_that_crashes_again_and_again_is_given_up(tmp_path: Path)
     await workspace.diagnostics.close()
 
 
-async def test_a_server_that_rests_after_a_crash_is_no_fresh_answer(tmp_path: Path) -> None:
+async def test_server_paused_after_a_crash_gives_no_fresh_answer(tmp_path: Path) -> None:
     workspace = LanguageWorkspace(tmp_path, [fake_spec("--exit-at-start")], clock=lambda: 0.0)
     for _ in range(2):
         [server] = workspace.servers.for_path(workspace.path("a.txt")).servers
@@ -215,7 +215,7 @@ async def test_a_server_that_rests_after_a_crash_is_no_fresh_answer(tmp_path: Pa
     await workspace.diagnostics.close()
 
 
-async def test_one_silent_server_among_two_makes_no_clean_verdict(open_workspace: Open) -> None:
+async def test_one_silent_server_of_two_prevents_a_clean_verdict(open_workspace: Open) -> None:
     good, silent = fake_spec(name="good"), fake_spec(plan=[["fresh"], ["nothing"]], name="silent")
     workspace = await open_workspace(good, silent, timing=dataclasses.replace(HASTY, answer_s=3.0))
     assert await workspace.change(a_txt="still fine") == DiagnosticsReport(
@@ -232,14 +232,14 @@ async def test_problems_that_two_servers_agree_on_are_reported_once(open_workspa
     assert (messages(report), report.servers) == (["bad: BAD"], ("one", "two"))
 
 
-async def test_several_files_are_one_change(open_workspace: Open) -> None:
+async def test_several_files_are_checked_as_one_change(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(), text="BAD old")
     workspace.write({workspace.path("b.txt"): "fine", workspace.path("gone.txt"): "BAD"})
     report = await workspace.change(a_txt="BAD old\nBAD a", b_txt="BAD b", c_txt="BAD c", gone_txt=None)
     assert messages(report) == ["bad: BAD a", "bad: BAD b", "bad: BAD c"]
 
 
-async def test_other_files_that_break_are_reported_but_not_what_they_had_before(open_workspace: Open) -> None:
+async def test_only_new_problems_in_other_files_are_reported(open_workspace: Open) -> None:
     plan = [["other:old.txt", "fresh"], ["other:old.txt", "other:b.txt", "fresh"]]
     workspace = await open_workspace(fake_spec(plan=plan))
     report = await workspace.change(a_txt="fine too")
@@ -266,7 +266,7 @@ async def test_a_created_file_is_all_new_and_a_deleted_one_is_closed(
     assert received(log).count("workspace/didChangeWatchedFiles") == 2
 
 
-async def test_with_the_only_open_file_deleted_there_is_nothing_to_ask_about(tmp_path: Path) -> None:
+async def test_deleting_the_only_open_file_reports_no_server(tmp_path: Path) -> None:
     workspace = LanguageWorkspace(tmp_path, [fake_spec()])
     try:
         assert messages(await workspace.change(new_txt="BAD")) == ["bad: BAD"]
@@ -275,7 +275,7 @@ async def test_with_the_only_open_file_deleted_there_is_nothing_to_ask_about(tmp
         await workspace.diagnostics.close()
 
 
-async def test_files_without_a_server_huge_files_and_files_outside_have_none(
+async def test_unsupported_huge_and_outside_files_have_no_server(
     open_workspace: Open, tmp_path: Path
 ) -> None:
     workspace = await open_workspace(fake_spec())
@@ -285,7 +285,7 @@ async def test_files_without_a_server_huge_files_and_files_outside_have_none(
     assert await workspace.change(a_txt="BAD " * 500_000) == DiagnosticsReport("no_server")
 
 
-async def test_the_baseline_survives_that_the_file_is_closed_for_others(open_workspace: Open) -> None:
+async def test_baseline_survives_closing_the_file_for_others(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(), text="BAD old")
     [server] = workspace.servers.alive()
     path = workspace.path("a.txt")
@@ -301,7 +301,7 @@ async def test_the_baseline_survives_that_the_file_is_closed_for_others(open_wor
     assert messages(await run.report()) == ["bad: BAD new"]
 
 
-async def test_a_change_by_somebody_else_moves_the_baseline(open_workspace: Open, tmp_path: Path) -> None:
+async def test_external_change_moves_the_baseline(open_workspace: Open, tmp_path: Path) -> None:
     log = tmp_path / "log"
     workspace = await open_workspace(fake_spec("--log", str(log)))
     await eventually(lambda: "textDocument/didOpen" in received(log), "didOpen")
@@ -312,7 +312,7 @@ async def test_a_change_by_somebody_else_moves_the_baseline(open_workspace: Open
     assert messages(report) == ["bad: BAD by model"]
 
 
-async def test_changed_starts_no_server_and_takes_any_path(tmp_path: Path) -> None:
+async def test_changed_starts_no_server_and_accepts_any_path(tmp_path: Path) -> None:
     workspace = LanguageWorkspace(tmp_path, [fake_spec()])
     await workspace.diagnostics.changed(workspace.path("absent.txt"))
     await workspace.diagnostics.changed(tmp_path)
@@ -326,7 +326,7 @@ def test_warming_up_without_an_event_loop_does_nothing(tmp_path: Path) -> None:
     assert workspace.servers.running() == []
 
 
-async def test_a_server_that_ignores_all_requests_to_end_is_killed_with_its_children(tmp_path: Path) -> None:
+async def test_server_ignoring_shutdown_is_killed_with_its_children(tmp_path: Path) -> None:
     child_file = tmp_path / "child"
     spec = fake_spec("--ignore-shutdown", "--child", str(child_file))
     workspace = LanguageWorkspace(tmp_path, [spec])
@@ -353,7 +353,7 @@ async def test_the_children_of_a_server_that_died_are_killed(tmp_path: Path) -> 
     await workspace.diagnostics.close()
 
 
-async def test_closing_while_a_server_starts_leaves_nothing(tmp_path: Path) -> None:
+async def test_closing_during_a_server_start_leaves_no_process(tmp_path: Path) -> None:
     workspace = LanguageWorkspace(tmp_path, [fake_spec("--never-initialize")])
     workspace.servers.for_path(workspace.path("a.txt"))
     await eventually(lambda: bool(workspace.servers.running()), "the process")
@@ -362,7 +362,7 @@ async def test_closing_while_a_server_starts_leaves_nothing(tmp_path: Path) -> N
     assert not process_lives(pid)
 
 
-async def test_a_server_is_stopped_when_idle_and_started_again_when_needed(tmp_path: Path) -> None:
+async def test_idle_server_is_stopped_and_restarted_on_demand(tmp_path: Path) -> None:
     now = 0.0
     workspace = LanguageWorkspace(tmp_path, [fake_spec()], clock=lambda: now)
     assert messages(await workspace.change(a_txt="BAD")) == ["bad: BAD"]
@@ -378,7 +378,7 @@ async def test_a_server_is_stopped_when_idle_and_started_again_when_needed(tmp_p
     await workspace.diagnostics.close()
 
 
-async def test_a_program_that_cannot_be_executed_is_no_server_in_the_end(tmp_path: Path) -> None:
+async def test_unexecutable_server_gives_no_fresh_answer(tmp_path: Path) -> None:
     broken = tmp_path.resolve() / "broken"
     broken.write_text("#!/nonexistent\n", encoding="ascii")
     broken.chmod(0o755)

@@ -49,7 +49,7 @@ def test_a_second_occurrence_of_a_known_problem_is_new() -> None:
     assert new_problems("f()", "f()\nf()", [problem(1)], [problem(1), problem(2)]) == [problem(2)]
 
 
-def test_of_two_equal_problems_the_one_on_the_untouched_line_is_old() -> None:
+def test_of_two_equal_problems_the_one_on_an_old_line_is_old() -> None:
     before, after = "a\nf()\nb", "a\nf()\nc\nf()\nb"
     assert new_problems(before, after, [problem(2)], [problem(2), problem(4)]) == [problem(4)]
 
@@ -58,7 +58,7 @@ def test_a_known_problem_on_a_rewritten_line_is_reported() -> None:
     assert new_problems("f(1)", "f(2)", [problem(1)], [problem(1)]) == [problem(1)]
 
 
-def test_everything_is_new_in_a_created_file_and_without_a_baseline() -> None:
+def test_without_a_baseline_all_problems_are_new() -> None:
     assert new_problems(None, "a", [], [problem(1)]) == [problem(1)]
     assert new_problems("a", "a", None, [problem(1)]) == [problem(1)]
 
@@ -96,7 +96,7 @@ def insertions(draw: st.DrawFn) -> tuple[list[str], list[str], list[int]]:
 
 @PATIENT
 @given(insertions(), st.data())
-def test_no_old_problem_is_reported_whatever_is_inserted(
+def test_insertions_never_report_old_problems(
     edit: tuple[list[str], list[str], list[int]], data: st.DataObject
 ) -> None:
     old, new, places = edit
@@ -131,7 +131,7 @@ def test_exactly_the_added_problems_are_reported(
 
 @PATIENT
 @given(LINES, st.data())
-def test_removing_lines_makes_nothing_new(old: list[str], data: st.DataObject) -> None:
+def test_removing_lines_makes_no_problem_new(old: list[str], data: st.DataObject) -> None:
     keep = data.draw(st.lists(st.booleans(), min_size=len(old), max_size=len(old)))
     baseline = [problem(index + 1, f"m{index % 2}") for index in range(len(old))]
     kept = [index for index, stays in enumerate(keep) if stays]

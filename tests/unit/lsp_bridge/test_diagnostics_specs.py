@@ -56,7 +56,7 @@ def test_the_next_command_is_tried_when_the_first_is_missing(places: tuple[Path,
     assert found.name == "second"
 
 
-def test_nothing_in_the_workspace_is_found(places: tuple[Path, Path, Path]) -> None:
+def test_programs_in_the_workspace_are_not_found(places: tuple[Path, Path, Path]) -> None:
     workspace, own, usr = places
     program(workspace / "bin", "one-ls")
     (usr / "two-ls").symlink_to(program(workspace, "two-ls"))
@@ -91,7 +91,7 @@ def test_a_server_inherits_no_search_path_into_the_workspace(tmp_path: Path) -> 
     }
 
 
-def test_pyright_is_told_an_interpreter_outside_the_workspace(tmp_path: Path) -> None:
+def test_pyright_gets_an_interpreter_outside_the_workspace(tmp_path: Path) -> None:
     spec = next(spec for spec in DEFAULT_SPECS if spec.name == "pyright")
     workspace, usr = tmp_path.resolve() / "w", tmp_path.resolve() / "usr"
     python = program(usr, "python3")
@@ -168,7 +168,7 @@ def test_tsserver_is_the_projects_own_only_in_a_trusted_folder(
         (None, "5.9.3", True, None),
     ],
 )
-def test_typescript_7_is_started_where_the_project_has_no_older_one(
+def test_typescript_7_runs_unless_the_project_has_an_older_one(
     places: tuple[Path, Path, Path],
     project: str | None,
     outside: str | None,
@@ -190,7 +190,7 @@ def test_typescript_7_is_started_where_the_project_has_no_older_one(
         assert found.argv == (str(folder / "node_modules" / ".bin" / "tsc"), "--lsp", "--stdio")
 
 
-def test_servers_of_a_trusted_project_come_first_those_of_the_nearest_folder_before_all(
+def test_trusted_project_servers_come_first_nearest_folder_first(
     places: tuple[Path, Path, Path],
 ) -> None:
     workspace, own, usr = places
@@ -205,7 +205,7 @@ def test_servers_of_a_trusted_project_come_first_those_of_the_nearest_folder_bef
     assert found is not None and found.argv == (str(nearest),)
 
 
-def test_what_an_untrusted_project_has_is_named_and_not_taken(places: tuple[Path, Path, Path]) -> None:
+def test_servers_of_an_untrusted_project_are_named_but_not_used(places: tuple[Path, Path, Path]) -> None:
     workspace, own, usr = places
     theirs = program(workspace / ".venv" / "bin", "one-ls")
     assert look_up(SPEC, workspace, search_path=str(usr), own_bin=own) == LookUp(None, (theirs,))
@@ -235,7 +235,7 @@ def test_rust_analyzer_runs_in_trusted_folders_only(places: tuple[Path, Path, Pa
     assert seen.found is not None
 
 
-def test_gopls_downloads_and_compiles_nothing_in_an_untrusted_folder(
+def test_gopls_neither_downloads_nor_compiles_if_untrusted(
     places: tuple[Path, Path, Path],
 ) -> None:
     workspace, own, usr = places
@@ -249,7 +249,7 @@ def test_gopls_downloads_and_compiles_nothing_in_an_untrusted_folder(
     assert (environment["GOTOOLCHAIN"], environment["CGO_ENABLED"]) == ("local", "0")
 
 
-def test_the_bash_server_is_not_started_without_the_program_that_finds_problems(
+def test_bash_server_requires_shellcheck_outside_the_workspace(
     places: tuple[Path, Path, Path],
 ) -> None:
     workspace, own, usr = places
@@ -264,7 +264,7 @@ def test_the_bash_server_is_not_started_without_the_program_that_finds_problems(
     assert seen.found.setup.settings["bashIde"]["shellcheckPath"] == str(beside)
 
 
-def test_a_trusted_projects_programs_are_on_the_path_of_its_servers(places: tuple[Path, Path, Path]) -> None:
+def test_trusted_project_programs_are_on_the_server_path(places: tuple[Path, Path, Path]) -> None:
     workspace, _, usr = places
     program(workspace / ".venv" / "bin", "python")
     environment = {"PATH": os.pathsep.join([str(usr), "bin"]), "PYTHONPATH": str(workspace / "src")}
@@ -274,7 +274,7 @@ def test_a_trusted_projects_programs_are_on_the_path_of_its_servers(places: tupl
     assert "PYTHONPATH" not in safe_environment(environment, workspace)
 
 
-def test_every_server_stands_behind_those_it_yields_to_and_says_how_it_is_installed() -> None:
+def test_server_specs_are_ordered_and_have_install_hints() -> None:
     before: set[str] = set()
     for spec in DEFAULT_SPECS:
         assert set(spec.yields_to) <= before
@@ -302,6 +302,6 @@ def test_files_have_the_language_that_editors_give_them(file: str, server: str, 
     assert default(server).language_of(Path("/w") / file) == language
 
 
-def test_files_are_matched_by_suffix_whatever_its_case() -> None:
+def test_suffixes_are_matched_case_insensitively() -> None:
     assert SPEC.language_of(Path("/w/A.X")) == "x"
     assert SPEC.language_of(Path("/w/x")) is None

@@ -41,9 +41,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert editor.unsaved == "typed"
 
 
-def test_of_a_file_that_cannot_be_the_text_nothing_is_read(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_cannot_equal_the_buffer_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with path.open("wb") as file:
         file.truncate(400_000_000)
     reads = record_reads(monkeypatch)
@@ -53,7 +51,7 @@ def test_of_a_file_that_cannot_be_the_text_nothing_is_read(
     assert reads == []
 
 
-async def test_a_long_text_beside_a_changed_file_is_compared_in_a_thread_only(
+async def test_long_buffer_is_compared_with_the_file_in_a_thread_only(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "lines of ä\r\n" * 50_000
@@ -81,7 +79,7 @@ TEXT = "one \u00e9\r\ntwo\r\nthree \u00e9\r\n"
 @pytest.mark.parametrize("part", [1, 2, 3, 64 * 1024])
 @pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
-def test_an_editors_way_of_showing_a_file_is_the_same_however_it_is_cut(
+def test_file_comparison_is_independent_of_chunk_boundaries(
     codec: str, end: str, part: int, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk_text, "_PART", part)
@@ -91,5 +89,5 @@ def test_an_editors_way_of_showing_a_file_is_the_same_however_it_is_cut(
         assert shows(path, [(len(shown), parts), (len(shown) + 1, [*parts, "x"])]) == [True, False]
 
 
-def test_a_file_that_is_not_there_has_no_text(path: Path) -> None:
+def test_missing_file_has_empty_text(path: Path) -> None:
     assert shows(path, [(0, [""]), (1, ["x"])]) == [True, False]

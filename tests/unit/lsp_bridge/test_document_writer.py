@@ -37,7 +37,7 @@ async def editing(typed: str, *, can_save: bool = True) -> AsyncGenerator[tuple[
             yield door, editor, await door.client("chat", settings=ALLOW)
 
 
-async def test_an_edit_of_unsaved_text_goes_through_the_editor_and_is_saved() -> None:
+async def test_edit_of_unsaved_text_is_applied_in_the_editor_and_saved() -> None:
     async with editing("on disk\r\ntyped 😀 and 😀😁\r\nlast".replace("😀😁", "x")) as (door, editor, client):
         _, edit = await results(client)
         assert not edit["isError"], edit["content"]
@@ -77,7 +77,7 @@ async def shown(
 
 
 @pytest.mark.parametrize("able", [CAPABILITIES, SAYS_NO_VERSIONS])
-async def test_an_editor_that_cannot_save_shows_what_is_written_on_disk(able: dict[str, Any]) -> None:
+async def test_editor_that_cannot_save_shows_the_edit_written_to_disk(able: dict[str, Any]) -> None:
     again = Call("edit", {"file_path": "a.txt", "old_string": "last", "new_string": "end"})
     async with shown(again, able=able) as (door, editor, client):
         _, first, second = await results(client)
@@ -87,7 +87,7 @@ async def test_an_editor_that_cannot_save_shows_what_is_written_on_disk(able: di
         assert door.bridge.unsaved_text(editor.path) is None
 
 
-async def test_an_undo_reaches_the_buffer_of_an_editor_that_cannot_save() -> None:
+async def test_undo_updates_the_buffer_of_an_editor_that_cannot_save() -> None:
     async with shown() as (door, editor, client):
         await results(client)
         [listed] = (await client.request("goalwright/session/list"))["sessions"]
@@ -97,7 +97,7 @@ async def test_an_undo_reaches_the_buffer_of_an_editor_that_cannot_save() -> Non
 
 
 @pytest.mark.parametrize("refusal", ["applied: false", "error", "gone"])
-async def test_an_editor_that_does_not_take_the_edit_is_left_with_the_old_text(refusal: str) -> None:
+async def test_editor_that_rejects_the_edit_keeps_its_old_text(refusal: str) -> None:
     async with shown() as (_, editor, client):
         if refusal == "gone":
             editor.leaves_on = "workspace/applyEdit"
@@ -108,7 +108,7 @@ async def test_an_editor_that_does_not_take_the_edit_is_left_with_the_old_text(r
         assert (editor.path.read_bytes(), editor.text) == (b"two 1\nlast\n", "one 1\nlast\n")
 
 
-async def test_what_is_typed_meanwhile_in_an_editor_that_cannot_save_is_kept() -> None:
+async def test_typing_during_an_edit_is_kept_if_the_editor_cannot_save() -> None:
     async with shown() as (_, editor, client):
         editor.on_edit = lambda: editor.type("one 1\nlast\ntyped\n")
         _, edit = await results(client)
@@ -117,7 +117,7 @@ async def test_what_is_typed_meanwhile_in_an_editor_that_cannot_save_is_kept() -
         assert (editor.path.read_bytes(), editor.text) == (b"one 1\nlast\n", "one 1\nlast\ntyped\n")
 
 
-async def test_a_write_that_fails_leaves_no_edit_in_an_editor_that_cannot_save() -> None:
+async def test_failed_write_rolls_back_the_buffer_edit() -> None:
     async with shown() as (_, editor, client):
         # Somebody writes the file between the edit of the buffer and that of the file.
 
@@ -132,7 +132,7 @@ async def test_a_write_that_fails_leaves_no_edit_in_an_editor_that_cannot_save()
         assert editor.text == "one 1\nlast\n"
 
 
-async def test_text_that_could_not_be_saved_is_put_back() -> None:
+async def test_text_that_could_not_be_saved_is_restored() -> None:
     async with editing("typed 😀\r\n") as (_, editor, client):
         editor.may_save = False
         _, edit = await results(client)
@@ -142,7 +142,7 @@ async def test_text_that_could_not_be_saved_is_put_back() -> None:
         assert editor.path.read_bytes() == b"on disk\r\n"
 
 
-async def test_an_edit_of_a_version_that_is_gone_is_refused() -> None:
+async def test_edit_of_an_outdated_version_is_refused() -> None:
     async with editing("typed 😀\r\n") as (_, editor, client):
         editor.ahead = 1
         _, edit = await results(client)

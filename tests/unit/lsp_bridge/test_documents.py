@@ -34,7 +34,7 @@ def test_a_buffer_is_unsaved_from_the_first_change_to_the_save(path: Path) -> No
     assert editor.unsaved is None
 
 
-def test_a_change_taken_back_is_none(path: Path) -> None:
+def test_reverted_change_leaves_the_buffer_clean(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     editor.change("typed\n")
@@ -42,7 +42,7 @@ def test_a_change_taken_back_is_none(path: Path) -> None:
     assert editor.unsaved is None
 
 
-def test_a_buffer_that_opens_with_changes_of_an_earlier_run_is_unsaved(path: Path) -> None:
+def test_buffer_opened_with_restored_changes_is_unsaved(path: Path) -> None:
     editor = Editor(path)
     editor.open("kept by hot exit\n")
     assert editor.unsaved == "kept by hot exit\n"
@@ -58,7 +58,7 @@ def test_closing_discards(path: Path) -> None:
     assert editor.unsaved is None
 
 
-def test_a_clean_buffer_stays_clean_when_the_agent_writes_the_file(path: Path) -> None:
+def test_clean_buffer_stays_clean_when_the_agent_writes_the_file(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     path.write_text("written by the agent\n")
@@ -67,7 +67,7 @@ def test_a_clean_buffer_stays_clean_when_the_agent_writes_the_file(path: Path) -
     assert editor.unsaved is None
 
 
-def test_a_dirty_buffer_stays_dirty_when_the_agent_writes_the_file(path: Path) -> None:
+def test_dirty_buffer_stays_dirty_when_the_agent_writes_the_file(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     editor.change("typed\n")
@@ -98,7 +98,7 @@ def test_a_new_file_is_unsaved_once_it_has_text(tmp_path: Path) -> None:
         (b"", ""),
     ],
 )
-def test_the_editors_way_of_showing_a_file_is_no_change(tmp_path: Path, data: bytes, shown: str) -> None:
+def test_line_end_normalization_by_the_editor_is_no_change(tmp_path: Path, data: bytes, shown: str) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(data)
     editor = Editor(path)
@@ -108,7 +108,7 @@ def test_the_editors_way_of_showing_a_file_is_no_change(tmp_path: Path, data: by
     assert editor.unsaved == shown + "typed"
 
 
-def test_documents_that_are_no_files_are_nobodys_business(tmp_path: Path) -> None:
+def test_documents_that_are_not_files_are_ignored(tmp_path: Path) -> None:
     for uri in ("untitled:Untitled-1", "git:/a.py", "file:", "file:///%00", "vscode-remote://ssh/a"):
         editor = Editor(tmp_path / "a", uri)
         editor.open("x")
@@ -128,7 +128,7 @@ def test_encoded_and_linked_names_are_the_same_file(tmp_path: Path) -> None:
         assert editor.unsaved == "typed\n"
 
 
-def test_a_file_that_is_gone_counts_as_empty(path: Path) -> None:
+def test_deleted_file_counts_as_empty(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     path.unlink()
@@ -143,7 +143,7 @@ def test_a_change_of_a_part_reaches_the_text(path: Path) -> None:
     assert editor.unsaved == "diskette\n"
 
 
-def test_versions_may_leap_but_not_go_back(path: Path) -> None:
+def test_versions_may_skip_but_not_decrease(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     editor.type(0, 4, "!", version=9)
@@ -156,7 +156,7 @@ def test_versions_may_leap_but_not_go_back(path: Path) -> None:
     assert editor.unsaved == "all of it\n"
 
 
-def test_opened_twice_counts_as_the_second_says(path: Path) -> None:
+def test_document_opened_twice_uses_the_second_text(path: Path) -> None:
     editor = Editor(path)
     editor.open("first\n")
     editor.open("second\n")
@@ -166,7 +166,7 @@ def test_opened_twice_counts_as_the_second_says(path: Path) -> None:
     editor.close()
 
 
-def test_a_place_outside_of_the_text_is_its_end(path: Path) -> None:
+def test_position_outside_the_text_is_its_end(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     editor.type(7, 7, "end")
@@ -188,7 +188,7 @@ def test_a_file_open_under_two_names_is_one_file(path: Path, tmp_path: Path) -> 
     assert editor.unsaved is None
 
 
-def test_where_case_is_ignored_a_name_in_other_case_is_the_same_file(tmp_path: Path) -> None:
+def test_name_in_other_case_is_the_same_file_if_case_is_ignored(tmp_path: Path) -> None:
     path, other = tmp_path / "Name.py", tmp_path / "NAME.py"
     path.write_text("disk\n")
     editor = Editor(path)
@@ -198,7 +198,7 @@ def test_where_case_is_ignored_a_name_in_other_case_is_the_same_file(tmp_path: P
     assert editor.documents.unsaved(other) == "typed\n"
 
 
-def test_what_is_typed_after_a_save_is_unsaved_though_the_editor_tells_of_the_save_later(path: Path) -> None:
+def test_typing_before_a_late_save_notification_is_unsaved(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     editor.change("saved\n")
@@ -224,7 +224,7 @@ def test_typing_reads_nothing_from_disk(path: Path, monkeypatch: pytest.MonkeyPa
     assert reads == []  # the file on disk is still what the buffer was read from
 
 
-def test_many_open_documents_are_told_apart(tmp_path: Path) -> None:
+def test_many_open_documents_are_tracked(tmp_path: Path) -> None:
     documents = OpenDocuments(Deaf())
     for number in range(2_000):
         path = tmp_path / f"{number}.py"
@@ -233,7 +233,7 @@ def test_many_open_documents_are_told_apart(tmp_path: Path) -> None:
     assert sorted(path.name for path in documents.unsaved_paths()) == ["0.py", "1000.py", "1500.py", "500.py"]
 
 
-def test_the_cells_of_a_notebook_are_no_files_and_the_notebook_is_known(tmp_path: Path) -> None:
+def test_notebook_cells_are_no_files_and_the_notebook_is_tracked(tmp_path: Path) -> None:
     path = tmp_path / "a.ipynb"
     path.write_text("{}")
     documents = OpenDocuments(Deaf())
@@ -244,7 +244,7 @@ def test_the_cells_of_a_notebook_are_no_files_and_the_notebook_is_known(tmp_path
     assert not documents.is_notebook(path)
 
 
-def test_an_editor_that_says_it_has_saved_is_believed_though_the_disk_looks_otherwise(path: Path) -> None:
+def test_save_notification_is_trusted_even_if_the_disk_differs(path: Path) -> None:
     editor = Editor(path)
     editor.open("disk\n")
     editor.change("typed\n")

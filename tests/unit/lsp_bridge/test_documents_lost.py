@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_whole_text_with_an_older_number_makes_the_text_unknown_until_the_next(path: Path) -> None:
+def test_full_text_with_older_version_is_unknown_until_the_next(path: Path) -> None:
     editor = Editor(path)
     editor.version = 5
     editor.open("disk\n")
@@ -34,7 +34,7 @@ def test_a_whole_text_with_an_older_number_makes_the_text_unknown_until_the_next
     assert editor.unsaved == "disk\nprecious\n!"
 
 
-def test_a_change_of_what_is_not_open_is_nobodys_business(path: Path) -> None:
+def test_change_of_a_closed_document_is_ignored(path: Path) -> None:
     editor = Editor(path)
     editor.type(0, 0, "x")
     assert editor.documents.at(path) == []
@@ -44,7 +44,7 @@ def test_a_change_of_what_is_not_open_is_nobodys_business(path: Path) -> None:
     assert editor.documents.at(path) == []
 
 
-def test_a_document_that_was_opened_somehow_is_unknown_until_it_comes_whole(path: Path) -> None:
+def test_document_of_unknown_state_is_known_after_a_full_change(path: Path) -> None:
     editor = Editor(path)
     editor.documents.opened_somehow(editor.uri)
     (document,) = editor.documents.at(path)
@@ -54,9 +54,7 @@ def test_a_document_that_was_opened_somehow_is_unknown_until_it_comes_whole(path
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
-def test_an_unsaved_text_below_a_renamed_folder_is_unknown_until_it_is_open_under_its_new_name(
-    what: str, tmp_path: Path
-) -> None:
+def test_unsaved_text_of_a_renamed_path_is_unknown(what: str, tmp_path: Path) -> None:
     old, new = tmp_path / "d" / "a.txt", tmp_path / "e" / "a.txt"
     old.parent.mkdir()
     old.write_text("disk\n")
@@ -74,7 +72,7 @@ def test_an_unsaved_text_below_a_renamed_folder_is_unknown_until_it_is_open_unde
     assert editor.documents.at(new) == []
 
 
-def test_a_clean_buffer_of_a_renamed_file_is_unknown_from_its_next_change(tmp_path: Path) -> None:
+def test_clean_buffer_of_a_renamed_file_is_unknown_once_changed(tmp_path: Path) -> None:
     old, new = tmp_path / "a.txt", tmp_path / "b.txt"
     old.write_text("disk\n")
     editor = Editor(old)
@@ -87,7 +85,7 @@ def test_a_clean_buffer_of_a_renamed_file_is_unknown_from_its_next_change(tmp_pa
     assert not document.known
 
 
-async def test_of_a_file_whose_buffer_is_unknown_the_tools_show_the_disk_and_say_so(tmp_path: Path) -> None:
+async def test_tools_read_the_disk_and_say_so_if_a_buffer_is_unknown(tmp_path: Path) -> None:
     editors = AttachedEditors()
     ctx = replace(fake_context(tmp_path), files=SessionFiles({}, editors))
     path = tmp_path.resolve() / "a.py"

@@ -50,7 +50,7 @@ def stops(door: Door) -> list[str]:
 
 
 @pytest.mark.parametrize("polite", [False, True])
-async def test_a_turn_goes_on_when_the_client_that_waits_for_it_has_gone(polite: bool) -> None:
+async def test_turn_continues_when_the_waiting_client_disconnects(polite: bool) -> None:
     hold = Hold()
     async with served([hold, "answer"]) as door:
         client, reading = await editor(door)
@@ -81,7 +81,7 @@ async def test_a_canceled_request_cancels_its_turn() -> None:
         reading.cancel()
 
 
-async def test_a_client_that_never_makes_its_progress_bar_delays_nothing() -> None:
+async def test_client_that_never_creates_progress_delays_nothing() -> None:
     async with served("answer") as door:
         client, reading = await editor(door, silent=True)
         client.ask(EXECUTE, explain(door))
@@ -117,7 +117,7 @@ async def begin(door: Door) -> tuple[Raw, int]:
 
 @pytest.mark.parametrize("call", [Call("bash", {"command": "touch here"}), WRITE], ids=["command", "file"])
 @pytest.mark.parametrize("command", ["goalwright.acceptChanges", "goalwright.rejectChanges"])
-async def test_what_waits_elsewhere_unseen_is_named_and_not_answered(call: Call, command: str) -> None:
+async def test_request_not_shown_here_is_named_and_not_answered(call: Call, command: str) -> None:
     async with served(call, "done") as door:
         await begin(door)
         client = await door.client("Plain")
@@ -165,7 +165,7 @@ EDIT = Call("write", {"file_path": "a.py", "content": "LOCAL = 350\n"})
     ],
     ids=["one", "two"],
 )
-async def test_lenses_say_nothing_twice(call: Call, titles: list[str]) -> None:
+async def test_code_lenses_contain_no_duplicates(call: Call, titles: list[str]) -> None:
     async with served(Call("read", {"file_path": "a.py"}), call, "done") as door:
         path = door.bench.workspace / "a.py"
         path.write_text(TEXT)
@@ -178,7 +178,7 @@ async def test_lenses_say_nothing_twice(call: Call, titles: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", [".env", "../outside.txt"])
-async def test_what_may_not_be_read_unasked_is_named_and_not_quoted(name: str) -> None:
+async def test_file_that_needs_approval_is_named_but_not_quoted(name: str) -> None:
     async with served() as door:
         path = (door.bench.workspace / name).resolve()
         path.write_text("SECRET WORD\n")
@@ -191,7 +191,7 @@ async def test_what_may_not_be_read_unasked_is_named_and_not_quoted(name: str) -
             assert "SECRET WORD" not in made["text"]
 
 
-async def test_a_place_beyond_the_end_is_the_last_line() -> None:
+async def test_position_beyond_the_end_is_the_last_line() -> None:
     async with served() as door:
         command = explain(door)
         at = {"start": {"line": 10**10, "character": 0}, "end": {"line": 10**10, "character": 0}}

@@ -79,7 +79,7 @@ def test_only_the_kinds_that_are_wanted_are_offered(only: list[str] | None, coun
     assert len(offered(params("bad", only=only))) == count
 
 
-def test_an_automatic_look_finds_nothing_where_there_is_neither_problem_nor_selection() -> None:
+def test_automatic_code_actions_need_a_problem_or_a_selection() -> None:
     assert offered(params(trigger=types.CodeActionTriggerKind.Automatic)) == []
 
 
@@ -89,13 +89,13 @@ def test_titles_are_short_and_on_one_line() -> None:
     assert all(len(title) < 100 and title.isprintable() for title in titles)
 
 
-def test_of_many_problems_ten_have_actions_of_their_own() -> None:
+def test_ten_of_many_problems_have_their_own_action() -> None:
     titles = offered(params(*map(str, range(50))))
     assert sum(title.startswith("Fix with") for title in titles) == 10
     assert "Fix all 50 problems here with Goalwright" in titles
 
 
-def test_nothing_is_fixed_in_a_folder_that_is_not_trusted() -> None:
+def test_untrusted_folder_offers_no_fixes() -> None:
     assert not any(title.startswith("Fix") for title in offered(params("a", "b"), restricted=True))
 
 
@@ -113,7 +113,7 @@ TRICKS = st.sampled_from(
 
 
 @given(st.lists(st.one_of(TRICKS, st.text(max_size=8)), max_size=12).map("".join))
-def test_neither_a_problem_nor_a_file_can_leave_its_block_or_make_a_tag(text: str) -> None:
+def test_diagnostics_and_files_cannot_escape_their_prompt_block(text: str) -> None:
     problem = GivenProblem(message=text, source=text, code=text)
     made = prompt(FIX, reference(text, 0, 0), excerpt(text, text, 0, 5, around=True), [problem])
     assert plain(made) == made
@@ -124,7 +124,7 @@ def test_neither_a_problem_nor_a_file_can_leave_its_block_or_make_a_tag(text: st
     )
 
 
-def test_what_is_long_is_cut() -> None:
+def test_long_prompts_are_truncated() -> None:
     text = "x" * 10_000 + "\n" + "y\n" * 10_000
     problems = [GivenProblem(message="m" * 9_000)] * 200
     made = prompt(FIX, "@a:1", excerpt("a", text, 0, 10**9, around=False), problems)
@@ -133,13 +133,13 @@ def test_what_is_long_is_cut() -> None:
     assert f"and {10_001 - MOST_LINES} more lines" in made
 
 
-def test_an_excerpt_has_the_lines_of_the_problem_with_some_around_and_never_leaves_the_file() -> None:
+def test_excerpt_has_context_lines_and_stays_within_the_file() -> None:
     assert excerpt("a", BASE, 9, 9, around=True).lines == tuple(f"line {n}" for n in range(7, 14))
     assert excerpt("a", "a\r\nb", 700, 900, around=False).lines == ("b",)
     assert excerpt("a", "", 0, 0, around=True).lines == ("",)
 
 
-def test_an_explanation_changes_nothing_and_says_where() -> None:
+def test_explain_prompt_forbids_changes_and_names_the_place() -> None:
     span = LspRange(start=Point(line=2), end=Point(line=2))
     made = prompt(
         EXPLAIN,
@@ -162,14 +162,14 @@ def test_hunks_move_with_the_text_and_vanish_with_their_lines() -> None:
     assert (moved.lines, moved.current) == ((4, None, 31), False)
 
 
-def test_new_and_deleted_and_binary_files_have_no_places() -> None:
+def test_new_deleted_and_binary_files_have_no_lines() -> None:
     assert landing(proposed(None, "x\n"), "").lines == ()
     assert landing(proposed("x\n", None), "x\n") == landing(proposed("x\n", None), "x\r\n")
     binary = ProposedFile("b", FileChange(Path("/w/b"), b"\0\1", b"\0\2"), unified("", "", "b"))
     assert landing(binary, "anything").lines == ()
 
 
-def test_hunks_whose_diff_was_cut_off_are_one_part() -> None:
+def test_hunks_of_a_truncated_diff_are_one_part() -> None:
     file = shown()
     assert parts(file) == 3
     assert parts(file.model_copy(update={"diff": file.diff[:80]})) == 1
@@ -188,13 +188,13 @@ def test_the_answer_names_the_hunks_that_were_accepted() -> None:
     assert decisions.undecided(asked) == 4
 
 
-def test_where_nothing_is_accepted_there_is_no_answer_but_no() -> None:
+def test_rejecting_everything_gives_no_accepting_answer() -> None:
     asked, decisions = request(shown()), Decisions()
     decisions.decide_rest(asked, asked.files, False)
     assert decisions.answers(asked) is None
 
 
 @given(st.text(max_size=300), st.integers(1, 50))
-def test_one_line_is_one_line(text: str, most: int) -> None:
+def test_one_line_returns_a_single_bounded_line(text: str, most: int) -> None:
     assert len(one_line(text, most)) <= most
     assert len(one_line(text, most).splitlines()) <= 1

@@ -37,11 +37,11 @@ def kept(*problems: Any, **context: Any) -> Any:
         {"range": [], "message": "x"},
     ],
 )
-def test_a_problem_that_is_none_costs_only_itself(wrong: Any) -> None:
+def test_invalid_problem_costs_only_itself(wrong: Any) -> None:
     assert kept(wrong, GOOD, wrong)["diagnostics"] == [GOOD]
 
 
-def test_what_is_odd_about_a_problem_is_left_out() -> None:
+def test_unusual_fields_of_a_problem_are_dropped() -> None:
     odd = {
         "range": HERE,
         "message": {"kind": "markdown", "value": "**x**"},
@@ -60,7 +60,7 @@ def test_params_without_problems_are_params(params: Any) -> None:
     assert not isinstance(made, dict) or made["context"] == {"diagnostics": []}
 
 
-def test_of_many_problems_those_of_the_place_are_taken_each_once_and_short() -> None:
+def test_diagnostics_at_the_place_are_deduplicated_and_capped() -> None:
     def at(line: int, message: str) -> dict[str, Any]:
         point = {"line": line, "character": 0}
         return {"range": {"start": point, "end": point}, "message": message}
@@ -99,7 +99,7 @@ def test_of_many_problems_those_of_the_place_are_taken_each_once_and_short() -> 
         ),
     )
 )
-def test_whatever_comes_is_taken_without_an_exception(raw: Any) -> None:
+def test_any_code_action_params_are_accepted(raw: Any) -> None:
     code_action_params(raw)
     made = problem(raw)
     if made is not None:
@@ -107,7 +107,7 @@ def test_whatever_comes_is_taken_without_an_exception(raw: Any) -> None:
 
 
 @given(st.text(st.characters(codec=None), min_size=1))
-def test_the_name_of_a_file_in_a_reference_is_exact_and_forges_nothing(name: str) -> None:
+def test_file_name_in_a_reference_is_exact_and_escaped(name: str) -> None:
     shown = exact(name)
     assert plain(shown) == shown
     assert "\n" not in shown
@@ -119,7 +119,7 @@ def test_a_name_like_a_tag_is_written_so_that_the_file_is_found() -> None:
     assert reference("src/ä b.py", 2, 8) == "@src/ä b.py:3-9"
 
 
-def test_of_a_withheld_file_there_are_only_its_name_and_the_reason() -> None:
+def test_withheld_file_is_shown_by_name_and_reason_only() -> None:
     span = LspRange(start=Point(line=2), end=Point(line=2))
     made = prompt(
         EXPLAIN,

@@ -144,7 +144,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_what_the_editor_says_is_the_verdict_and_no_server_is_given_the_file(scene: Scene) -> None:
+async def test_editor_answer_is_the_verdict_and_no_server_is_started(scene: Scene) -> None:
     scene.write(a_bad="BAD of old\nfine\n")
     scene.attach(FakeEditor())
     broken = await scene.change(a_bad="new line\nBAD of old\nBAD\n")
@@ -169,7 +169,7 @@ async def test_files_of_both_kinds_are_judged_together(scene: Scene) -> None:
     assert scene.servers.begun == [scene.root / "b.py"]
 
 
-async def test_of_two_editors_each_is_asked_and_what_both_say_is_said_once(scene: Scene) -> None:
+async def test_two_editors_are_asked_and_equal_problems_are_merged(scene: Scene) -> None:
     scene.attach(FakeEditor("one"))
     scene.attach(FakeEditor("two"))
     report = await scene.change(a_bad="BAD\n")
@@ -178,9 +178,7 @@ async def test_of_two_editors_each_is_asked_and_what_both_say_is_said_once(scene
 
 
 @pytest.mark.parametrize("answer", [never, pending, refusing])
-async def test_an_editor_that_does_not_answer_is_never_clean_and_never_waited_for_longer(
-    tmp_path: Path, answer: Any
-) -> None:
+async def test_unresponsive_editor_gives_no_fresh_answer_in_time(tmp_path: Path, answer: Any) -> None:
     scene = Scene(tmp_path, HASTY)
     editor = FakeEditor()
     scene.attach(editor)
@@ -189,7 +187,7 @@ async def test_an_editor_that_does_not_answer_is_never_clean_and_never_waited_fo
     assert (report.verdict, report.silent) == ("no_fresh_answer", ("VS Code",))
 
 
-async def test_two_windows_of_one_name_are_two_editors(tmp_path: Path) -> None:
+async def test_two_windows_of_the_same_name_are_two_editors(tmp_path: Path) -> None:
     scene = Scene(tmp_path, HASTY)
     quick, slow = FakeEditor(), FakeEditor()
     for window in (quick, slow):
@@ -202,7 +200,7 @@ async def test_two_windows_of_one_name_are_two_editors(tmp_path: Path) -> None:
     assert late is not None and lines(late) == [("a.bad", 1)], "the slow one still owed it"
 
 
-async def test_what_was_not_answered_in_time_is_told_later_and_once(scene: Scene) -> None:
+async def test_diagnostics_answered_late_are_reported_once(scene: Scene) -> None:
     editor = FakeEditor()
     scene.attach(editor)
     scene.write(a_bad="BAD of old\n")
@@ -215,7 +213,7 @@ async def test_what_was_not_answered_in_time_is_told_later_and_once(scene: Scene
     assert await scene.eyes.overdue([path]) is None
 
 
-async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_about_what_it_reads_then(
+async def test_editor_with_stale_text_is_asked_again_after_it_updates(
     tmp_path: Path,
 ) -> None:
     stale: dict[Path, str] = {}
@@ -251,7 +249,7 @@ async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_
     assert editor.asked[2]["timeoutMs"] <= editor.asked[1]["timeoutMs"], "one deadline for all questions"
 
 
-async def test_an_editor_that_leaves_in_the_middle_of_the_wait_ends_it(scene: Scene) -> None:
+async def test_editor_that_leaves_ends_the_wait(scene: Scene) -> None:
     editor = FakeEditor()
     peer = scene.attach(editor)
     editor.then = never
@@ -265,7 +263,7 @@ async def test_an_editor_that_leaves_in_the_middle_of_the_wait_ends_it(scene: Sc
     assert (await scene.change(a_bad="y")).servers == ("own",)
 
 
-async def test_an_editor_that_hangs_before_the_write_leaves_the_file_to_the_servers(tmp_path: Path) -> None:
+async def test_editor_hanging_before_the_write_is_replaced_by_servers(tmp_path: Path) -> None:
     scene = Scene(tmp_path, HASTY)
     scene.peers.add(EditorPeer("stuck", lambda method, params: never(FakeEditor(), {})))
     report = await scene.change(a_bad="x")
@@ -285,7 +283,7 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("answer", ODD)
-async def test_nonsense_is_no_answer(scene: Scene, answer: Any) -> None:
+async def test_malformed_answer_is_no_fresh_answer(scene: Scene, answer: Any) -> None:
     async def nonsense(editor: FakeEditor, question: dict[str, Any]) -> Any:
         return answer
 
@@ -295,7 +293,7 @@ async def test_nonsense_is_no_answer(scene: Scene, answer: Any) -> None:
     assert (await scene.change(a_bad="x")).verdict == "no_fresh_answer"
 
 
-async def test_two_answers_about_one_file_or_diagnostics_that_are_none_are_no_clean_answer(
+async def test_malformed_diagnostics_are_not_a_clean_answer(
     scene: Scene,
 ) -> None:
     async def no_list(editor: FakeEditor, question: dict[str, Any]) -> Any:
@@ -308,7 +306,7 @@ async def test_two_answers_about_one_file_or_diagnostics_that_are_none_are_no_cl
     assert (await scene.change(a_bad="x")).verdict == "no_fresh_answer"
 
 
-async def test_problems_without_a_usable_place_are_problems_all_the_same(scene: Scene) -> None:
+async def test_problems_without_a_valid_range_are_still_reported(scene: Scene) -> None:
     items: list[Any] = [
         {"message": "nowhere"},
         {"range": {"start": {"line": 1e400}}, "message": "far"},
@@ -341,7 +339,7 @@ async def test_ten_thousand_diagnostics_are_bounded(scene: Scene) -> None:
     assert {problem.line for problem in report.problems} == set(range(1, 21))
 
 
-async def test_other_files_that_the_change_broke_are_told_five_at_most_and_none_from_outside(
+async def test_at_most_five_broken_files_of_the_workspace_are_reported(
     scene: Scene, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     editor = FakeEditor()
@@ -360,7 +358,7 @@ async def test_other_files_that_the_change_broke_are_told_five_at_most_and_none_
     assert [problem.path.name for problem in report.problems] == names[:5]
 
 
-async def test_a_file_that_an_undo_changes_meanwhile_is_not_broken_by_the_change(scene: Scene) -> None:
+async def test_file_changed_by_a_concurrent_undo_is_not_blamed(scene: Scene) -> None:
     async def restored(editor: FakeEditor, question: dict[str, Any]) -> Any:
         if question["since"]:
             await scene.eyes.changed(scene.root / "b.bad")
@@ -375,7 +373,7 @@ async def test_a_file_that_an_undo_changes_meanwhile_is_not_broken_by_the_change
     assert lines(await scene.change(a_bad="fine\n")) == []
 
 
-async def test_a_deleted_file_is_asked_about_for_the_sake_of_the_others(scene: Scene) -> None:
+async def test_deleted_file_is_asked_about_to_find_broken_others(scene: Scene) -> None:
     editor = FakeEditor()
     scene.attach(editor)
     scene.write(a_bad="x\n", b_bad="y\n")
@@ -390,14 +388,14 @@ async def test_a_deleted_file_is_asked_about_for_the_sake_of_the_others(scene: S
     assert lines(report) == [("b.bad", 1)]
 
 
-async def test_a_file_that_no_editor_can_show_as_it_is_goes_to_the_servers(scene: Scene) -> None:
+async def test_file_no_editor_can_show_goes_to_the_servers(scene: Scene) -> None:
     scene.attach(FakeEditor())
     (scene.root / "a.bad").write_bytes(b"\xff\xfe\x00bad")
     await scene.eyes.begin([scene.root / "a.bad"])
     assert scene.servers.begun == [scene.root / "a.bad"]
 
 
-async def test_a_batch_grows_and_each_file_is_judged_from_its_first_text_to_its_last(scene: Scene) -> None:
+async def test_extended_batch_compares_each_file_first_to_last_text(scene: Scene) -> None:
     scene.attach(FakeEditor())
     scene.write(a_bad="x\n", b_bad="y\n", c_py="z\n")
     a, b, c = (scene.root / name for name in ("a.bad", "b.bad", "c.py"))
@@ -412,7 +410,7 @@ async def test_a_batch_grows_and_each_file_is_judged_from_its_first_text_to_its_
     assert scene.servers.ended == 1
 
 
-async def test_reading_starts_a_server_only_when_the_editor_does_not_look_after_the_language(
+async def test_reading_warms_a_server_only_if_no_editor_covers_it(
     scene: Scene,
 ) -> None:
     editor = FakeEditor()
@@ -432,7 +430,7 @@ async def test_reading_starts_a_server_only_when_the_editor_does_not_look_after_
     assert scene.servers.warmed == [other, other], "another editor may look after it"
 
 
-async def test_all_problems_there_are_now_come_from_both(scene: Scene) -> None:
+async def test_current_problems_come_from_editor_and_servers(scene: Scene) -> None:
     scene.attach(FakeEditor())
     bad, other = scene.write(a_bad="fine\nBAD\n", b_py="y")
     found = await scene.eyes.current([bad, other])
@@ -441,7 +439,7 @@ async def test_all_problems_there_are_now_come_from_both(scene: Scene) -> None:
     assert scene.servers.begun == [other]
 
 
-async def test_a_peer_that_answers_after_its_deadline_harms_nobody() -> None:
+async def test_peer_answering_after_its_deadline_is_harmless() -> None:
     late = asyncio.Event()
 
     async def answer(method: str, params: object) -> str:
@@ -501,14 +499,14 @@ JSON = st.recursive(
 
 
 @given(JSON)
-async def test_whatever_comes_is_read_without_an_exception(raw: Any) -> None:
+async def test_any_editor_answer_is_parsed_without_an_exception(raw: Any) -> None:
     answer = await checked({"generation": 1, "files": [raw], "others": raw})
     assert answer is not None
     await checked(raw)
     json.dumps([dict(item) for file in answer.files.values() for item in file.diagnostics])
 
 
-async def test_a_flood_is_cut_with_the_worst_kept() -> None:
+async def test_flood_of_problems_is_truncated_to_the_worst() -> None:
     many = [diagnostic(n, "x", severity=2) for n in range(10_000)] + [diagnostic(0, "the error")]
     answer = await checked(
         {"generation": 1, "files": [{"uri": "u", "freshness": "fresh", "diagnostics": many}]}

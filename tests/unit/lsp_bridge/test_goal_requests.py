@@ -91,7 +91,7 @@ async def prompt(person: Person, text: str = "go") -> None:
     await person.load()
 
 
-async def test_a_plan_is_made_changed_and_told_to_everybody() -> None:
+async def test_plan_edits_are_applied_and_broadcast() -> None:
     async with served() as door:
         me = await person(door)
         cart = (await me.do("add", description=" Cart\n ", reason="wrong totals"))["goalId"]
@@ -117,7 +117,7 @@ async def test_a_plan_is_made_changed_and_told_to_everybody() -> None:
         assert removed["description"] == "Manual"
 
 
-async def test_the_model_is_told_with_the_next_prompt() -> None:
+async def test_plan_edits_reach_the_model_with_the_next_prompt() -> None:
     async with served(goal(add=["Cart", "Docs"], focus="1"), "Planned.", "Seen.") as door:
         me = await person(door)
         await prompt(me)
@@ -153,7 +153,7 @@ async def test_the_model_is_told_with_the_next_prompt() -> None:
         ("abandon", {"goalId": "3", "reason": "x"}, "completed"),
     ],
 )
-async def test_what_is_not_possible_is_said_in_words_and_changes_nothing(
+async def test_invalid_plan_request_is_refused_and_changes_nothing(
     method: str, params: dict[str, Any], words: str
 ) -> None:
     async with served() as door:
@@ -171,7 +171,7 @@ async def test_what_is_not_possible_is_said_in_words_and_changes_nothing(
         assert session.code == ErrorCode.UNKNOWN_SESSION
 
 
-async def test_half_a_character_does_no_harm() -> None:
+async def test_lone_surrogates_in_goals_are_harmless() -> None:
     async with served() as door:
         me = await person(door)
         await me.do("add", description="x \ud83d y", reason="\ud83d")
@@ -201,7 +201,7 @@ async def test_the_plan_is_changed_while_a_turn_runs_and_files_are_not() -> None
         assert "five" in me.file.read_text()
 
 
-async def test_a_goal_is_given_up_with_the_changes_made_for_it_and_below_and_no_others() -> None:
+async def test_abandoning_a_goal_reverts_only_its_own_changes() -> None:
     steps = (
         goal(add=["Cart"], focus="1"),
         # One message, two goals: each change belongs to the goal that had the focus when it was made.
@@ -234,7 +234,7 @@ async def test_a_goal_is_given_up_with_the_changes_made_for_it_and_below_and_no_
         ]
 
 
-async def test_a_goal_without_changes_of_files_is_given_up_all_the_same() -> None:
+async def test_goal_without_file_changes_is_abandoned_with_revert() -> None:
     async with served(goal(add=["Cart"], focus="1"), "Done.") as door:
         me = await person(door)
         await prompt(me)
@@ -242,7 +242,7 @@ async def test_a_goal_without_changes_of_files_is_given_up_all_the_same() -> Non
         assert (done["files"], me.tree) == ([], {})
 
 
-async def test_a_conflict_leaves_files_and_plan_as_they_are() -> None:
+async def test_revert_conflict_leaves_files_and_plan_unchanged() -> None:
     async with served(goal(add=["Cart"], focus="1"), READ, edit("line 5\n", "five\n"), "Done.") as door:
         me = await person(door)
         await prompt(me)
@@ -256,7 +256,7 @@ async def test_a_conflict_leaves_files_and_plan_as_they_are() -> None:
         assert "cinq" in me.file.read_text()
 
 
-async def test_in_a_session_that_came_with_the_folder_the_plan_can_be_changed_but_no_file() -> None:
+async def test_imported_session_allows_plan_edits_but_no_file_reverts() -> None:
     async with served(goal(add=["Cart"], focus="1"), READ, edit("line 5\n", "five\n"), "Done.") as door:
         me = await person(door)
         await prompt(me)
@@ -267,7 +267,7 @@ async def test_in_a_session_that_came_with_the_folder_the_plan_can_be_changed_bu
         assert me.tree == {}
 
 
-async def test_limits_are_set_and_nonsense_is_refused() -> None:
+async def test_budget_limits_are_set_and_invalid_ones_refused() -> None:
     async with served() as door:
         me = await person(door)
         params = {"sessionId": me.session_id}

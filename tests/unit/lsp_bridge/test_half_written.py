@@ -60,7 +60,7 @@ def formats(editor: Editor) -> None:
     editor.on_save = lambda: editor.type(editor.text.rstrip() + "\n# formatted\n")
 
 
-async def test_nothing_is_saved_before_all_editors_have_taken_their_edit() -> None:
+async def test_nothing_is_saved_before_all_editors_took_their_edit() -> None:
     async with patching() as (door, one, other, client):
         formats(one)
         await typed(door, one, "zero\none\nrest\nprecious\n")
@@ -74,7 +74,7 @@ async def test_nothing_is_saved_before_all_editors_have_taken_their_edit() -> No
 
 
 @pytest.mark.parametrize("more", ["typed\n", "elsewhere"])
-async def test_what_was_typed_meanwhile_stays_when_the_edit_is_taken_back(more: str) -> None:
+async def test_typing_during_a_rolled_back_edit_is_kept(more: str) -> None:
     async with patching() as (_, one, other, client):
 
         def typing() -> None:
@@ -90,7 +90,7 @@ async def test_what_was_typed_meanwhile_stays_when_the_edit_is_taken_back(more: 
         assert "Nothing was written" in patch["content"]
 
 
-async def test_what_cannot_be_taken_back_is_said() -> None:
+async def test_change_that_cannot_be_rolled_back_is_reported() -> None:
     async with patching() as (_, one, other, client):
         other.on_edit = lambda: one.type(one.text.replace("two", "two, and typed"))
         other.ahead = 1
@@ -117,7 +117,7 @@ def content_of(client: Raw) -> dict[str, Any]:
     return tools[-1]
 
 
-async def test_a_save_that_fails_takes_the_saved_and_the_written_files_back() -> None:
+async def test_failed_save_rolls_back_all_files_of_the_patch() -> None:
     async with patching() as (door, one, other, client):
         await typed(door, other, "zero\none\nrest\nprecious\n")
         other.may_save = False
@@ -128,7 +128,7 @@ async def test_a_save_that_fails_takes_the_saved_and_the_written_files_back() ->
         assert other.text == "zero\none\nrest\nprecious\n"
 
 
-async def test_what_remains_on_disk_is_in_the_history_and_can_be_undone() -> None:
+async def test_change_remaining_on_disk_is_in_the_history() -> None:
     async with patching() as (door, one, other, client):
         other.may_save = False
 
@@ -150,7 +150,7 @@ async def test_what_remains_on_disk_is_in_the_history_and_can_be_undone() -> Non
 
 
 @pytest.mark.parametrize("says", [False, None])
-async def test_a_file_that_was_saved_counts_as_saved_whatever_the_editor_says(
+async def test_saved_file_counts_as_saved_whatever_the_editor_says(
     monkeypatch: pytest.MonkeyPatch, says: bool | None
 ) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_S", 0.5)
@@ -164,7 +164,7 @@ async def test_a_file_that_was_saved_counts_as_saved_whatever_the_editor_says(
         assert door.bridge.unsaved_text(editor.path) is None
 
 
-async def test_a_save_that_only_the_editor_believes_in_is_none() -> None:
+async def test_save_claimed_only_by_the_editor_does_not_count() -> None:
     async with editing() as (_, editor, client):
         editor.answers[EDITOR_SAVE] = {"saved": True}
         *_, edit = await results(client)
@@ -172,7 +172,7 @@ async def test_a_save_that_only_the_editor_believes_in_is_none() -> None:
         assert (editor.text, editor.path.read_bytes()) == (DATA.decode(), DATA)
 
 
-async def test_a_save_that_comes_after_it_was_given_up_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_save_after_its_timeout_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_S", 0.5)
     async with editing() as (_, editor, client):
         editor.silent_on.add(EDITOR_SAVE)
@@ -185,7 +185,7 @@ async def test_a_save_that_comes_after_it_was_given_up_is_taken_back(monkeypatch
         await until(lambda: editor.path.read_bytes() == DATA)
 
 
-async def test_what_is_typed_while_a_save_fails_stays_and_the_edit_goes() -> None:
+async def test_typing_during_a_failed_save_is_kept() -> None:
     async with editing() as (_, editor, client):
         editor.may_save = False
         editor.on_save = lambda: editor.type(editor.text + "typed\n")
@@ -195,7 +195,7 @@ async def test_what_is_typed_while_a_save_fails_stays_and_the_edit_goes() -> Non
         assert (editor.text, editor.path.read_bytes()) == (DATA.decode() + "typed\n", DATA)
 
 
-async def test_an_edit_that_comes_after_it_was_given_up_is_taken_back_from_what_was_typed(
+async def test_edit_applied_after_its_timeout_is_undone_keeping_typing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_S", 0.5)
@@ -227,7 +227,7 @@ async def test_an_answer_is_believed_only_as_far_as_the_text_shows(
         assert (editor.text, editor.path.read_bytes()) == (DATA.decode(), DATA)
 
 
-async def test_an_editor_that_knows_no_versions_is_not_asked() -> None:
+async def test_editor_without_versioned_edits_is_not_asked() -> None:
     async with served(READS[0], EDIT, "done") as door:
         path = door.bench.workspace / "a.txt"
         path.write_bytes(DATA)
@@ -241,7 +241,7 @@ async def test_an_editor_that_knows_no_versions_is_not_asked() -> None:
         assert path.read_bytes() == DATA
 
 
-async def test_two_windows_with_the_same_unsaved_text_are_nobodys_to_change() -> None:
+async def test_file_unsaved_in_two_windows_is_not_edited() -> None:
     async with editing() as (door, editor, client), attached(door, editor.path, "other") as other:
         for window in (editor, other):
             window.type("zero\none\nsame\n")
@@ -253,7 +253,7 @@ async def test_two_windows_with_the_same_unsaved_text_are_nobodys_to_change() ->
 
 
 @pytest.mark.parametrize("undone_as", ["two", "formatted"])
-async def test_a_change_that_was_formatted_on_save_is_undone_and_redone_in_its_editor(undone_as: str) -> None:
+async def test_change_formatted_on_save_can_be_undone_and_redone(undone_as: str) -> None:
     async with editing() as (_, editor, client):
         editor.on_save = lambda: editor.type(editor.text.replace("two", "TWO").replace("one\n", "one \n"))
         session_id = await session_of(client)
@@ -269,7 +269,7 @@ async def test_a_change_that_was_formatted_on_save_is_undone_and_redone_in_its_e
         assert editor.path.read_bytes() == b"zero\nTWO\nrest\n"
 
 
-async def test_the_history_knows_what_was_saved_also_when_it_is_read_again(tmp_path: Path) -> None:
+async def test_history_records_the_saved_content_across_reloads(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
     from daemon.files.history import SessionHistory

@@ -54,7 +54,7 @@ async def test_odd_versions_and_uris_are_understood(tmp_path: Path, step: str) -
         ]
 
 
-async def test_a_server_that_looks_only_at_what_is_saved_is_told_of_saves(tmp_path: Path) -> None:
+async def test_server_that_only_checks_saved_files_gets_save_events(tmp_path: Path) -> None:
     timing = dataclasses.replace(SOON, answer_s=4.0, cold_answer_s=4.0)
     spec = fake_spec(*ONLY_ON_SAVE, plan=[["nothing"]])
     async with workspace(tmp_path, spec, timing) as made:
@@ -72,7 +72,7 @@ async def test_a_server_that_looks_only_at_what_is_saved_is_told_of_saves(tmp_pa
         assert any("saved files" in status.detail for status in made.servers.status())
 
 
-def test_versions_that_were_never_sent_are_the_servers_own() -> None:
+def test_unsent_version_numbers_are_the_servers_own() -> None:
     answers = Answers(WAITS)
     answers.sync(FILE, "old", now=0.0, pull=False)
     assert answers.push(FILE, 1, (), now=1.0)
@@ -82,7 +82,7 @@ def test_versions_that_were_never_sent_are_the_servers_own() -> None:
     assert "counts versions by itself" in answers.peculiar()
 
 
-def test_an_old_version_of_ours_is_not_the_servers_own() -> None:
+def test_old_version_of_ours_is_not_taken_for_the_servers_own() -> None:
     answers = Answers(WAITS)
     _, old = answers.sync(FILE, "old", now=0.0, pull=False)
     _, new = answers.sync(FILE, "new", now=2.0, pull=False)
@@ -104,7 +104,7 @@ def ignored_until_saved() -> Answers:
     return answers
 
 
-def test_what_was_not_saved_is_passed_over_and_makes_the_next_answer_no_doubtful_one() -> None:
+def test_unsaved_versions_do_not_make_the_next_answer_doubtful() -> None:
     answers = ignored_until_saved()
     answers.sync(FILE, "not saved", now=10.0, pull=False)
     assert answers.passed_over_at(FILE, pull=False) == 11.5
@@ -115,7 +115,7 @@ def test_what_was_not_saved_is_passed_over_and_makes_the_next_answer_no_doubtful
     assert answers.settled_at(FILE, version, pull=False) == 21.3
 
 
-def test_a_server_that_answers_about_unsaved_text_after_all_is_not_told_of_more_saves() -> None:
+def test_answer_about_unsaved_text_ends_the_need_for_saves() -> None:
     answers = ignored_until_saved()
     answers.sync(FILE, "not saved", now=10.0, pull=False)
     answers.push(FILE, None, BAD, now=10.5)

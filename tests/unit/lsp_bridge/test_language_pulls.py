@@ -72,7 +72,7 @@ async def test_work_that_our_own_pulls_cause_makes_no_endless_pulls() -> None:
     assert len(server.asked) <= 3 * len(FILES)
 
 
-async def test_a_server_that_asks_for_a_refresh_after_every_answer_is_not_asked_for_ever() -> None:
+async def test_refresh_after_every_answer_causes_no_endless_pulls() -> None:
     server = Server()
     server.then = server.pulls.refresh
     for path in FILES:
@@ -80,7 +80,7 @@ async def test_a_server_that_asks_for_a_refresh_after_every_answer_is_not_asked_
     assert await server.settle() <= 2 * len(FILES)
 
 
-async def test_after_work_only_what_found_nothing_is_asked_again() -> None:
+async def test_after_work_only_empty_answers_are_pulled_again() -> None:
     server = Server([{"message": "bad"}])
     server.pulls.soon(FILES[0])
     await server.settle()
@@ -89,7 +89,7 @@ async def test_after_work_only_what_found_nothing_is_asked_again() -> None:
     assert await server.settle() == 1
 
 
-async def test_a_refresh_asks_only_about_what_is_waited_for_or_unanswered() -> None:
+async def test_refresh_pulls_only_awaited_or_unanswered_files() -> None:
     server = Server()
     for path in FILES[:4]:
         server.pulls.soon(path)
@@ -101,7 +101,7 @@ async def test_a_refresh_asks_only_about_what_is_waited_for_or_unanswered() -> N
     assert sorted(server.asked) == ["1.py", "4.py"]
 
 
-async def test_what_was_refreshed_meanwhile_is_asked_before_it_is_compared_with() -> None:
+async def test_refreshed_files_are_pulled_before_a_comparison() -> None:
     server = Server()
     for path in FILES:
         server.pulls.soon(path)
@@ -115,7 +115,7 @@ async def test_what_was_refreshed_meanwhile_is_asked_before_it_is_compared_with(
     assert await server.settle() == len(FILES)
 
 
-async def test_a_server_that_has_just_registered_is_asked_about_everything() -> None:
+async def test_newly_registered_server_is_pulled_for_everything() -> None:
     server = Server()
     server.pulls.everything()
     assert await server.settle() == len(FILES)

@@ -28,30 +28,30 @@ def setup_of(spec: ServerSpec) -> Setup:
     return setup
 
 
-def test_without_settings_the_servers_are_those_that_are_known() -> None:
+def test_without_settings_the_default_servers_are_used() -> None:
     assert configured(DEFAULT_SPECS, {}) == (DEFAULT_SPECS, ())
 
 
-def test_a_server_that_is_not_enabled_is_gone_and_nobody_yields_to_it() -> None:
+def test_disabled_server_is_removed_and_no_server_yields_to_it() -> None:
     specs, problems = configured(DEFAULT_SPECS, wanted(pyright={"enabled": False}))
     assert problems == ()
     assert "pyright" not in {spec.name for spec in specs}
     assert spec_of(specs, "ty").yields_to == ()
 
 
-def test_one_of_the_programs_of_a_server_can_be_left_out_or_started_otherwise() -> None:
+def test_program_of_a_server_can_be_disabled_or_replaced() -> None:
     specs, _ = configured(DEFAULT_SPECS, wanted(basedpyright={"enabled": False}))
     assert [command.name for command in spec_of(specs, "pyright").commands] == ["pyright"]
     specs, _ = configured(DEFAULT_SPECS, wanted(basedpyright={"command": ["bp", "--stdio", "-v"]}))
     assert spec_of(specs, "pyright").commands[0].argv == ("bp", "--stdio", "-v")
 
 
-def test_ty_works_beside_pyright_for_whoever_names_it() -> None:
+def test_ty_runs_beside_pyright_if_configured() -> None:
     assert spec_of(configured(DEFAULT_SPECS, {})[0], "ty").yields_to == ("pyright",)
     assert spec_of(configured(DEFAULT_SPECS, wanted(ty={}))[0], "ty").yields_to == ()
 
 
-def test_settings_are_laid_over_the_usual_ones_and_the_rest_of_them_stays() -> None:
+def test_server_settings_are_merged_over_the_defaults() -> None:
     change = {
         "settings": {"python": {"analysis": {"typeCheckingMode": "basic"}}},
         "initialization_options": {"a": 1},
@@ -63,7 +63,7 @@ def test_settings_are_laid_over_the_usual_ones_and_the_rest_of_them_stays() -> N
     assert setup.initialization_options == {"a": 1}
 
 
-def test_objects_are_merged_and_everything_else_is_replaced() -> None:
+def test_objects_are_merged_and_other_values_replaced() -> None:
     base = {"a": {"b": [1], "c": 2}, "d": {"e": 1}}
     assert merged(base, {"a": {"b": [3]}, "d": 4}) == {"a": {"b": [3], "c": 2}, "d": 4}
     assert base == {"a": {"b": [1], "c": 2}, "d": {"e": 1}}
@@ -96,13 +96,15 @@ def test_a_new_server_needs_no_code() -> None:
         ({"ruff": {"roots": ["a/b"]}}, "not paths"),
     ],
 )
-def test_what_is_wrong_is_said_and_left_out(servers: dict[str, dict[str, Any]], said: str) -> None:
+def test_invalid_server_settings_are_reported_and_ignored(
+    servers: dict[str, dict[str, Any]], said: str
+) -> None:
     specs, problems = configured(DEFAULT_SPECS, wanted(**servers))
     assert len(problems) == 1 and said in problems[0]
     assert [spec.name for spec in specs] == [spec.name for spec in DEFAULT_SPECS]
 
 
-def test_the_settings_of_the_moment_are_one_value_until_they_change() -> None:
+def test_settings_chooser_returns_the_same_value_until_a_change() -> None:
     now: dict[str, Any] = {"settings": Settings(), "trusted": False}
     told: list[str] = []
     choose = SettingsChooser(lambda: now["settings"], lambda: now["trusted"], told=told.extend)
@@ -121,5 +123,5 @@ def test_the_settings_of_the_moment_are_one_value_until_they_change() -> None:
     assert len(told) == 1
 
 
-def test_without_diagnostics_there_are_no_servers() -> None:
+def test_disabled_diagnostics_means_no_servers() -> None:
     assert choice_of(Settings().changed({"diagnostics": False}), trusted=True).specs == ()

@@ -69,14 +69,12 @@ def received(log: Path, method: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
-async def test_a_bad_server_is_never_believed_and_never_waited_for(case: Case, tmp_path: Path) -> None:
+async def test_misbehaving_server_is_never_trusted_or_waited_for(case: Case, tmp_path: Path) -> None:
     assert (await play(case, tmp_path.resolve())).wrong == ""
 
 
 @pytest.mark.parametrize("flags", [[], ["--ignore-shutdown", "--child", "child"]])
-async def test_nothing_of_a_language_server_outlives_a_killed_daemon(
-    tmp_path: Path, flags: list[str]
-) -> None:
+async def test_language_servers_do_not_outlive_a_killed_daemon(tmp_path: Path, flags: list[str]) -> None:
     flags = [str(tmp_path / "child") if flag == "child" else flag for flag in flags]
     command = [sys.executable, "-m", "tests.support.programs.doomed_language_daemon", str(tmp_path), *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as daemon:  # noqa: ASYNC220 - returns at once
@@ -89,7 +87,7 @@ async def test_nothing_of_a_language_server_outlives_a_killed_daemon(
     await eventually(lambda: not any(process_lives(pid) for pid in pids), "the end of all processes")
 
 
-async def test_each_project_has_a_server_of_its_own(make: Make, tmp_path: Path) -> None:
+async def test_each_project_has_its_own_server(make: Make, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name / "deep").mkdir(parents=True)
         (tmp_path / name / "project.mark").touch()
@@ -121,9 +119,7 @@ async def test_the_least_recently_used_server_makes_room(make: Make, tmp_path: P
     assert (stopped.state, stopped.detail) == ("stopped", "more than 3 servers were needed")
 
 
-async def test_a_server_that_eats_memory_is_restarted_and_the_reason_can_be_seen(
-    make: Make, tmp_path: Path
-) -> None:
+async def test_server_over_the_memory_limit_is_restarted_with_a_reason(make: Make, tmp_path: Path) -> None:
     servers = make(fake_spec(plan=[["eat:120", "fresh"]]), limits=UsageLimits(memory_bytes=100 << 20))
     server = await ready(only(servers, tmp_path / "a.txt"))
     await servers.tick()
@@ -138,9 +134,7 @@ async def test_a_server_that_eats_memory_is_restarted_and_the_reason_can_be_seen
     assert again is not server
 
 
-async def test_a_server_that_crashes_again_and_again_says_why_and_is_forgiven_later(
-    make: Make, tmp_path: Path
-) -> None:
+async def test_crashing_server_is_paused_with_a_reason_and_retried(make: Make, tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "a.txt"
     servers = make(fake_spec("--exit-at-start"), clock=clock)
     states: list[str] = []
@@ -156,7 +150,7 @@ async def test_a_server_that_crashes_again_and_again_says_why_and_is_forgiven_la
     assert servers.for_path(path).servers
 
 
-async def test_a_program_that_cannot_be_executed_says_so(make: Make, tmp_path: Path) -> None:
+async def test_unexecutable_server_reports_the_reason(make: Make, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         broken = Path(folder) / "broken"
         broken.write_text("#!/nonexistent/interpreter\n", encoding="ascii")
@@ -170,7 +164,7 @@ async def test_a_program_that_cannot_be_executed_says_so(make: Make, tmp_path: P
     assert "No such file" in status.detail
 
 
-async def test_what_is_chosen_may_change_at_any_time(tmp_path: Path) -> None:
+async def test_chosen_servers_may_change_at_any_time(tmp_path: Path) -> None:
     now = [ServerChoice(specs=(fake_spec(name="first"),), timing=SOON)]
     servers = LanguageServers(tmp_path, choose=lambda: now[0])
     first = await ready(only(servers, tmp_path / "a.txt"))
@@ -181,14 +175,14 @@ async def test_what_is_chosen_may_change_at_any_time(tmp_path: Path) -> None:
     await servers.close()
 
 
-async def test_a_server_yields_to_one_that_says_the_same(make: Make, tmp_path: Path) -> None:
+async def test_server_yields_to_an_available_equivalent(make: Make, tmp_path: Path) -> None:
     second = dataclasses.replace(fake_spec(name="second"), yields_to=("first",))
     absent = ServerSpec("first", {".txt": "plain"}, (Command("first", ("/no/such/program",)),))
     assert only(make(fake_spec(name="first"), second), tmp_path / "a.txt").name == "first"
     assert only(make(absent, second), tmp_path / "a.txt").name == "second"
 
 
-async def test_changes_are_sent_as_edits_and_only_what_is_wanted_is_sent(tmp_path: Path) -> None:
+async def test_changes_are_sent_incrementally_as_the_server_wants(tmp_path: Path) -> None:
     log = tmp_path / "log"
     sync = json.dumps({"openClose": True, "change": 2, "save": {"includeText": True}})
     workspace = LanguageWorkspace(tmp_path, [fake_spec("--sync", sync, "--log", str(log))])
@@ -203,7 +197,7 @@ async def test_changes_are_sent_as_edits_and_only_what_is_wanted_is_sent(tmp_pat
     await workspace.diagnostics.close()
 
 
-async def test_a_server_that_wants_no_changes_gets_none(tmp_path: Path) -> None:
+async def test_server_that_syncs_no_changes_gets_none(tmp_path: Path) -> None:
     log = tmp_path / "log"
     workspace = LanguageWorkspace(tmp_path, [fake_spec("--sync", '{"openClose": true}', "--log", str(log))])
     workspace.write({workspace.path("a.txt"): "one"})
@@ -218,7 +212,7 @@ async def test_a_server_that_wants_no_changes_gets_none(tmp_path: Path) -> None:
     await workspace.diagnostics.close()
 
 
-async def test_what_a_server_is_doing_and_saying_can_be_seen(make: Make, tmp_path: Path) -> None:
+async def test_server_progress_and_log_are_visible(make: Make, tmp_path: Path) -> None:
     servers = make(fake_spec(plan=[["begin:Indexing", "nonsense", "fresh"], ["end", "fresh"]]))
     server = await ready(only(servers, tmp_path / "a.txt"))
     server.sync(tmp_path / "a.txt", "x")

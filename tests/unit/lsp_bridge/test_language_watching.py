@@ -43,7 +43,7 @@ def test_a_server_is_busy_from_begin_to_end() -> None:
     assert progress.busy is None
 
 
-def test_junk_is_no_progress_and_many_tasks_are_bounded() -> None:
+def test_invalid_progress_is_ignored_and_tasks_are_limited() -> None:
     progress = ServerWork(Clock())
     value: Any = {"kind": 7}
     nonsense: list[Any] = [
@@ -65,7 +65,7 @@ def test_junk_is_no_progress_and_many_tasks_are_bounded() -> None:
     assert progress.busy is None
 
 
-def test_what_never_ends_does_not_hold_up_answers_for_ever() -> None:
+def test_stalled_progress_does_not_delay_answers_forever() -> None:
     clock = Clock()
     progress = ServerWork(clock, stalled_s=60)
     progress.take(begin())
@@ -80,7 +80,7 @@ def answers(clock: Clock) -> tuple[Answers, int]:
     return books, books.sync(FILE, "text", now=clock.now, pull=False)[1]
 
 
-def test_an_empty_answer_while_the_server_loads_is_not_final_and_doubtful_after() -> None:
+def test_empty_answer_during_loading_is_not_final() -> None:
     clock = Clock()
     progress = ServerWork(clock)
     books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), progress)
@@ -96,7 +96,7 @@ def test_an_empty_answer_while_the_server_loads_is_not_final_and_doubtful_after(
     assert books.settled_at(FILE, version, pull=False) == 3.2 + 0.1
 
 
-def test_work_on_the_change_itself_ends_sooner_and_problems_need_not_wait() -> None:
+def test_answer_settles_when_work_ends_but_problems_at_once() -> None:
     clock = Clock()
     books, version = answers(clock)
     clock.now = 1.0
@@ -111,7 +111,7 @@ def test_work_on_the_change_itself_ends_sooner_and_problems_need_not_wait() -> N
     assert books.settled_at(FILE, version, pull=False) == 3.3
 
 
-def test_a_server_that_is_told_of_no_changes_is_judged_by_order() -> None:
+def test_server_without_change_sync_is_judged_by_order() -> None:
     books = Answers()
     _, opened = books.sync(FILE, "old", now=0.0, pull=False)
     _, version = books.sync(FILE, "new", now=1.0, pull=False, tell=False)
@@ -144,7 +144,7 @@ def test_markers_outside_of_the_workspace_do_not_count(tmp_path: Path) -> None:
     assert Roots(workspace).root_of(workspace / "a.ts", ("package.json",)) == workspace
 
 
-def test_a_known_folder_is_looked_at_again_when_it_changes(tmp_path: Path) -> None:
+def test_known_folder_is_checked_again_when_it_changes(tmp_path: Path) -> None:
     os.utime(tmp_path, (1, 1))
     roots = Roots(tmp_path.parent, now_ns=lambda: LATER_NS)
     assert roots.root_of(tmp_path / "a", ("m",)) == tmp_path.parent
@@ -152,7 +152,7 @@ def test_a_known_folder_is_looked_at_again_when_it_changes(tmp_path: Path) -> No
     assert roots.root_of(tmp_path / "a", ("m",)) == tmp_path
 
 
-def test_memory_and_processor_time_of_a_server_and_its_children_are_seen() -> None:
+def test_usage_includes_memory_of_child_processes() -> None:
     child = "x = bytearray(80_000_000); input()"
     code = f"import subprocess as s, sys; p = s.Popen([sys.executable, '-c', {child!r}]); print(flush=True); p.wait()"
     with subprocess.Popen(
@@ -179,7 +179,7 @@ def test_too_much_memory_is_a_reason_to_restart() -> None:
     assert watch.too_much_memory(limits) is None
 
 
-def test_a_server_that_spins_while_nobody_asks_is_stopped() -> None:
+def test_server_spinning_while_unused_is_stopped() -> None:
     limits, watch = UsageLimits(cpu_s=100.0), UsageWatch()
     for second in range(0, 120, 10):
         watch.look(ProcessUsage(0, second * 0.95), float(second), limits)
@@ -212,7 +212,7 @@ def test_a_glob_that_is_made_to_hang_does_not() -> None:
     assert covers("{{a,b},{c,d{e,f}}}x", "dfx")
 
 
-def test_too_many_watchers_are_one_for_everything() -> None:
+def test_too_many_watchers_become_one_for_everything() -> None:
     [watcher] = watchers_of({"watchers": [{"globPattern": f"{n}"} for n in range(5000)]}, Path("/w"))
     assert watcher.wants(Path("/w/any/thing"), "create")
     assert watchers_of({"watchers": 5}, Path("/w")) == []

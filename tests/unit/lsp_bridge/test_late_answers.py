@@ -70,7 +70,7 @@ def messages(report: DiagnosticsReport) -> list[str]:
     return [problem.message for problem in report.problems]
 
 
-async def test_a_late_answer_is_compared_with_what_was_there_before_and_told_once(
+async def test_late_answer_is_compared_with_baseline_and_reported_once(
     open_workspace: Open,
 ) -> None:
     workspace = await open_workspace(fake_spec(plan=HELD), text="BAD old")
@@ -91,14 +91,14 @@ async def test_a_late_answer_may_be_clean(open_workspace: Open) -> None:
     assert await overdue(workspace) == DiagnosticsReport("clean", (), ("fake",))
 
 
-async def test_what_the_next_change_has_judged_is_not_told_again(open_workspace: Open) -> None:
+async def test_problem_already_reported_is_not_reported_late(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(plan=[["fresh"], ["hold"], ["fresh"]]))
     assert (await workspace.change(a_txt="BAD new")).verdict == "no_fresh_answer"
     assert messages(await workspace.change(a_txt="BAD new\nfine")) == ["bad: BAD new"]
     assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
 
 
-async def test_a_server_that_was_still_starting_is_asked_about_both_texts(
+async def test_starting_server_is_asked_about_the_old_and_the_new_text(
     open_workspace: Open, tmp_path: Path
 ) -> None:
     spec = fake_spec("--initialize-when", str(tmp_path / "go"))
@@ -109,7 +109,7 @@ async def test_a_server_that_was_still_starting_is_asked_about_both_texts(
     assert messages(report) == ["bad: BAD new"]
 
 
-async def test_two_changes_before_a_server_is_ready_are_judged_from_the_first_text(
+async def test_two_changes_before_server_start_use_the_first_baseline(
     open_workspace: Open, tmp_path: Path
 ) -> None:
     spec = fake_spec("--initialize-when", str(tmp_path / "go"))
@@ -120,7 +120,7 @@ async def test_two_changes_before_a_server_is_ready_are_judged_from_the_first_te
     assert messages(await overdue(workspace)) == ["bad: BAD new", "bad: BAD newer"]
 
 
-async def test_what_a_server_that_died_owed_is_told_by_the_next_one(open_workspace: Open) -> None:
+async def test_answer_owed_by_a_dead_server_comes_from_its_successor(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(plan=[["fresh"], ["die"]]), text="BAD old")
     assert (await workspace.change(a_txt="BAD old\nBAD new")).verdict == "no_fresh_answer"
     workspace.diagnostics.warm(workspace.path("a.txt"))
@@ -128,7 +128,7 @@ async def test_what_a_server_that_died_owed_is_told_by_the_next_one(open_workspa
     assert (messages(report), report.servers) == (["bad: BAD new"], ("fake",))
 
 
-async def test_without_a_baseline_only_what_stands_on_changed_lines_is_told_at_once(
+async def test_without_baseline_problems_on_changed_lines_come_at_once(
     open_workspace: Open,
 ) -> None:
     # It says nothing when a file is opened, so what was there before is not known in time.
@@ -140,7 +140,7 @@ async def test_without_a_baseline_only_what_stands_on_changed_lines_is_told_at_o
     assert (late.verdict, late.problems) == ("clean", ())
 
 
-async def test_a_deleted_file_owes_nothing(open_workspace: Open) -> None:
+async def test_deleted_file_has_no_overdue_answer(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(plan=[["fresh"], ["hold"]]))
     assert (await workspace.change(a_txt="BAD new")).verdict == "no_fresh_answer"
     await workspace.change(a_txt=None)
@@ -150,7 +150,7 @@ async def test_a_deleted_file_owes_nothing(open_workspace: Open) -> None:
 # ---- changes that grow, and texts that are held back
 
 
-async def test_a_change_that_grows_is_judged_from_the_first_text_of_each_file(open_workspace: Open) -> None:
+async def test_extended_change_is_judged_from_the_first_text_per_file(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(), text="BAD old", timing=SOON)
     a, b = workspace.path("a.txt"), workspace.path("b.txt")
     workspace.write({b: "BAD too"})
@@ -161,7 +161,7 @@ async def test_a_change_that_grows_is_judged_from_the_first_text_of_each_file(op
     assert messages(await run.report()) == ["bad: BAD newer"]
 
 
-async def test_servers_keep_the_old_text_while_a_change_is_under_way(open_workspace: Open) -> None:
+async def test_servers_keep_the_old_text_during_a_change(open_workspace: Open) -> None:
     workspace = await open_workspace(fake_spec(), timing=SOON)
     path = workspace.path("a.txt")
     [server] = workspace.servers.alive()
@@ -202,7 +202,7 @@ async def test_unsaved_text_hides_the_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--pull", "static")])
-async def test_current_problems_are_all_there_are(tmp_path: Path, flags: tuple[str, ...]) -> None:
+async def test_current_problems_are_complete_and_limited(tmp_path: Path, flags: tuple[str, ...]) -> None:
     workspace = LanguageWorkspace(tmp_path, [fake_spec(*flags)], SOON)
     paths = [workspace.path(f"f{number}.txt") for number in range(60)]
     workspace.write({path: "BAD" if number % 2 else "fine" for number, path in enumerate(paths)})
@@ -216,7 +216,7 @@ async def test_current_problems_are_all_there_are(tmp_path: Path, flags: tuple[s
     await workspace.diagnostics.close()
 
 
-async def test_a_silent_server_is_named_beside_current_problems(tmp_path: Path) -> None:
+async def test_silent_server_is_named_with_current_problems(tmp_path: Path) -> None:
     workspace = LanguageWorkspace(
         tmp_path, [fake_spec(name="good"), fake_spec(name="mute", plan=[["nothing"]])], HASTY
     )
@@ -233,7 +233,7 @@ async def test_a_silent_server_is_named_beside_current_problems(tmp_path: Path) 
 # ---- what a server says after its verdict
 
 
-async def test_errors_that_follow_an_empty_answer_are_told_late_and_once(open_workspace: Open) -> None:
+async def test_errors_after_an_empty_answer_are_reported_late_and_once(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold", "empty"], ["release", "fresh"]]
     workspace = await open_workspace(fake_spec(plan=plan), timing=SOON)
     assert (await workspace.change(a_txt="BAD new")).verdict == "clean"
@@ -244,7 +244,7 @@ async def test_errors_that_follow_an_empty_answer_are_told_late_and_once(open_wo
     assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
 
 
-async def test_what_a_change_broke_elsewhere_is_told_late_also_after_the_next_change(
+async def test_late_problem_elsewhere_is_reported_after_a_later_change(
     open_workspace: Open,
 ) -> None:
     plan = [["fresh"], ["fresh"], ["other:b.txt", "fresh"], ["fresh"]]
@@ -259,7 +259,7 @@ async def test_what_a_change_broke_elsewhere_is_told_late_also_after_the_next_ch
     assert await workspace.diagnostics.overdue([workspace.path("a.txt")]) is None
 
 
-async def test_what_another_change_broke_in_its_own_file_is_its_own(open_workspace: Open) -> None:
+async def test_problem_of_another_change_is_attributed_to_it(open_workspace: Open) -> None:
     plan = [["fresh"], ["hold"], ["fresh", "release"]]
     workspace = await open_workspace(fake_spec(plan=plan), timing=SOON)
     a, b = workspace.path("a.txt"), workspace.path("b.txt")
@@ -274,7 +274,7 @@ async def test_what_another_change_broke_in_its_own_file_is_its_own(open_workspa
     assert (await asyncio.wait_for(slow, HANG_S)).problems == ()
 
 
-async def test_one_servers_nonsense_does_not_take_the_answers_of_others(
+async def test_failing_server_does_not_discard_answers_of_others(
     open_workspace: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = await open_workspace(fake_spec(name="bad"), fake_spec(name="good"), timing=SOON)

@@ -52,7 +52,7 @@ async def test_a_client_with_the_token_is_let_in(tcp: bool) -> None:
     ids=["wrong", "short", "long", "none", "version", "http", "lsp", "empty", "binary", "endless"],
 )
 @pytest.mark.parametrize("tcp", [False, True])
-async def test_anybody_else_is_told_what_is_wrong_and_hung_up_on(line: bytes, tcp: bool) -> None:
+async def test_connection_without_a_valid_token_is_refused_and_closed(line: bytes, tcp: bool) -> None:
     async with served(tcp=tcp) as door:
         client = await door.raw()
         client.send_bytes(line)
@@ -66,7 +66,9 @@ async def test_anybody_else_is_told_what_is_wrong_and_hung_up_on(line: bytes, tc
         await still_serves(door)
 
 
-async def test_one_that_says_nothing_is_hung_up_on_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_connection_is_closed_after_the_handshake_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(listen, "HANDSHAKE_S", 0.05)
     async with served() as door:
         client = await door.raw()
@@ -74,7 +76,7 @@ async def test_one_that_says_nothing_is_hung_up_on_in_the_end(monkeypatch: pytes
         await client.hung_up()
 
 
-async def test_one_that_leaves_before_the_first_line_is_forgotten() -> None:
+async def test_connection_closed_before_the_first_line_is_forgotten() -> None:
     async with served() as door:
         client = await door.raw()
         client.send_bytes(b"GOALWRI")
@@ -88,7 +90,7 @@ async def test_one_that_leaves_before_the_first_line_is_forgotten() -> None:
     [b"", b"{", b"nonsense", b'{"a": }', b"\xff\xfe", b"[" * 100_000],
     ids=["empty", "cut", "words", "hole", "bytes", "deep"],
 )
-async def test_a_body_that_is_not_json_gets_an_error_and_the_next_message_is_read(body: bytes) -> None:
+async def test_invalid_json_body_gets_an_error_and_reading_continues(body: bytes) -> None:
     async with served() as door:
         client = await door.client()
         client.send_body(body)
@@ -99,7 +101,7 @@ async def test_a_body_that_is_not_json_gets_an_error_and_the_next_message_is_rea
 
 
 @pytest.mark.parametrize("message", [[], 5, None, "text", [{"jsonrpc": "2.0", "id": 1, "method": "x"}]])
-async def test_a_message_that_is_no_object_gets_an_error(message: object) -> None:
+async def test_non_object_message_gets_an_error(message: object) -> None:
     async with served() as door:
         client = await door.client()
         client.send(message)
@@ -120,7 +122,7 @@ async def test_a_message_that_is_no_object_gets_an_error(message: object) -> Non
     ],
     ids=["negative", "words", "huge", "empty", "long-header", "endless", "no-length"],
 )
-async def test_a_header_that_cannot_be_meant_is_told_and_ends_the_connection_and_nothing_else(
+async def test_invalid_header_closes_only_that_connection(
     header: bytes,
 ) -> None:
     async with served() as door:
@@ -159,7 +161,7 @@ async def test_messages_may_come_in_any_pieces() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 10, 18, 25, 40])
-async def test_half_a_frame_and_a_disconnect_harm_nobody(cut: int) -> None:
+async def test_partial_frame_and_disconnect_do_not_affect_others(cut: int) -> None:
     async with served() as door:
         other = await door.client("other")
         client = await door.client()
@@ -170,7 +172,7 @@ async def test_half_a_frame_and_a_disconnect_harm_nobody(cut: int) -> None:
         assert await other.request("goalwright/daemon/status")
 
 
-async def test_closing_the_door_hangs_up_on_everybody() -> None:
+async def test_closing_the_listener_closes_all_connections() -> None:
     async with served() as door:
         clients = [await door.client(), await door.connect(), await door.raw()]
         await until(lambda: len(door.listener._connections) == 3)
@@ -204,7 +206,7 @@ async def test_the_core_does_not_know_of_clients_that_never_got_in(tmp_path: Pat
 
 
 @pytest.mark.parametrize("said", [b"", b"GOALWRI", preamble(TOKEN), preamble(TOKEN) + b"Content-Le"])
-async def test_connections_that_say_nothing_keep_nobody_out(said: bytes) -> None:
+async def test_silent_connections_do_not_block_new_clients(said: bytes) -> None:
     async with served() as door:
         silent: list[Raw] = []
         for _ in range(listen.MAX_SILENT + 20):
@@ -217,7 +219,7 @@ async def test_connections_that_say_nothing_keep_nobody_out(said: bytes) -> None
         await until(lambda: len(door.listener._connections) <= listen.MAX_SILENT)
 
 
-async def test_one_that_has_said_something_is_not_closed_for_those_that_have_not() -> None:
+async def test_active_connection_is_not_closed_for_silent_ones() -> None:
     async with served() as door:
         client = await door.client()
         for _ in range(listen.MAX_SILENT + 5):
@@ -225,7 +227,7 @@ async def test_one_that_has_said_something_is_not_closed_for_those_that_have_not
         assert (await client.request("goalwright/daemon/status"))["clients"] == 1
 
 
-async def test_nothing_is_left_of_a_connection_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closed_connection_leaves_no_objects_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[object]] = []
 
     class Watched(ClientServer):
@@ -253,7 +255,7 @@ async def test_nothing_is_left_of_a_connection_that_ended(monkeypatch: pytest.Mo
         assert not [ref for ref in made if ref() is not None]
 
 
-async def test_connections_share_what_is_large() -> None:
+async def test_connections_share_one_converter() -> None:
     async with served() as door:
         one, other = await door.client(), await door.client()
         await until(lambda: door.bench.core.presence.clients == 2)

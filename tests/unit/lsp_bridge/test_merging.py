@@ -34,7 +34,7 @@ RUFF = problem("Undefined name `total`", "ruff", "F821")
 TY = problem("Name `total` used when not defined", "ty", "unresolved-reference")
 
 
-def test_three_servers_that_miss_the_same_name_are_one_entry_that_names_them_all() -> None:
+def test_same_error_of_three_servers_is_merged_naming_all() -> None:
     (one,) = without_doubles([PYRIGHT, RUFF, TY])
     assert (one.message, one.source) == (TY.message, "basedpyright, ruff, ty")
     assert one.code == "reportUndefinedVariable, F821, unresolved-reference"
@@ -71,7 +71,7 @@ def test_three_servers_that_miss_the_same_name_are_one_entry_that_names_them_all
         ),
     ],
 )
-def test_what_two_servers_say_alike_is_said_once(one: Problem, other: Problem) -> None:
+def test_equal_problems_of_two_servers_are_merged(one: Problem, other: Problem) -> None:
     if one.message == "Duplicate key":
         other = dataclasses.replace(other, message="Duplicate   key")
     (both,) = without_doubles([one, other])
@@ -98,16 +98,16 @@ def test_what_two_servers_say_alike_is_said_once(one: Problem, other: Problem) -
         ),
     ],
 )
-def test_what_may_be_two_problems_stays_two(one: Problem, other: Problem) -> None:
+def test_possibly_different_problems_are_not_merged(one: Problem, other: Problem) -> None:
     assert without_doubles([one, other]) == (one, other)
 
 
-def test_the_worst_severity_counts() -> None:
+def test_merged_problem_has_the_worst_severity() -> None:
     mild = dataclasses.replace(RUFF, severity="warning")
     assert [p.severity for p in without_doubles([mild, PYRIGHT])] == ["error"]
 
 
-def test_the_same_server_in_the_editor_and_the_daemon_says_it_once() -> None:
+def test_same_server_in_editor_and_daemon_reports_once() -> None:
     assert without_doubles([PYRIGHT, dataclasses.replace(PYRIGHT, severity="warning")]) == (PYRIGHT,)
 
 
@@ -133,7 +133,7 @@ SAID = st.builds(
 
 
 @given(st.lists(SAID, max_size=8))
-def test_nothing_is_lost_but_what_another_source_says(problems: list[Problem]) -> None:
+def test_merging_drops_only_duplicates_of_other_sources(problems: list[Problem]) -> None:
     merged = without_doubles(problems)
     for source in {p.source for p in problems if p.source}:
         # Of each source, every different message of a place still has an entry of its own.
@@ -161,13 +161,13 @@ def test_nothing_is_lost_but_what_another_source_says(problems: list[Problem]) -
         ([], ["ty"], ["ty"], DiagnosticsReport("no_fresh_answer", (), (), ("ty",))),
     ],
 )
-async def test_no_silence_is_forgotten_in_a_verdict(
+async def test_verdict_names_every_silent_server(
     problems: list[Problem], answered: list[str], silent: list[str], report: DiagnosticsReport
 ) -> None:
     assert await verdict_on(problems, [A], answered, silent) == report
 
 
-def test_problems_stand_file_by_file_errors_first() -> None:
+def test_problems_are_ordered_by_file_with_errors_first() -> None:
     b = Path("/w/b.py")
     first = [problem("w", "x", at=(1, 1), severity="warning"), problem("in b", "x", path=b)]
     told, left_out = bounded([*first, problem("late error", "y", at=(9, 1)), RUFF], [A])
@@ -175,7 +175,7 @@ def test_problems_stand_file_by_file_errors_first() -> None:
     assert left_out == 0
 
 
-def test_a_flood_at_one_place_is_bounded_and_counted() -> None:
+def test_flood_at_one_position_is_limited_and_counted() -> None:
     # Comparing each with each would be 800 million comparisons: the test would not end.
     path = Path("/w/a.py")
     flood = [Problem(path, 1, 1, "error", f"m {n}", "s", "bad") for n in range(40_000)]
@@ -197,7 +197,7 @@ def test_tags_and_control_characters_in_messages_are_harmless() -> None:
 
 
 @pytest.mark.parametrize("line", [float("inf"), float("nan"), 10**400, -5, "x", None])
-def test_a_place_that_is_no_place_costs_only_itself(line: object) -> None:
+def test_invalid_range_costs_only_its_problem(line: object) -> None:
     bad = {"range": {"start": {"line": line, "character": 0}}, "message": "bad", "code": 10**5000}
     good = {"range": {"start": {"line": 2, "character": 0}}, "message": "good"}
     first, second = to_problems(Path("/w/a.py"), [bad, good])

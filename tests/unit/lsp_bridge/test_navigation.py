@@ -48,7 +48,7 @@ async def test_columns_are_characters_here_and_units_there(
     assert (found.servers, found.silent) == (("fake",), ())
 
 
-async def test_all_shapes_of_a_place_are_understood(here: Navigated) -> None:
+async def test_all_location_shapes_are_parsed(here: Navigated) -> None:
     link = {
         "targetUri": here.b.as_uri(),
         "targetRange": span(0, 0, 5),
@@ -72,7 +72,7 @@ BAD_PLACES: list[Any] = [
 ]  # fmt: skip
 
 
-async def test_what_is_no_place_is_left_out(here: Navigated) -> None:
+async def test_invalid_locations_are_left_out(here: Navigated) -> None:
     good = location(here.b, 1, 0, 5)
     absurd = [
         {**good, "range": {"start": start, "end": {"line": 1, "character": 5}}}
@@ -137,7 +137,7 @@ async def test_symbols_of_the_workspace_come_from_the_servers_that_run(here: Nav
     assert (await port.find("three")).items == near.items
 
 
-async def test_documentation_comes_in_many_shapes(here: Navigated) -> None:
+async def test_all_documentation_shapes_are_parsed(here: Navigated) -> None:
     contents: list[Any] = [
         "plain", {"kind": "markdown", "value": "*md*"}, {"language": "py", "value": "x: int"},
         [{"language": "py", "value": "x"}, "doc", 5, None], {"value": 5}, [], None, 7, "x" * 100_000,
@@ -149,7 +149,7 @@ async def test_documentation_comes_in_many_shapes(here: Navigated) -> None:
     assert (len(said[8]) < 9_000, said[8].endswith("… (cut)"), said[9]) == (True, True, "")
 
 
-async def test_the_first_server_that_can_and_knows_answers(here: Navigated) -> None:
+async def test_first_capable_server_with_a_result_answers(here: Navigated) -> None:
     here.serve({}, "linter", hoverProvider=True)
     here.serve({DEFINITION: [[]]}, "ignorant")
     here.serve({DEFINITION: [location(here.b, 0, 0, 5)]}, "knowing")
@@ -158,7 +158,7 @@ async def test_the_first_server_that_can_and_knows_answers(here: Navigated) -> N
     assert here.sent(DEFINITION, "linter") == []
 
 
-async def test_what_nobody_can_is_said(here: Navigated) -> None:
+async def test_unsupported_operation_is_reported(here: Navigated) -> None:
     here.serve(
         {DEFINITION: [{"$error": {"code": -32601, "message": "no such method"}}]}, definitionProvider={}
     )
@@ -169,7 +169,7 @@ async def test_what_nobody_can_is_said(here: Navigated) -> None:
     assert "fake does not support going to definitions" in await refused(port.definition(here.at(1, 1)))
 
 
-async def test_files_that_nobody_looks_after_are_named(here: Navigated, tmp_path: Path) -> None:
+async def test_files_without_a_server_are_named(here: Navigated, tmp_path: Path) -> None:
     here.serve({})
     port = here.port()
     other = here.root / "x.unknown"
@@ -191,9 +191,7 @@ async def test_a_silent_server_is_named_and_the_others_are_asked(here: Navigated
 
 
 @pytest.mark.parametrize("answer", [{"$never": True}, {"$die": True}])
-async def test_no_answer_is_not_the_answer_that_there_is_nothing(
-    here: Navigated, answer: dict[str, Any]
-) -> None:
+async def test_missing_answer_differs_from_an_empty_answer(here: Navigated, answer: dict[str, Any]) -> None:
     here.serve({"textDocument/hover": ["x"], "textDocument/references": [answer]})
     port = here.port(HASTY)
     await port.hover(here.at(1, 1))
@@ -208,14 +206,14 @@ async def test_a_server_that_starts_too_slowly_is_not_waited_for(here: Navigated
     assert "did not answer in time" in await refused(port.definition(here.at(1, 1)))
 
 
-async def test_nothing_from_a_server_that_still_reads_is_asked_for_again(here: Navigated) -> None:
+async def test_empty_answer_of_an_indexing_server_is_asked_again(here: Navigated) -> None:
     here.serve({DEFINITION: [{"$busy": []}, [], location(here.b, 0, 0, 5)]})
     found = await here.port().definition(here.at(1, 1))
     assert [p.line for p in found.items] == [1]
     assert found.silent == ("fake (Indexing)",)
 
 
-async def test_nothing_is_no_answer_of_a_server_that_has_just_begun(here: Navigated) -> None:
+async def test_empty_answer_of_a_starting_server_is_asked_again(here: Navigated) -> None:
     here.serve({DEFINITION: [None, [], location(here.b, 0, 0, 5), []]})
     port = here.port(AskingTiming(cold_s=30.0, warm_s=30.0, again_s=0.01, begun_s=30.0))
     assert [p.line for p in (await port.definition(here.at(1, 1))).items] == [1]
@@ -228,7 +226,7 @@ async def test_a_server_that_was_disturbed_is_asked_again(here: Navigated) -> No
     assert len((await here.port().definition(here.at(1, 1))).items) == 1
 
 
-async def test_a_refusal_is_told_in_the_servers_words(here: Navigated) -> None:
+async def test_server_refusal_message_is_passed_on(here: Navigated) -> None:
     here.serve({DEFINITION: [{"$error": {"code": -32803, "message": "not\nnow"}}]})
     assert (
         await refused(here.port().definition(here.at(1, 1))) == "The language server refused: fake: not now"
@@ -247,7 +245,7 @@ async def test_servers_see_what_is_unsaved(here: Navigated) -> None:
     assert [p.text for p in found.items] == ["and more"]
 
 
-async def test_places_in_a_file_that_a_server_knows_in_an_older_state_are_asked_for_again(
+async def test_places_in_a_stale_file_are_asked_for_again(
     here: Navigated,
 ) -> None:
     here.serve({
@@ -261,7 +259,7 @@ async def test_places_in_a_file_that_a_server_knows_in_an_older_state_are_asked_
     assert [(p.line, p.text) for p in found.items] == [(3, "three")]
 
 
-async def test_a_place_behind_a_link_is_named_by_its_real_path(here: Navigated, tmp_path: Path) -> None:
+async def test_linked_location_is_reported_by_its_real_path(here: Navigated, tmp_path: Path) -> None:
     link = here.root / "link.txt"
     link.symlink_to(tmp_path / "secret")
     (tmp_path / "secret").write_text("key\n", encoding="ascii")

@@ -32,7 +32,7 @@ async def refused(asked: Awaitable[object]) -> str:
     return str(error.value)
 
 
-async def test_a_rename_says_what_every_file_becomes(here: Navigated) -> None:
+async def test_rename_returns_the_new_text_of_every_file(here: Navigated) -> None:
     changes = {
         here.a.as_uri(): edit(here.a, (1, 0, 5, "drei"))["edits"],
         here.b.as_uri(): edit(here.b, (0, 0, 5, "drei"), (1, 0, 5, "drei"))["edits"],
@@ -92,7 +92,7 @@ def bad_edits(here: Navigated) -> list[tuple[Any, str]]:
     ]  # fmt: skip
 
 
-async def test_an_edit_that_cannot_be_carried_out_is_refused_as_a_whole(here: Navigated) -> None:
+async def test_invalid_rename_edit_is_refused_as_a_whole(here: Navigated) -> None:
     cases = bad_edits(here)
     here.serve({RENAME: [answer for answer, _ in cases]})
     port = here.port()
@@ -109,7 +109,7 @@ async def test_an_empty_rename_is_empty(here: Navigated, answer: Any) -> None:
     assert await here.port().rename(here.at(2, 1), "drei") == ()
 
 
-async def test_what_cannot_be_renamed_is_said(here: Navigated) -> None:
+async def test_impossible_rename_gives_the_server_reason(here: Navigated) -> None:
     error = {"$error": {"code": -32803, "message": "a keyword"}}
     here.serve(
         {"textDocument/prepareRename": [None, error, {"defaultBehavior": True}], RENAME: [error]},
@@ -121,7 +121,7 @@ async def test_what_cannot_be_renamed_is_said(here: Navigated) -> None:
     assert await refused(port.rename(here.at(2, 1), "drei")) == "fake refused to rename it to drei: a keyword"
 
 
-async def test_a_rename_of_an_old_text_is_asked_for_again_and_then_given_up(here: Navigated) -> None:
+async def test_rename_of_a_stale_text_is_retried_and_then_abandoned(here: Navigated) -> None:
     old = edit(here.a, (1, 0, 5, "drei"))
     old["textDocument"]["version"] = 0
     here.serve({RENAME: [{"documentChanges": [old]}]})
@@ -130,7 +130,7 @@ async def test_a_rename_of_an_old_text_is_asked_for_again_and_then_given_up(here
     assert len(here.sent(RENAME)) == 3
 
 
-async def test_a_rename_in_an_unsaved_buffer_is_worked_out_on_the_buffer(here: Navigated) -> None:
+async def test_rename_in_an_unsaved_buffer_uses_the_buffer(here: Navigated) -> None:
     here.serve(
         {
             "textDocument/documentSymbol": [[]],
@@ -145,7 +145,7 @@ async def test_a_rename_in_an_unsaved_buffer_is_worked_out_on_the_buffer(here: N
     )
 
 
-async def test_one_file_by_two_names_is_changed_once(here: Navigated, tmp_path: Path) -> None:
+async def test_file_under_two_names_is_changed_once(here: Navigated, tmp_path: Path) -> None:
     link = tmp_path / "link.txt"
     link.symlink_to(here.b)
     twice = [edit(here.b, (0, 0, 5, "drei")), edit(link, (0, 0, 5, "drei"))]

@@ -31,7 +31,7 @@ async def editing(*steps: Step, data: bytes = b"one\r\nrest\r\n") -> AsyncGenera
             yield door, editor, await door.client("chat", settings=ALLOW)
 
 
-async def test_an_open_file_is_changed_by_one_edit_of_its_version_and_saved() -> None:
+async def test_open_file_is_changed_by_one_versioned_edit_and_saved() -> None:
     async with editing() as (door, editor, client):
         _, edit = await results(client)
         assert not edit["isError"], edit["content"]
@@ -40,7 +40,7 @@ async def test_an_open_file_is_changed_by_one_edit_of_its_version_and_saved() ->
         assert door.bridge.unsaved_text(editor.path) is None
 
 
-async def test_what_is_typed_while_the_edit_is_on_its_way_wins() -> None:
+async def test_typing_during_an_edit_wins() -> None:
     async with editing() as (_, editor, client):
         editor.on_edit = lambda: editor.type("one, and typed\r\nrest\r\n")
         _, edit = await results(client)
@@ -50,7 +50,7 @@ async def test_what_is_typed_while_the_edit_is_on_its_way_wins() -> None:
 
 
 @pytest.mark.parametrize("method", ["workspace/applyEdit", EDITOR_SAVE])
-async def test_a_window_that_is_killed_in_the_middle_leaves_the_file_and_the_next_edit_works(
+async def test_window_killed_during_an_edit_leaves_the_file_intact(
     method: str,
 ) -> None:
     async with editing(READ, EDIT, READ, EDIT, "done") as (door, editor, client):
@@ -63,7 +63,7 @@ async def test_a_window_that_is_killed_in_the_middle_leaves_the_file_and_the_nex
         assert door.bridge.editors.opened(editor.path) is None
 
 
-async def test_an_editor_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_editor_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "TIMEOUT_S", 0.2)
     async with editing() as (_, editor, client):
         editor.silent_on.add("workspace/applyEdit")
@@ -83,7 +83,7 @@ async def test_the_editor_with_the_unsaved_text_wins() -> None:
         assert (editor.applied, len(other.applied)) == ([], 1)
 
 
-async def test_two_different_unsaved_texts_of_a_file_are_nobodys_to_change() -> None:
+async def test_file_with_two_different_unsaved_texts_is_not_edited() -> None:
     async with editing() as (door, editor, client), attached(door, editor.path, "other") as other:
         other.type("one, typed there\r\n")
         editor.type("one, typed here\r\n")
@@ -148,7 +148,7 @@ GARBAGE: list[tuple[str, Any]] = [
 ]
 
 
-async def test_garbage_about_documents_neither_ends_the_connection_nor_spoils_a_text() -> None:
+async def test_invalid_document_notifications_do_no_harm() -> None:
     async with editing() as (door, editor, _):
         editor.type("typed\r\n")
         client = await door.client("garbage")
@@ -158,7 +158,7 @@ async def test_garbage_about_documents_neither_ends_the_connection_nor_spoils_a_
         await until(lambda: door.bridge.unsaved_text(editor.path) == "typed\r\n")
 
 
-async def test_after_a_change_that_cannot_be_read_the_text_is_not_guessed() -> None:
+async def test_unreadable_change_makes_the_text_unknown() -> None:
     async with editing() as (door, editor, client):
         broken = {"range": {"start": {"line": -1, "character": "x"}, "end": None}, "text": "?"}
         document = {"uri": editor.path.as_uri(), "version": 2}
@@ -170,7 +170,7 @@ async def test_after_a_change_that_cannot_be_read_the_text_is_not_guessed() -> N
         assert editor.path.read_bytes() == b"one\r\nrest\r\n"
 
 
-async def test_what_the_model_has_read_follows_a_file_that_the_person_renames() -> None:
+async def test_read_state_follows_a_file_renamed_by_the_user() -> None:
     edit = Call("edit", {"file_path": "sub/b.txt", "old_string": "one", "new_string": "two"})
 
     async with served(READ, "seen", edit, "done") as door:
@@ -187,7 +187,7 @@ async def test_what_the_model_has_read_follows_a_file_that_the_person_renames() 
         assert new.read_text() == "two\n"
 
 
-async def test_a_client_is_told_that_renames_and_notebooks_are_of_interest() -> None:
+async def test_server_announces_interest_in_renames_and_notebooks() -> None:
     async with served() as door:
         client = await door.connect()
         operations = {"fileOperations": {"didRename": True}, "workspaceFolders": True}

@@ -93,7 +93,7 @@ async def test_a_request_names_its_rule_and_all_that_is_asked_about() -> None:
 
 
 @pytest.mark.parametrize("scope", ["session", "workspace", "user"])
-async def test_an_edited_always_holds_where_it_should_and_can_be_taken_back(scope: str) -> None:
+async def test_edited_always_grant_has_its_scope_and_can_be_revoked(scope: str) -> None:
     steps = (write("src/a.py"), "ok", write("src/b.py"), "ok", write("src/c.py"), "ok")
     async with served(*steps) as door:
         me = await person(door, "Ann")
@@ -122,7 +122,7 @@ async def test_an_edited_always_holds_where_it_should_and_can_be_taken_back(scop
         assert made(door, "src/a.py", "src/b.py", "src/c.py") == [True, True, False]
 
 
-async def test_a_wider_always_releases_what_waits_in_other_sessions() -> None:
+async def test_wider_always_grant_releases_requests_of_other_sessions() -> None:
     async with served(write("src/a.py"), write("src/b.py"), "ok", "ok") as door:
         one, other = await person(door), await person(door, "other")
         first = one.prompt()
@@ -146,9 +146,7 @@ async def test_a_wider_always_releases_what_waits_in_other_sessions() -> None:
         ({"grants": [{"permission": "edit"}]}, "pattern"),
     ],
 )
-async def test_an_always_that_cannot_be_taken_so_leaves_the_request_waiting(
-    params: dict[str, Any], words: str
-) -> None:
+async def test_invalid_always_reply_leaves_the_request_pending(params: dict[str, Any], words: str) -> None:
     async with served(write("a.py"), "ok") as door:
         me = await person(door)
         number = me.prompt()
@@ -163,7 +161,7 @@ async def test_an_always_that_cannot_be_taken_so_leaves_the_request_waiting(
         assert (await me.rules())["grants"] == []
 
 
-async def test_a_grant_that_cannot_be_stored_is_told_and_the_request_still_waits() -> None:
+async def test_unstorable_grant_is_an_error_and_request_stays_pending() -> None:
     async with served(write("a.py"), "ok") as door:
         me = await person(door)
         number = me.prompt()
@@ -177,7 +175,7 @@ async def test_a_grant_that_cannot_be_stored_is_told_and_the_request_still_waits
         assert (await me.client.answer(number))["stopReason"] == "end_turn"
 
 
-async def test_of_two_answers_at_once_one_counts() -> None:
+async def test_of_two_concurrent_answers_one_counts() -> None:
     async with served(write("a.py"), "ok") as door:
         me = await person(door, "Ann")
         other = await door.client("Bob")
@@ -196,7 +194,7 @@ async def test_of_two_answers_at_once_one_counts() -> None:
         assert len((await me.rules())["grants"]) == (winner == "Ann")
 
 
-async def test_what_cannot_be_answered_any_more_says_so() -> None:
+async def test_reply_to_an_unknown_request_is_refused() -> None:
     async with served() as door:
         me = await person(door)
         code, _ = await me.refused("permission/reply", requestId="perm_x", reply="once")
@@ -208,7 +206,7 @@ async def test_what_cannot_be_answered_any_more_says_so() -> None:
 # -- rules and reasons --
 
 
-async def test_the_rules_in_force_are_listed_with_their_files_from_weak_to_strong() -> None:
+async def test_rules_are_listed_with_files_from_weak_to_strong() -> None:
     async with served() as door:
         not_trusted(door)
         core = door.bench.core
@@ -227,7 +225,7 @@ async def test_the_rules_in_force_are_listed_with_their_files_from_weak_to_stron
 
 
 @pytest.mark.parametrize("here", [True, False])
-async def test_what_would_happen_is_explained_without_asking_anybody(here: bool) -> None:
+async def test_explain_decides_without_asking(here: bool) -> None:
     async with served() as door:
         workspace = door.bench.workspace
         (workspace / "link.txt").symlink_to(workspace / "secret" / "key.txt")
@@ -246,7 +244,7 @@ async def test_what_would_happen_is_explained_without_asking_anybody(here: bool)
         assert door.bench.core.permissions.pending() == []
 
 
-async def test_a_command_is_explained_with_all_that_it_would_do() -> None:
+async def test_explain_lists_everything_a_command_would_do() -> None:
     async with served() as door:
         not_trusted(door)
         (door.bench.workspace / "link").symlink_to(".env")
@@ -268,7 +266,7 @@ async def test_a_command_is_explained_with_all_that_it_would_do() -> None:
 @pytest.mark.parametrize(
     ("permission", "target"), [("", "x"), ("read", " "), ("read", "a\0b"), ("bash", "x" * 20_001)]
 )
-async def test_what_cannot_be_explained_is_said(permission: str, target: str) -> None:
+async def test_invalid_explain_request_is_refused(permission: str, target: str) -> None:
     async with served() as door:
         me = await person(door)
         code, said = await me.refused("permission/explain", permission=permission, target=target)
@@ -276,7 +274,7 @@ async def test_what_cannot_be_explained_is_said(permission: str, target: str) ->
         assert said
 
 
-async def test_what_this_session_was_granted_counts_in_its_explanation() -> None:
+async def test_explain_includes_grants_of_the_session() -> None:
     async with served(write("src/a.py"), "ok") as door:
         me = await person(door)
         number = me.prompt()
@@ -286,7 +284,7 @@ async def test_what_this_session_was_granted_counts_in_its_explanation() -> None
         assert (await me.explained("edit", "src/b.py", here=False))["action"] == "ask"
 
 
-async def test_what_binds_from_above_is_listed_and_explained() -> None:
+async def test_inherited_limits_are_listed_and_explained() -> None:
     async with served() as door:
         me = await person(door)
         session = door.bench.core.live(me.session_id)
@@ -308,7 +306,7 @@ async def test_what_binds_from_above_is_listed_and_explained() -> None:
 # -- trust and modes --
 
 
-async def test_a_workspace_that_loosens_does_nothing_until_it_is_trusted() -> None:
+async def test_loosening_workspace_rules_apply_only_when_trusted() -> None:
     async with served(write("a.py"), "ok", write("b.py"), "ok") as door:
         not_trusted(door)
         settings_of(door, {"permission": {"edit": "allow"}, "max_tokens": 999})
@@ -340,9 +338,7 @@ async def test_a_workspace_that_loosens_does_nothing_until_it_is_trusted() -> No
         (None, True, "trusted"),
     ],
 )
-async def test_the_editors_word_about_trust_counts_before_the_list(
-    word: bool | None, listed: bool, trust: str
-) -> None:
+async def test_client_trust_overrides_the_trust_list(word: bool | None, listed: bool, trust: str) -> None:
     async with served() as door:
         not_trusted(door)
         if listed:
@@ -370,7 +366,7 @@ async def test_in_a_restricted_folder_nothing_is_changed_or_offered() -> None:
 
 
 @pytest.mark.parametrize("by", ["load", "events"])
-async def test_a_client_that_no_longer_trusts_the_folder_restricts_a_running_session_at_once(by: str) -> None:
+async def test_revoked_trust_restricts_running_sessions_at_once(by: str) -> None:
     hold = Hold()
     async with served([hold, write("a.py")], "ok") as door:
         me = await person(door, trusted=True, settings={"permission": {"edit": "allow"}})
@@ -411,7 +407,7 @@ async def test_a_session_begins_in_a_mode_or_not_at_all() -> None:
         assert (await me.do("session/new", mode="plan"))["session"]["mode"] == "plan"
 
 
-async def test_a_mode_auto_that_does_not_count_is_told() -> None:
+async def test_ineffective_auto_mode_is_reported() -> None:
     async with served("ok") as door:
         not_trusted(door)
         me = await person(door, settings={"mode": "auto"})
@@ -421,7 +417,7 @@ async def test_a_mode_auto_that_does_not_count_is_told() -> None:
         await me.client.answer(number)
 
 
-async def test_a_mode_is_kept_with_its_session_and_answers_what_waits() -> None:
+async def test_mode_is_stored_with_its_session_and_answers_requests() -> None:
     async with served(write("a.py"), write("b.py"), "ok", write("c.py"), "ok") as door:
         me = await person(door)
         number = me.prompt()
@@ -437,7 +433,7 @@ async def test_a_mode_is_kept_with_its_session_and_answers_what_waits() -> None:
         assert made(door, "c.py") == [False]
 
 
-async def test_a_damaged_file_of_grants_is_told_and_costs_nothing_else() -> None:
+async def test_damaged_grant_file_is_reported_and_otherwise_ignored() -> None:
     async with served("ok") as door:
         door.bench.core.state_folder.mkdir(exist_ok=True)
         (door.bench.core.state_folder / "grants.json").write_text("{")
@@ -451,7 +447,7 @@ async def test_a_damaged_file_of_grants_is_told_and_costs_nothing_else() -> None
 # -- commands in the background --
 
 
-async def test_without_jobs_none_are_listed_and_none_can_be_stopped() -> None:
+async def test_without_jobs_the_list_is_empty_and_kill_is_refused() -> None:
     async with served() as door:
         me = await person(door)
         assert (await me.do("job/list"))["jobs"] == []

@@ -17,7 +17,7 @@ def test_everything_is_as_before_afterwards_also_after_a_failure() -> None:
     assert attrs.define is define
 
 
-def test_types_that_were_imported_quickly_go_over_the_wire_as_ever() -> None:
+def test_quickly_imported_types_serialize_as_usual() -> None:
     # In a process of its own: here the types are imported already.
     code = """
 from lsp_bridge.server.lazy_lsprotocol import quick_imports
@@ -45,7 +45,7 @@ assert types.Position(1, 2) < types.Position(1, 3) and types.Range.__eq__ is not
     assert done.returncode == 0, done.stderr
 
 
-def test_all_types_are_what_a_plain_import_makes() -> None:
+def test_quick_import_types_equal_those_of_a_plain_import() -> None:
     describe = """
 import attrs, json
 shown = {
@@ -70,7 +70,7 @@ print(json.dumps(shown))
     assert len(outputs[0]) > 10_000
 
 
-def test_a_class_is_built_once_whoever_asks_first() -> None:
+def test_concurrently_requested_class_is_built_once() -> None:
     code = """
 import threading
 from lsp_bridge.server.lazy_lsprotocol import quick_imports

@@ -65,7 +65,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_about_what_it_reads_then(
+async def test_editor_showing_stale_text_is_asked_again_after_reload(
     eyes: DiagnosticsService, editor: Reloading, file: Path
 ) -> None:
     run = await eyes.begin([file])
@@ -89,7 +89,7 @@ async def test_an_editor_that_still_shows_the_text_of_before_the_write_is_asked_
     assert then["timeoutMs"] <= first["timeoutMs"], "one deadline for all questions"
 
 
-async def test_what_there_is_now_is_asked_anew_of_an_editor_whose_text_becomes_another_one(
+async def test_current_problems_are_asked_again_if_the_text_changes(
     eyes: DiagnosticsService, editor: Reloading, file: Path
 ) -> None:
     file.write_text("fine\nBAD\n")

@@ -53,7 +53,7 @@ async def restore(workspace: LanguageWorkspace) -> None:
 
 
 @pytest.mark.parametrize("edited", [f"# c\n{OLD}", "mended", "first"])
-async def test_a_restored_file_that_is_answered_about_after_the_next_change_is_no_news(
+async def test_late_answer_about_a_restored_file_reports_nothing_new(
     open_workspace: Open, edited: str
 ) -> None:
     held = (["hold"], ["fresh"], ["release", "fresh"])
@@ -69,7 +69,7 @@ async def test_a_restored_file_that_is_answered_about_after_the_next_change_is_n
     assert (await workspace.change(b_txt="fine once more")).verdict == "clean"
 
 
-async def test_what_a_change_breaks_in_a_restored_file_is_told(open_workspace: Open) -> None:
+async def test_breakage_in_a_restored_file_is_reported(open_workspace: Open) -> None:
     workspace = await open_workspace(["wait:0.1", "fresh"], ["fresh"], ["other:a.txt", "fresh"])
     await restore(workspace)
     report = await workspace.change(b_txt="breaks a")
@@ -77,7 +77,7 @@ async def test_what_a_change_breaks_in_a_restored_file_is_told(open_workspace: O
     assert [problem.path.name for problem in report.problems] == ["a.txt"]
 
 
-async def test_a_file_that_is_restored_while_another_change_is_judged_is_no_news(
+async def test_file_restored_during_another_check_reports_nothing_new(
     open_workspace: Open,
 ) -> None:
     workspace = await open_workspace(["fresh"], ["hold"], ["fresh", "release"], edited="mended")
@@ -110,7 +110,7 @@ async def test_an_edit_without_an_answer_is_clean_once_it_is_undone(open_workspa
 
 
 @pytest.mark.parametrize("texts", [("fine", "fine"), ("fine", "fine still")])
-async def test_a_known_file_keeps_its_baseline_while_the_server_is_at_work(
+async def test_known_file_keeps_its_baseline_while_the_server_works(
     tmp_path: Path, texts: tuple[str, str]
 ) -> None:
     # What was said about its text was final before the server began to work on another file.

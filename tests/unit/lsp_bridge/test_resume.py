@@ -45,7 +45,7 @@ async def come_back(client: Raw, session_id: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["load", "events"])
-async def test_the_question_is_asked_again_and_the_turn_goes_on(folder: Path, how: str) -> None:
+async def test_pending_request_is_asked_again_and_the_turn_resumes(folder: Path, how: str) -> None:
     session_id = await left_waiting(folder)
     async with served("All done.", at=folder) as door:
         client = await door.client()
@@ -61,7 +61,7 @@ async def test_the_question_is_asked_again_and_the_turn_goes_on(folder: Path, ho
         assert (door.bench.workspace / "a.txt").read_text() == "hello"
 
 
-async def test_a_client_without_a_key_does_not_go_on_with_the_demo_model(folder: Path) -> None:
+async def test_client_without_a_key_does_not_resume_with_the_demo(folder: Path) -> None:
     async def demo(env: dict[str, str], configured: str | None) -> ModelChoice:
         return ModelChoice("demo/scripted", True, "No key.")
 
@@ -85,7 +85,7 @@ def command(line: str, *, background: bool = False) -> Call:
     return Call("bash", {"command": line, "background": background})
 
 
-async def test_a_job_that_has_written_nothing_is_under_way_too() -> None:
+async def test_silent_job_is_listed_as_running() -> None:
     silent = command("until [ -e go ]; do sleep 0.01; done", background=True)
     async with served(silent, "Started.") as door:
         client = await door.client(settings={"permission": {"*": "allow"}})
@@ -100,7 +100,7 @@ async def test_a_job_that_has_written_nothing_is_under_way_too() -> None:
         assert (await client.request("goalwright/session/load", loading))["underWay"] == []
 
 
-async def test_the_output_so_far_of_what_still_runs_comes_with_the_session() -> None:
+async def test_loading_a_session_returns_output_of_running_commands() -> None:
     wait = "until [ -e go ]; do sleep 0.01; done"
     job, slow = command(f"echo from job; {wait}", background=True), command(f"echo tick; {wait}; echo more")
     async with served(job, slow, "All done.") as door:

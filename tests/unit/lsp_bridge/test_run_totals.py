@@ -13,7 +13,7 @@ def view(tokens: int, cost: float) -> Json:
     return {"usage": {"input": tokens, "output": 1, "cacheRead": 2, "cacheWrite": 3}, "totalCost": cost}
 
 
-def test_what_came_before_the_run_and_titles_beside_it_are_none_of_it() -> None:
+def test_run_totals_leave_out_earlier_turns_and_titles() -> None:
     totals = Totals()
     totals.follow({}, view(100, 1.0), counts=False)
     totals.follow({"event": "message_added"}, view(150, 1.5), counts=False)
@@ -28,7 +28,7 @@ def test_what_came_before_the_run_and_titles_beside_it_are_none_of_it() -> None:
     assert totals.to_json() == took
 
 
-def test_where_no_price_is_known_no_cost_is_told() -> None:
+def test_without_a_known_price_the_cost_is_none() -> None:
     totals = Totals()
     totals.follow({"event": "message_added", "message": {"cost": None}}, view(5, 0.0), counts=True)
     totals.follow({"event": "subagent_completed", "subagent": {"cost": 0.0}}, view(12, 0.0), counts=True)

@@ -21,7 +21,7 @@ WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 # -- initialize --
 
 
-async def test_initialize_names_the_server_and_what_it_can() -> None:
+async def test_initialize_returns_server_name_and_capabilities() -> None:
     async with served() as door:
         client = await door.connect()
         result = await client.initialize()
@@ -30,7 +30,7 @@ async def test_initialize_names_the_server_and_what_it_can() -> None:
         assert sync["openClose"] is True
 
 
-async def test_a_request_before_initialize_is_refused_and_a_notification_ignored() -> None:
+async def test_request_before_initialize_is_refused() -> None:
     async with served() as door:
         client = await door.connect()
         client.notify("textDocument/didOpen", {"textDocument": {}})
@@ -40,7 +40,7 @@ async def test_a_request_before_initialize_is_refused_and_a_notification_ignored
         assert await client.request("goalwright/session/new")
 
 
-async def test_another_version_of_the_protocol_is_refused_with_what_to_do() -> None:
+async def test_other_protocol_version_is_refused_with_advice() -> None:
     async with served() as door:
         client = await door.connect()
         with pytest.raises(Exception, match="goalwright stop") as caught:
@@ -60,7 +60,7 @@ async def test_another_version_of_the_protocol_is_refused_with_what_to_do() -> N
     ],
     ids=str,
 )
-async def test_wrong_options_are_refused_in_words_without_repeating_them(options: dict[str, Any]) -> None:
+async def test_invalid_options_are_refused_without_echoing_them(options: dict[str, Any]) -> None:
     async with served() as door:
         client = await door.connect()
         error = await client.refused(
@@ -74,7 +74,7 @@ async def test_wrong_options_are_refused_in_words_without_repeating_them(options
 
 
 @pytest.mark.parametrize("options", [None, [], 5, "x", {}])
-async def test_an_editor_that_knows_nothing_of_goalwright_may_attach(options: object) -> None:
+async def test_plain_editor_can_initialize(options: object) -> None:
     async with served() as door:
         client = await door.connect()
         params = {"processId": 1, "rootUri": None, "capabilities": {}, "initializationOptions": options}
@@ -83,7 +83,7 @@ async def test_an_editor_that_knows_nothing_of_goalwright_may_attach(options: ob
         assert await client.request("goalwright/daemon/status")
 
 
-async def test_keys_of_the_client_reach_the_model_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_client_keys_reach_the_model_but_no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     logging.getLogger("pygls").setLevel(logging.CRITICAL)  # as daemon/logfile.py does
     env = {"ANTHROPIC_API_KEY": "key-of-the-test", "PATH": "/evil", "LD_PRELOAD": "/evil.so"}
@@ -113,7 +113,7 @@ async def test_the_model_of_a_client_is_prepared_for_with_its_own_keys() -> None
     assert [(env["ANTHROPIC_API_KEY"], model) for env, model in asked] == [("own", "anthropic/x")]
 
 
-async def test_settings_of_the_client_hold_with_their_keys_unharmed() -> None:
+async def test_client_settings_keep_their_keys_unchanged() -> None:
     settings = {"permission": {"edit": {"*": "deny", "a.txt": "allow", "src/*.py": "ask"}}, "max_tokens": 777}
     async with served(WRITE, "ok") as door:
         client = await door.client(settings=settings)
@@ -123,7 +123,7 @@ async def test_settings_of_the_client_hold_with_their_keys_unharmed() -> None:
         assert door.bench.models.requests[0].max_tokens == 777
 
 
-async def test_wrong_settings_are_told_in_the_session() -> None:
+async def test_invalid_client_settings_are_reported() -> None:
     async with served() as door:
         client = await door.client("VS Code", settings={"max_tokens": "many", "colour": "red"})
         await new_session(client)
@@ -133,7 +133,7 @@ async def test_wrong_settings_are_told_in_the_session() -> None:
 
 
 @pytest.mark.usefixtures("english_again")
-async def test_the_daemon_speaks_the_language_of_the_editor_that_came_last() -> None:
+async def test_daemon_uses_the_language_of_the_last_editor() -> None:
     async with served() as door:
         await door.client("VS Code", settings={"language": "zh-CN"})
         terminal = await door.client()  # names none, so the language stays
@@ -179,7 +179,7 @@ async def test_the_daemon_speaks_the_language_of_the_editor_that_came_last() -> 
         ("permission/list", {"sessionId": 5}, "sessionId"),
     ],
 )
-async def test_wrong_params_are_refused_in_words(method: str, params: object, word: str) -> None:
+async def test_invalid_params_are_refused_with_a_reason(method: str, params: object, word: str) -> None:
     async with served() as door:
         client = await door.client()
         error = await client.refused(f"goalwright/{method}", params)
@@ -202,7 +202,7 @@ async def test_wrong_params_are_refused_in_words(method: str, params: object, wo
         ("queue/edit", {"promptId": "p"}),
     ],
 )
-async def test_an_unknown_session_is_refused_in_words(
+async def test_unknown_session_is_refused_with_advice(
     session_id: str, method: str, params: dict[str, Any]
 ) -> None:
     async with served() as door:
@@ -212,7 +212,7 @@ async def test_an_unknown_session_is_refused_in_words(
         assert "session/list" in str(error)
 
 
-async def test_an_unknown_method_is_refused_and_an_unknown_notification_ignored() -> None:
+async def test_unknown_method_is_refused_and_notification_ignored() -> None:
     async with served() as door:
         client = await door.client()
         client.notify("goalwright/nothing", {})
@@ -246,7 +246,7 @@ async def test_an_unknown_method_is_refused_and_an_unknown_notification_ignored(
     ],
     ids=lambda m: json.dumps(m)[17:80],
 )
-async def test_odd_messages_harm_nothing(message: object) -> None:
+async def test_unusual_messages_are_harmless(message: object) -> None:
     async with served() as door:
         client = await door.client()
         client.send(message)
@@ -267,7 +267,7 @@ async def test_odd_messages_harm_nothing(message: object) -> None:
     ],
     ids=lambda value: json.dumps(value)[17:70],
 )
-async def test_what_is_no_json_rpc_is_refused_in_words(
+async def test_invalid_json_rpc_is_refused_with_an_error(
     message: object, answered: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served() as door:
@@ -297,7 +297,7 @@ async def test_a_jsonrpc_key_inside_of_params_is_data_like_any_other() -> None:
         assert door.bridge.unsaved_text(door.bench.workspace / "a.json") == text
 
 
-async def test_status_tells_what_the_daemon_is_and_does() -> None:
+async def test_status_describes_the_daemon_and_running_turns() -> None:
     hold = Hold()
     async with served([hold, "x"]) as door:
         client = await door.client()
@@ -369,7 +369,7 @@ async def test_a_prompt_runs_with_updates_in_order() -> None:
         assert {d["name"] for d in deltas if d["kind"] == "tool_input"} == {"write", "ls", None}
 
 
-async def test_only_those_who_loaded_a_session_hear_of_it() -> None:
+async def test_events_reach_only_clients_that_loaded_the_session() -> None:
     async with served("ok", "ok") as door:
         one, other = await door.client(), await door.client()
         session_id = await new_session(one)
@@ -378,7 +378,7 @@ async def test_only_those_who_loaded_a_session_hear_of_it() -> None:
         assert other.events() == []
 
 
-async def test_loading_twice_tells_everything_once() -> None:
+async def test_loading_twice_sends_events_once() -> None:
     async with served("ok") as door:
         client = await door.client()
         session_id = await new_session(client)
@@ -389,7 +389,7 @@ async def test_loading_twice_tells_everything_once() -> None:
         assert len(ids) == len(set(ids))
 
 
-async def test_a_busy_session_refuses_when_asked_to_and_queues_otherwise() -> None:
+async def test_busy_session_refuses_on_request_and_else_queues() -> None:
     hold = Hold()
     async with served([hold, "one"], "two") as door:
         client = await door.client()

@@ -80,7 +80,7 @@ async def test_a_request_survives_the_reload_of_the_window() -> None:
         assert replied["feedback"] == "not there"
 
 
-async def test_an_unknown_permission_request_is_refused_in_words() -> None:
+async def test_reply_to_an_unknown_permission_request_is_refused() -> None:
     async with served() as door:
         client = await door.client()
         error = await client.refused(
@@ -90,7 +90,7 @@ async def test_an_unknown_permission_request_is_refused_in_words() -> None:
         assert "request" in str(error)
 
 
-async def test_binary_content_is_said_to_be_binary() -> None:
+async def test_binary_content_is_marked_as_binary() -> None:
     edit = Call("write", {"file_path": "a.bin", "content": "text now"})
     async with served(Call("read", {"file_path": "a.bin"}), edit, "ok") as door:
         (door.bench.workspace / "a.bin").write_bytes(b"\x00\x01\x02")
@@ -102,7 +102,7 @@ async def test_binary_content_is_said_to_be_binary() -> None:
 # -- load --
 
 
-async def test_load_gives_the_state_and_what_follows_continues_it() -> None:
+async def test_load_returns_the_state_and_events_continue_it() -> None:
     steps = [Call("goal", {"add": "look, change"}), Call("goal", {"focus": "1"}), "Well."]
     async with served(*steps) as door:
         client = await door.client()
@@ -132,7 +132,7 @@ async def test_load_gives_the_state_and_what_follows_continues_it() -> None:
         assert [e["eventId"] for e in events["events"]] == list(range(4, loaded["lastEventId"] + 1))
 
 
-async def test_a_load_tells_how_earlier_turns_stopped() -> None:
+async def test_load_includes_errors_of_earlier_turns() -> None:
     failure = Fail("auth", "no key")
     async with served(failure, "Well.", "Again.") as door:
         client = await door.client()
@@ -176,7 +176,7 @@ async def busy_door(door: Door, client: Raw, count: int) -> tuple[str, list[int]
     return session_id, [prompt(client, session_id, f"turn {n}") for n in range(count)]
 
 
-async def test_nothing_newer_than_the_answer_comes_before_it_and_nothing_is_missing_behind_it() -> None:
+async def test_load_is_answered_in_order_without_gaps() -> None:
     turns = 30
     steps = [step for n in range(turns) for step in (Call("goal", {"add": f"goal {n}"}), "Some words.")]
     chance = random.Random(1)
@@ -236,7 +236,7 @@ def check_order(follower: Raw, last: int) -> None:
 # -- documents --
 
 
-async def test_an_unsaved_buffer_is_what_the_tools_see() -> None:
+async def test_tools_read_the_unsaved_buffer() -> None:
     async with served(Call("read", {"file_path": "a.txt"}), WRITE, "ok") as door:
         path = door.bench.workspace / "a.txt"
         path.write_text("on disk\n")
@@ -267,7 +267,7 @@ async def test_an_unsaved_buffer_is_what_the_tools_see() -> None:
         assert door.bridge.unsaved_text(path) is None
 
 
-async def test_the_buffers_of_an_editor_that_left_are_forgotten() -> None:
+async def test_buffers_of_a_closed_editor_are_dropped() -> None:
     async with served() as door:
         path = door.bench.workspace / "a.txt"
         path.write_text("on disk\n")
@@ -285,7 +285,7 @@ async def test_the_buffers_of_an_editor_that_left_are_forgotten() -> None:
 # -- leaving --
 
 
-async def test_exit_ends_one_connection_and_nothing_else() -> None:
+async def test_exit_ends_only_its_own_connection() -> None:
     async with served("ok") as door:
         leaving, staying = await door.client(), await door.client()
         assert await leaving.request("shutdown") is None
@@ -297,7 +297,7 @@ async def test_exit_ends_one_connection_and_nothing_else() -> None:
         assert not door.stopping.is_set()
 
 
-async def test_exit_without_shutdown_and_before_initialize_is_an_end_too() -> None:
+async def test_exit_without_shutdown_closes_the_connection() -> None:
     async with served() as door:
         for client in (await door.client(), await door.connect()):
             client.notify("exit", None)
@@ -305,7 +305,7 @@ async def test_exit_without_shutdown_and_before_initialize_is_an_end_too() -> No
         await until(lambda: door.bench.core.presence.clients == 0)
 
 
-async def test_after_shutdown_requests_are_refused_and_turns_go_on() -> None:
+async def test_after_shutdown_requests_are_refused_but_turns_finish() -> None:
     hold = Hold()
     async with served([hold, "the end"]) as door:
         client = await door.client()
@@ -323,7 +323,7 @@ async def test_after_shutdown_requests_are_refused_and_turns_go_on() -> None:
 # -- trouble --
 
 
-async def test_a_store_that_fails_is_told_in_words() -> None:
+async def test_store_failure_is_returned_as_an_error() -> None:
     async with served() as door:
         client = await door.client()
         session_id = await new_session(client)
@@ -340,7 +340,7 @@ async def test_a_store_that_fails_is_told_in_words() -> None:
         assert await client.request("goalwright/session/set", {"sessionId": session_id, "title": "x"})
 
 
-async def test_a_bug_in_a_handler_is_an_error_without_the_daemons_insides(
+async def test_internal_error_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with served() as door:
@@ -375,7 +375,7 @@ async def test_a_slow_client_misses_deltas_but_no_event() -> None:
         assert len(deltas) < 200
 
 
-async def test_a_client_that_never_reads_is_hung_up_on_and_can_come_back(
+async def test_client_that_never_reads_is_dropped_and_can_catch_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Above what one turn brings at once, or the client that reads would be hung up on, too.
@@ -415,7 +415,7 @@ async def test_files_outside_of_the_workspace_are_asked_for_by_name(tmp_path: Pa
         assert (await client.answer(number))["stopReason"] == "end_turn"
 
 
-async def test_a_clients_models_of_agents_hold_for_its_sessions_and_are_shown() -> None:
+async def test_agent_models_of_a_client_apply_to_its_sessions() -> None:
     models = FakeModels("Planned.")
     async with served(models=models) as door:
         client = await door.client(settings={"models": {"plan": "fake/planner"}})
@@ -433,7 +433,7 @@ async def test_a_clients_models_of_agents_hold_for_its_sessions_and_are_shown() 
 # -- what all sessions do --
 
 
-async def test_clients_with_a_chat_hear_what_sessions_need_that_they_have_not_loaded() -> None:
+async def test_chat_clients_get_activity_of_sessions_not_loaded() -> None:
     write = Call("write", {"file_path": "a.txt", "content": "x"})
     async with served(write, "Done.") as door:
         client, watcher = await door.client(), await door.client("VS Code", chat=True)

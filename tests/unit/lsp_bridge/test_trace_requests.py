@@ -69,7 +69,7 @@ def sequences(found: dict[str, Any]) -> list[int]:
     return [message["sequence"] for message in found["messages"]]
 
 
-async def test_a_goal_has_its_own_messages_and_with_descendants_those_below() -> None:
+async def test_goal_messages_include_children_only_with_descendants() -> None:
     async with asker() as me:
         everything = await me.messages(limit=500)
         ids = goals(everything)
@@ -81,7 +81,7 @@ async def test_a_goal_has_its_own_messages_and_with_descendants_those_below() ->
         assert everything["hasEarlier"] is False
 
 
-async def test_pages_go_back_without_a_gap() -> None:
+async def test_message_pages_have_no_gap() -> None:
     async with asker() as me:
         whole = sequences(await me.messages(limit=500))
         found: list[int] = []
@@ -96,7 +96,7 @@ async def test_pages_go_back_without_a_gap() -> None:
         assert found == whole
 
 
-async def test_a_branch_that_has_ended_is_read_from_the_store_and_nobody_is_subscribed() -> None:
+async def test_ended_branch_is_read_from_the_store() -> None:
     async with asker() as me:
         found = await me.messages(branchId="A", limit=500)
         said = [part.get("text") for message in found["messages"] for part in message["content"]]
@@ -106,7 +106,7 @@ async def test_a_branch_that_has_ended_is_read_from_the_store_and_nobody_is_subs
         assert nobody == {"messages": [], "hasEarlier": False}
 
 
-async def test_a_branch_is_asked_for_what_is_its_own() -> None:
+async def test_branch_messages_can_exclude_inherited_ones() -> None:
     async with asker() as me:
         loaded = await me.client.request("goalwright/session/load", {"sessionId": me.session_id})
         for name in ("A", "B"):
@@ -127,7 +127,7 @@ async def test_a_branch_is_asked_for_what_is_its_own() -> None:
             assert await me.messages(branchId=name, withoutGoal=True, limit=500) == own
 
 
-async def test_what_is_not_there_is_refused_in_words() -> None:
+async def test_unknown_ids_and_limits_are_refused() -> None:
     async with asker() as me:
         method = "goalwright/trace/messages"
         for params, code in (
@@ -142,7 +142,7 @@ async def test_what_is_not_there_is_refused_in_words() -> None:
             assert len(str(error)) > 20
 
 
-async def test_an_exploration_has_the_messages_of_its_branches_too_and_its_edge_counts_them() -> None:
+async def test_exploration_messages_match_the_count_on_its_edge() -> None:
     async with asker() as me:
         loaded = await me.client.request("goalwright/session/load", {"sessionId": me.session_id})
         (explored,) = {branch["exploreStartId"] for branch in loaded["branches"].values()}

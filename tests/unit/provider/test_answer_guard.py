@@ -55,7 +55,7 @@ def test_a_redirect_to_the_same_origin_is_followed(location: str | None) -> None
     check_redirect("https://api.example/v1/messages", location)
 
 
-def test_what_is_private_in_an_address_is_not_repeated() -> None:
+def test_credentials_in_a_redirect_url_are_not_echoed() -> None:
     with pytest.raises(RedirectRefusedError) as refused:
         check_redirect("https://me:pw@api.example/", "https://me:pw@other.example/?key=1")
     assert "pw" not in str(refused.value)
@@ -116,7 +116,7 @@ def test_an_event_of_an_answer_has_a_limit(
             list(map(allowance.take, pieces))
 
 
-def test_a_refusal_is_found_in_what_sdks_make_of_it() -> None:
+def test_redirect_refusal_is_found_behind_sdk_exceptions() -> None:
     try:
         try:
             raise RedirectRefusedError("no")
@@ -132,7 +132,7 @@ async def _stream(*events: ProviderEvent) -> AsyncGenerator[ProviderEvent, None]
         yield event
 
 
-async def test_an_answer_longer_than_was_asked_for_is_cut_and_said() -> None:
+async def test_answer_longer_than_requested_is_truncated_and_reported() -> None:
     pieces = [TextDelta(1, "y" * 100) for _ in range(1_000)]
     events = _stream(
         ReasoningDelta(0, "hm"), PartStop(0, ReasoningPart(text="hm")), *pieces, ToolCallStart(2, "c", "read")
@@ -146,7 +146,7 @@ async def test_an_answer_longer_than_was_asked_for_is_cut_and_said() -> None:
     assert got[-2] == PartStop(1, TextPart(text="y" * 31_900))
 
 
-async def test_a_call_that_never_ends_is_cut_and_not_finished() -> None:
+async def test_endless_call_is_truncated_and_left_unfinished() -> None:
     pieces = [ToolCallDelta(0, "c", "[" * 1_000) for _ in range(100)]
     got = await collect(
         cut_at_limit(_stream(ToolCallStart(0, "c", "read"), *pieces), request(max_tokens=100))
@@ -158,7 +158,7 @@ async def test_a_call_that_never_ends_is_cut_and_not_finished() -> None:
     assert not call.finished
 
 
-async def test_an_ordinary_answer_is_not_touched_and_a_retry_counts_anew() -> None:
+async def test_ordinary_answer_passes_unchanged_and_retry_resets_count() -> None:
     part = TextPart(text="z" * 10_000)
     events = [
         TextDelta(0, "z" * 10_000),

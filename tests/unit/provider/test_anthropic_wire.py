@@ -40,7 +40,7 @@ def test_neighbours_of_one_role_become_one_message() -> None:
     assert [block["text"] for block in out[0]["content"]] == ["a", "b"]
 
 
-def test_tool_results_come_first_in_the_user_message_that_follows_the_calls() -> None:
+def test_tool_results_come_first_in_the_following_user_message() -> None:
     out = to_messages(
         [user("a"), assistant(call("c1"), call("c2")), result("c1"), user("and?"), result("c2")]
     )
@@ -49,7 +49,7 @@ def test_tool_results_come_first_in_the_user_message_that_follows_the_calls() ->
     assert [block.get("tool_use_id") for block in out[2]["content"][:2]] == ["c1", "c2"]
 
 
-def test_a_failed_result_is_marked_and_an_empty_one_gets_words() -> None:
+def test_failed_result_is_marked_and_empty_result_gets_a_filler() -> None:
     out = to_messages(
         [user("a"), assistant(call("c1"), call("c2")), result("c1", "no", is_error=True), result("c2", "")]
     )
@@ -64,7 +64,7 @@ def test_images_of_a_tool_are_part_of_its_result() -> None:
     assert blocks(out[2]["content"][0]) == ["text", "image"]
 
 
-def test_signed_and_redacted_thinking_goes_back_unchanged() -> None:
+def test_signed_and_redacted_thinking_is_sent_unchanged() -> None:
     redacted = ReasoningPart(text="", redacted="opaque")
     out = to_messages([user("a"), assistant(thought("why", "s1"), redacted, "b"), user("c")])
     assert out[1]["content"][:2] == [
@@ -83,13 +83,13 @@ def test_thinking_without_a_signature_is_left_out() -> None:
     assert blocks(out[1]) == ["text"]
 
 
-def test_a_message_that_ends_in_thinking_loses_it_and_the_roles_still_alternate() -> None:
+def test_message_of_thinking_only_is_dropped_and_users_merge() -> None:
     out = to_messages([user("a"), assistant(thought("I was cancelled")), user("b")])
     assert [message["role"] for message in out] == ["user"]
     assert [block["text"] for block in out[0]["content"]] == ["a", "b"]
 
 
-def test_blank_text_and_marks_of_ours_are_never_sent() -> None:
+def test_blank_text_and_finish_parts_are_never_sent() -> None:
     from datetime import UTC, datetime
 
     finish = FinishPart(reason="end_turn", time=datetime(2026, 1, 1, tzinfo=UTC))
@@ -98,12 +98,12 @@ def test_blank_text_and_marks_of_ours_are_never_sent() -> None:
 
 
 @pytest.mark.parametrize("text", ["{not json", "[1, 2]", '"text"'])
-def test_arguments_that_are_no_object_are_sent_as_one(text: str) -> None:
+def test_non_object_arguments_are_wrapped_in_an_object(text: str) -> None:
     out = to_messages([user("a"), assistant(call("c1", text)), result("c1")])
     assert out[1]["content"][0]["input"] == {"_invalid_json": text}
 
 
-def test_ids_and_names_with_strange_characters_are_made_acceptable_on_both_sides() -> None:
+def test_invalid_ids_and_names_are_sanitized_in_call_and_result() -> None:
     out = to_messages(
         [user("a"), assistant(call("functions.read:0", name="no such.tool")), result("functions.read:0")]
     )
@@ -112,7 +112,7 @@ def test_ids_and_names_with_strange_characters_are_made_acceptable_on_both_sides
     assert use["name"] == "no_such_tool"
 
 
-def test_attachments_are_sent_as_what_they_are() -> None:
+def test_attachments_are_sent_by_their_media_type() -> None:
     pdf = FilePart(name="a.pdf", media_type="application/pdf", data="JVBE")
     note = FilePart(name="a.txt", media_type="text/plain", data=base64.b64encode("grüße".encode()).decode())
     blob = FilePart(
@@ -129,9 +129,7 @@ def test_attachments_are_sent_as_what_they_are() -> None:
     assert content[6]["text"] == "[open in the user's editor: src/b.py:3-9]"
 
 
-def test_breakpoints_are_on_the_system_prompt_with_the_tools_before_it_and_the_last_two_user_messages() -> (
-    None
-):
+def test_breakpoints_are_on_system_prompt_and_last_user_messages() -> None:
     tools = (READ, ToolSpec("edit", "", {"type": "object"}))
     system = (SystemBlock("a", cache=True), SystemBlock("b", cache=True), SystemBlock("c", cache=True))
     talk = (user("a"), assistant("b"), user("c"), assistant(call("c1")), result("c1"))
@@ -139,13 +137,13 @@ def test_breakpoints_are_on_the_system_prompt_with_the_tools_before_it_and_the_l
     assert marked(args) == ["system 1", "system 2", "message 2.0", "message 4.0"]
 
 
-def test_without_a_breakpoint_in_the_system_prompt_the_last_tool_has_one() -> None:
+def test_without_system_breakpoint_the_last_tool_has_one() -> None:
     tools = (READ, ToolSpec("edit", "", {"type": "object"}))
     args = build(request(user("a"), tools=tools, system=(SystemBlock("a"),)))
     assert marked(args) == ["tool edit", "message 0.0"]
 
 
-def test_what_stays_when_the_goal_ends_has_a_breakpoint_behind_it() -> None:
+def test_stable_prefix_before_the_goal_has_a_breakpoint() -> None:
     talk = [user("a"), assistant(call("c1")), result("c1"), user("note")]
     for number in range(2, 5):
         talk += [assistant(call(f"c{number}")), result(f"c{number}")]
@@ -158,7 +156,7 @@ def test_what_stays_when_the_goal_ends_has_a_breakpoint_behind_it() -> None:
     assert marked(again) == ["system 0", "system 1", "message 6.0", "message 8.0"]
 
 
-def test_what_stays_may_end_with_a_message_of_the_model() -> None:
+def test_stable_prefix_may_end_with_a_model_message() -> None:
     thinking = assistant(ReasoningPart(text="hm", signature="s"), call("c1"))
     talk = (user("a"), thinking, result("c1"), assistant(call("c2")), result("c2"), assistant("x"), user("b"))
     assert marked(build(replace(request(*talk), stays=2)))[1] == "message 1.1"
@@ -166,14 +164,14 @@ def test_what_stays_may_end_with_a_message_of_the_model() -> None:
     assert marked(build(replace(request(user("a")), stays=1))) == ["system 0", "message 0.0"]
 
 
-def test_the_tail_stands_behind_the_last_breakpoint() -> None:
+def test_tail_comes_after_the_last_breakpoint() -> None:
     args = build(request(user("a"), assistant(call("c1")), result("c1"), tail="## Current Plan"))
     last = args["messages"][-1]["content"]
     assert last[-1] == {"type": "text", "text": "## Current Plan"}
     assert "cache_control" in last[-2]
 
 
-def test_what_is_sent_again_is_the_same_up_to_the_breakpoint_of_the_call_before() -> None:
+def test_resent_messages_are_equal_up_to_the_last_breakpoint() -> None:
     first = build(request(user("a"), tail="plan 1"))
     second = build(request(user("a"), assistant(call("c1")), result("c1"), tail="plan 2"))
     assert second["messages"][0]["content"] == first["messages"][0]["content"][:-1]
@@ -215,18 +213,18 @@ def test_how_models_think(model: str, how: str) -> None:
         ),
     ],
 )
-def test_thinking_is_asked_for_as_the_model_takes_it(model: str, off: object, on: object) -> None:
+def test_thinking_parameter_fits_the_model(model: str, off: object, on: object) -> None:
     assert build(request(model=model)).get("thinking") == off
     assert build(request(model=model, thinking_tokens=5000)).get("thinking") == on
 
 
-def test_room_for_the_answer_is_left_beside_the_thinking_budget() -> None:
+def test_answer_tokens_are_added_to_the_thinking_budget() -> None:
     args = build(request(model="claude-haiku-4-5", thinking_tokens=20_000, max_tokens=8_000))
     assert args["max_tokens"] == 28_000
     assert build(request(model="claude-haiku-4-5", thinking_tokens=1))["thinking"]["budget_tokens"] == 1024
 
 
-def test_a_budget_model_does_not_think_in_a_tool_loop_it_began_without() -> None:
+def test_budget_model_does_not_start_thinking_in_a_tool_loop() -> None:
     talk = (user("a"), assistant(call("c1")), result("c1"))
     assert "thinking" not in build(request(*talk, model="claude-haiku-4-5", thinking_tokens=5000))
     signed = (user("a"), assistant(thought("why"), call("c1")), result("c1"))
@@ -234,12 +232,12 @@ def test_a_budget_model_does_not_think_in_a_tool_loop_it_began_without() -> None
 
 
 @pytest.mark.parametrize(("budget", "effort"), [(2_000, "low"), (8_000, "medium"), (32_000, "high")])
-def test_a_budget_becomes_effort_where_models_take_none(budget: int, effort: str) -> None:
+def test_thinking_budget_becomes_effort_for_newer_models(budget: int, effort: str) -> None:
     args = build(request(model="claude-opus-5-5", thinking_tokens=budget))
     assert args["output_config"] == {"effort": effort}
 
 
-def test_temperature_goes_only_to_models_that_take_it_through_the_version_that_knows_it() -> None:
+def test_temperature_is_sent_only_to_models_that_accept_it() -> None:
     old = build(request(model="claude-sonnet-4-6", temperature=0.2))
     assert (old["temperature"], version_for(old)) == (0.2, "2023-06-01")
     new = build(request(model="claude-sonnet-5-5", temperature=0.2))
@@ -254,7 +252,7 @@ def test_earlier_thinking_can_be_left_out() -> None:
     assert blocks(args["messages"][1]) == ["text"]
 
 
-def test_a_long_mixed_conversation_is_what_the_api_accepts() -> None:
+def test_long_mixed_conversation_satisfies_the_api() -> None:
     talk = [
         user("a"),
         user("", png()),
@@ -272,7 +270,7 @@ def test_a_long_mixed_conversation_is_what_the_api_accepts() -> None:
         check_anthropic(args, "2026-10-21")
 
 
-def test_a_model_that_always_thinks_thinks_little_before_a_short_answer() -> None:
+def test_always_thinking_model_uses_low_effort_for_short_answers() -> None:
     short = build(replace(request(user("sum up"), model="claude-opus-5-5"), max_tokens=4_000))
     assert short["output_config"] == {"effort": "low"}
     assert "output_config" not in build(

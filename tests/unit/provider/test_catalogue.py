@@ -86,7 +86,7 @@ def windows(found: Provided) -> dict[str, int]:
     return {model.model: model.window for model in found.models}
 
 
-async def test_without_keys_and_servers_nothing_is_connected_and_nothing_is_wrong() -> None:
+async def test_without_keys_and_servers_nothing_is_connected() -> None:
     found = await catalogue.providers(NOBODY)
     assert [provider.id for provider in found] == list(catalogue.PROVIDER_IDS)
     assert {(provider.connected, provider.error, provider.models) for provider in found} == {(False, "", ())}
@@ -110,7 +110,7 @@ async def test_anthropic_lists_its_models_with_windows_and_prices() -> None:
     )
 
 
-async def test_openai_shows_what_can_chat_the_newest_first() -> None:
+async def test_openai_lists_chat_models_newest_first() -> None:
     async with ModelServer(api_key="key", listed={"/v1/models": OPENAI}) as server:
         found = await one("openai", OPENAI_API_KEY="key", OPENAI_BASE_URL=f"{server.url}/v1")
     assert list(windows(found)) == ["openai/gpt-6.1-sol", "openai/gpt-5-mini"]
@@ -125,14 +125,14 @@ async def test_gemini_offers_the_newest_of_its_large_models() -> None:
     assert found.default == "gemini/gemini-3.5-pro"
 
 
-async def test_openrouter_tells_its_own_prices_and_leaves_out_what_calls_no_tools() -> None:
+async def test_openrouter_lists_its_prices_and_only_tool_models() -> None:
     async with ModelServer(api_key="key", listed={"/models/user": OPENROUTER}) as server:
         found = await one("openrouter", OPENROUTER_API_KEY="key", OPENROUTER_API_BASE=server.url)
     assert found.models == (Offered("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),)
     assert found.default == "openrouter/anthropic/claude-sonnet-5.5"
 
 
-async def test_local_servers_are_found_by_themselves_and_cost_nothing() -> None:
+async def test_local_servers_are_detected_and_free() -> None:
     listed = {"/v1/models": {"data": [{"id": "qwen3-coder-30b", "loaded_context_length": 40_000}]}}
     async with ModelServer(models=["nomic-embed-text", "qwen3:8b"], listed=listed) as server:
         env = {"OLLAMA_HOST": server.url, "LM_STUDIO_API_BASE": f"{server.url}/v1"}
@@ -143,7 +143,7 @@ async def test_local_servers_are_found_by_themselves_and_cost_nothing() -> None:
     assert not found["anthropic"].connected
 
 
-async def test_a_server_of_ones_own_needs_an_address_and_no_key() -> None:
+async def test_custom_server_needs_an_address_but_no_key() -> None:
     listed = {"/v1/models": {"data": [{"id": "my-model", "max_model_len": 65_536}]}}
     async with ModelServer([{"text": "ready"}], listed=listed) as server:
         env = {"CUSTOM_API_BASE": f"{server.url}/v1"}
@@ -155,7 +155,7 @@ async def test_a_server_of_ones_own_needs_an_address_and_no_key() -> None:
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "custom"])
-async def test_a_wrong_key_is_told_apart_from_a_server_that_is_not_there(provider: str) -> None:
+async def test_wrong_key_and_unreachable_server_are_distinct_errors(provider: str) -> None:
     stem = provider.upper()
     base = "ANTHROPIC_BASE_URL" if provider == "anthropic" else f"{stem}_API_BASE"
     async with ModelServer(api_key="right", listed={"/v1/models": {"data": []}}) as server:
@@ -184,14 +184,14 @@ async def test_a_server_without_a_list_of_models_is_still_connected() -> None:
     "answer",
     [[], {"data": "nothing"}, {"data": [1, None, {}]}, {"models": [{"name": 5}]}, "text", {"data": {"a": 1}}],
 )
-async def test_odd_lists_break_nothing(answer: Any) -> None:
+async def test_malformed_model_lists_are_harmless(answer: Any) -> None:
     async with ModelServer(listed={"/v1/models": answer}) as server:
         found = await one("custom", CUSTOM_API_BASE=f"{server.url}/v1")
     assert found.connected
     assert [model.model for model in found.models] in ([], ["custom/5"])
 
 
-async def test_a_test_tells_why_a_model_does_not_answer() -> None:
+async def test_model_check_reports_why_a_model_does_not_answer() -> None:
     gone = Reply(status=404, error_type="not_found_error", error_message="model: claude-nowhere")
     async with ModelServer([gone, {"text": "ready"}], api_key="right") as server:
         env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "right"}
@@ -206,7 +206,7 @@ async def test_a_test_tells_why_a_model_does_not_answer() -> None:
     assert "wrong-key" not in str(refused.value)
 
 
-async def test_wrong_names_are_noticed_and_similar_ones_are_named() -> None:
+async def test_unknown_model_name_suggests_similar_ones() -> None:
     async with ModelServer(api_key="key", listed={"/v1/models": ANTHROPIC}) as server:
         env = {**NOBODY, "ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
         problem = await catalogue.check("anthropic/claude-sonet-5-5", env)
@@ -225,7 +225,7 @@ async def models_of(client: Raw, **params: Any) -> dict[str, Any]:
     return {provider["id"]: provider for provider in found["providers"]}
 
 
-async def test_a_key_that_was_just_entered_is_tried_and_kept_nowhere(
+async def test_entered_key_is_tried_and_stored_nowhere(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     secret = "sk-ant-a-key-that-was-just-entered"

@@ -52,7 +52,7 @@ async def test_the_configured_model_wins_then_keys_in_order(
     assert choice.demo == (model == DEMO)
 
 
-async def test_a_server_without_a_model_says_how_to_name_one() -> None:
+async def test_server_without_a_model_explains_how_to_name_one() -> None:
     choice = await default_model({"OPENAI_BASE_URL": "http://me:pw@127.0.0.1:8080/v1"}, None, no_ollama)
     assert choice.demo
     assert "`--model openai/NAME`" in choice.notice
@@ -60,7 +60,7 @@ async def test_a_server_without_a_model_says_how_to_name_one() -> None:
     assert "pw" not in choice.notice
 
 
-async def test_a_local_model_is_called_a_real_one() -> None:
+async def test_local_model_notice_does_not_ask_for_a_real_model() -> None:
     async def has_one(env: Mapping[str, str]) -> list[str] | None:
         return ["qwen3:8b"]
 
@@ -70,7 +70,7 @@ async def test_a_local_model_is_called_a_real_one() -> None:
     assert "start Ollama" not in choice.notice
 
 
-async def test_with_nothing_the_demo_answers_and_says_how_to_get_a_model() -> None:
+async def test_without_any_provider_the_demo_is_chosen_with_a_hint() -> None:
     choice = await default_model({}, None, no_ollama)
     assert choice.demo
     for word in ("demo", "Goalwright: Connect a Model…", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Ollama"):
@@ -91,14 +91,14 @@ async def test_an_ollama_without_models_is_mentioned() -> None:
     assert "ollama pull" in choice.notice
 
 
-async def test_nothing_at_the_address_is_no_ollama() -> None:
+async def test_unreachable_address_is_no_ollama() -> None:
     assert await ollama_models({"OLLAMA_HOST": "127.0.0.1:9"}) is None
 
 
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.0 200 OK\r\n\r\n<html>", b"nonsense", b"HTTP/1.0 200 OK\r\n\r\n[]", b""]
 )
-async def test_something_else_at_the_address_is_no_ollama(answer: bytes) -> None:
+async def test_other_server_at_the_address_is_no_ollama(answer: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
@@ -110,7 +110,7 @@ async def test_something_else_at_the_address_is_no_ollama(answer: bytes) -> None
         assert await ollama_models({"OLLAMA_HOST": f"127.0.0.1:{port}"}) is None
 
 
-async def test_a_silent_address_is_no_ollama() -> None:
+async def test_unresponsive_address_is_no_ollama() -> None:
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
@@ -131,7 +131,7 @@ def test_models_have_two_parts() -> None:
             parse_model(wrong)
 
 
-def test_providers_are_found_by_the_first_part_and_made_once(tmp_path: Path) -> None:
+def test_provider_is_chosen_by_prefix_and_created_once(tmp_path: Path) -> None:
     provider, name = provider_for("anthropic/claude-opus-5-5")
     assert isinstance(provider, AnthropicProvider)
     assert name == "claude-opus-5-5"
@@ -187,7 +187,7 @@ def test_other_providers_need_the_key_of_their_name() -> None:
     assert own.base_url == "http://box"
 
 
-def test_a_server_of_ones_own_that_speaks_like_openai_needs_no_key() -> None:
+def test_openai_compatible_server_needs_no_key() -> None:
     target = target_for("openai", request(model="x", env={"OPENAI_BASE_URL": "http://box/v1/"}))
     assert (target.base_url, target.key) == ("http://box/v1", "none")
     with pytest.raises(ProviderError, match="OPENAI_API_KEY"):

@@ -78,9 +78,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("diagnostics", [True, False])
-async def test_the_demo_makes_the_tests_pass_with_and_without_language_servers(
-    root: Path, diagnostics: bool
-) -> None:
+async def test_demo_makes_the_tests_pass_with_and_without_diagnostics(root: Path, diagnostics: bool) -> None:
     shop = Shop(root, diagnostics=diagnostics)
     assert "FAILED" in shop.run("bash", {})
     assert "Discount codes work now" in await shop.turn(PROMPT)
@@ -89,7 +87,7 @@ async def test_the_demo_makes_the_tests_pass_with_and_without_language_servers(
     assert "demo" in await shop.turn("And now?")
 
 
-async def test_a_second_session_finds_nothing_to_do(root: Path) -> None:
+async def test_second_demo_session_finds_the_fix_applied(root: Path) -> None:
     await Shop(root).turn(PROMPT)
     again = Shop(root)
     assert "already" in await again.turn(PROMPT)
@@ -103,7 +101,7 @@ async def test_a_refusal_is_accepted(root: Path, tool: str) -> None:
     assert shop.used[-1] == tool
 
 
-async def test_in_another_workspace_it_says_how_to_connect_a_model(tmp_path: Path) -> None:
+async def test_demo_in_another_workspace_explains_how_to_connect(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     assert "ANTHROPIC_API_KEY" in await shop.turn("Fix my code")
     assert shop.used == []

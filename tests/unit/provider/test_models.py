@@ -22,7 +22,7 @@ async def at_once(_: float) -> None:
     await asyncio.sleep(0)
 
 
-async def test_sdk_is_loaded_once_for_the_first_client_that_will_need_it(warmed: list[str]) -> None:
+async def test_sdk_is_loaded_once_for_the_first_client_that_needs_it(warmed: list[str]) -> None:
     models = ProviderModels(sleep=at_once)
     await models.warm_for({}, None)  # the launcher, which has nothing to ask
     await models.warm_for(NO_OLLAMA, None)

@@ -41,7 +41,7 @@ def calls(parts: tuple[Part, ...]) -> list[tuple[str, str, str]]:
     return [(part.id, part.name, part.input) for part in parts if isinstance(part, ToolCallPart)]
 
 
-def test_reasoning_text_and_calls_are_parts_in_the_order_of_their_beginning() -> None:
+def test_reasoning_text_and_calls_are_parts_in_stream_order() -> None:
     _, end = play(
         delta(reasoning_content="wh"),
         delta(reasoning_content="y"),
@@ -73,7 +73,7 @@ def test_calls_that_grow_in_turn_keep_their_pieces_apart() -> None:
     assert calls(end.parts) == [("c1", "read", '{"a":1}'), ("c2", "ls", '{"b":2}')]
 
 
-def test_whole_calls_all_at_index_0_are_told_apart() -> None:
+def test_complete_calls_at_index_zero_are_kept_apart() -> None:
     _, end = play(piece(0, "c1", "read", '{"a":1}'), piece(0, "c2", "read", '{"a":1}'))
     assert [ident for ident, _, _ in calls(end.parts)] == ["c1", "c2"]
 
@@ -83,7 +83,7 @@ def test_calls_without_ids_get_some() -> None:
     assert calls(end.parts) == [("call_new1", "read", '{"a":1}'), ("call_new2", "read", '{"a":2}')]
 
 
-def test_a_name_that_is_repeated_with_every_piece_begins_no_new_call() -> None:
+def test_tool_name_repeated_in_each_chunk_starts_no_new_call() -> None:
     _, end = play(piece(0, "c1", "read", '{"a"'), piece(0, "c1", "read", ":1}"), piece(0, "c1", "read", ""))
     assert calls(end.parts) == [("c1", "read", '{"a":1}')]
 
@@ -93,7 +93,7 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
     assert calls(end.parts) == [("c1", "ls", "{}"), ("c2", "ls", "{}")]
 
 
-def test_every_part_starts_before_it_grows_and_stops_once() -> None:
+def test_every_part_starts_first_and_stops_once() -> None:
     events, end = play(delta(content="a"), piece(0, "c1", "read", "{}"), delta(content="b"))
     stops = [event.index for event in events if isinstance(event, PartStop)]
     assert sorted(stops) == list(range(len(end.parts)))
@@ -108,11 +108,11 @@ def test_finish_reasons(reason: str, expected: str) -> None:
     assert play(delta(content="a"), stop(reason))[1].stop_reason == expected
 
 
-def test_stop_beside_a_tool_call_means_tool_use() -> None:
+def test_stop_with_a_tool_call_means_tool_use() -> None:
     assert play(piece(0, "c1", "read", "{}"), stop("stop"))[1].stop_reason == "tool_use"
 
 
-def test_a_filter_says_so() -> None:
+def test_content_filter_is_reported() -> None:
     end = play(delta(content="a"), stop("content_filter"))[1]
     assert end.stop_reason == "end_turn"
     assert "filter" in end.detail
@@ -124,7 +124,7 @@ def test_cached_tokens_are_not_counted_as_input_again() -> None:
     assert end.usage == Usage(input=40, output=7, cache_read=60)
 
 
-def test_an_answer_that_was_cut_off_is_an_error_to_try_again() -> None:
+def test_truncated_answer_is_a_retryable_error() -> None:
     builder = AnswerBuilder("m", "host", lambda: "x")
     builder.feed(delta(content="a"))
     with pytest.raises(ProviderError) as caught:

@@ -74,7 +74,7 @@ async def test_a_step_is_streamed_part_by_part(root: Path) -> None:
     assert "".join(event.json for event in events if isinstance(event, ToolCallDelta)) == '{"path": "x"}'
 
 
-async def test_it_goes_on_where_the_conversation_is_without_remembering_it(root: Path) -> None:
+async def test_scripted_position_follows_from_the_conversation(root: Path) -> None:
     path = write(root, [{"text": "1.1"}, {"text": "1.2"}], [{"text": "2.1"}])
     assert await said(path, root, user("a")) == "1.1"
     assert await said(path, root, user("a"), assistant(call("c")), result("c")) == "1.2"
@@ -82,7 +82,7 @@ async def test_it_goes_on_where_the_conversation_is_without_remembering_it(root:
     assert await said(path, root, user("a")) == "1.1"
 
 
-async def test_ids_are_unique_in_a_session_and_the_same_for_the_same_request(root: Path) -> None:
+async def test_scripted_call_ids_are_unique_and_reproducible(root: Path) -> None:
     calls = {"tool_calls": [{"name": "ls"}, {"name": "ls"}]}
     provider = ScriptedProvider(write(root, [calls, calls]))
     first = await complete(provider, ask(root, user("a")))
@@ -93,7 +93,7 @@ async def test_ids_are_unique_in_a_session_and_the_same_for_the_same_request(roo
     assert first == again
 
 
-async def test_it_never_makes_up_a_step(root: Path) -> None:
+async def test_missing_script_step_is_an_error(root: Path) -> None:
     path = write(root, [{"text": "only"}])
     beyond = await failure(ScriptedProvider(path), ask(root, user("a"), assistant("only")))
     assert str(beyond) == "the script test has no step 2 for turn 1"
@@ -108,7 +108,7 @@ async def test_the_last_turn_can_be_played_again_and_again(root: Path) -> None:
     assert await said(path, root, *talk) == "over"
 
 
-async def test_choices_look_at_the_last_result(root: Path) -> None:
+async def test_choices_match_the_last_result(root: Path) -> None:
     step = {
         "choices": [
             {"when": {"last_result": "ERROR \\["}, "go": {"text": "mend"}},
@@ -130,7 +130,7 @@ async def test_choices_look_only_at_results_of_the_last_step(root: Path) -> None
     assert await said(path, root, *talk) == "new"
 
 
-async def test_choices_look_at_the_prompt_and_the_workspace(root: Path) -> None:
+async def test_choices_match_the_prompt_and_the_workspace(root: Path) -> None:
     (root / "there.py").touch()
     step = {
         "choices": [
@@ -146,7 +146,7 @@ async def test_choices_look_at_the_prompt_and_the_workspace(root: Path) -> None:
     assert "no choice fits in the script test, turn 1, step 1" in str(error)
 
 
-async def test_choices_may_lead_to_choices(root: Path) -> None:
+async def test_choices_can_be_nested(root: Path) -> None:
     inner = {"choices": [{"go": {"text": "deep"}}]}
     assert await said(write(root, [{"choices": [{"go": inner}]}]), root, user("a")) == "deep"
 
@@ -167,7 +167,7 @@ async def test_the_workspace_is_filled_in_everywhere(root: Path) -> None:
     assert second.input == f'{{"p": "{root.as_posix()}'
 
 
-async def test_without_a_workspace_it_says_what_is_missing(root: Path) -> None:
+async def test_missing_workspace_is_named_in_the_error(root: Path) -> None:
     path = write(root, [{"text": "in ${workspace}"}])
     assert WORKSPACE in str(await failure(ScriptedProvider(path), request()))
 
@@ -219,13 +219,13 @@ WRONG: list[tuple[list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("turns", "where"), WRONG)
-async def test_a_wrong_script_says_what_is_wrong_and_where(root: Path, turns: list[Any], where: str) -> None:
+async def test_invalid_script_error_names_the_place(root: Path, turns: list[Any], where: str) -> None:
     error = await failure(ScriptedProvider(write(root, *turns)), ask(root))
     assert where in str(error)
     assert "script.json" in str(error)
 
 
-async def test_a_missing_script_says_so(root: Path) -> None:
+async def test_missing_script_is_an_error(root: Path) -> None:
     error = await failure(ScriptedProvider(root / "none.json"), ask(root))
     assert "cannot be read" in str(error)
 
@@ -252,7 +252,7 @@ async def said_by(path: Path, root: Path, branch: str, agent: str) -> str:
     return "".join(part.text for part in end.parts if isinstance(part, TextPart))
 
 
-async def test_branches_and_agents_have_turns_of_their_own(root: Path) -> None:
+async def test_branches_and_agents_have_their_own_turns(root: Path) -> None:
     path = write(
         root,
         [{"text": "main"}],
@@ -274,5 +274,5 @@ async def test_branches_and_agents_have_turns_of_their_own(root: Path) -> None:
     assert "has nothing for B (agent build)" in str(error)
 
 
-async def test_a_script_without_sections_is_played_by_everybody(root: Path) -> None:
+async def test_script_without_sections_serves_every_agent(root: Path) -> None:
     assert await said_by(write(root, [{"text": "all"}]), root, "s1", "explore") == "all"

@@ -32,14 +32,14 @@ def test_the_window_in_a_list_of_models(entry: dict[str, object], window: int | 
     assert listed_window({"data": [{"id": "m", **entry}]}, "m") == window
 
 
-def test_of_several_models_only_the_named_one_counts() -> None:
+def test_window_of_the_named_model_is_used() -> None:
     listed = {"data": [{"id": "a", "context_length": 1_000}, {"id": "b", "context_length": 2_000}]}
     assert listed_window(listed, "b") == 2_000
     assert listed_window(listed, "c") is None
 
 
 @pytest.mark.parametrize("answer", [None, [], "x", {"data": {}}, {"data": [1, None]}, {"model_info": []}])
-def test_nonsense_tells_nothing(answer: object) -> None:
+def test_invalid_answers_yield_no_window(answer: object) -> None:
     assert listed_window(answer, "m") is None
     assert shown_window(answer) is None
 
@@ -67,7 +67,7 @@ def test_the_server_of_a_model(model: str, env: dict[str, str], url: str) -> Non
     assert base_url_of(model, env) == url
 
 
-def test_what_the_server_refused_goes_before_the_setting_and_that_before_what_is_guessed() -> None:
+def test_learned_window_beats_the_setting_and_the_default() -> None:
     windows = Windows()
     assert windows.window("openai/x", OWN) == UNKNOWN.context_window
     assert windows.window("openai/x", OWN, 30_000) == 30_000
@@ -103,7 +103,7 @@ async def test_a_server_is_asked_once_in_the_background(kind: Kind, model: str, 
     await windows.aclose()
 
 
-async def test_a_server_that_does_not_tell_is_no_trouble() -> None:
+async def test_server_that_hides_its_window_is_harmless() -> None:
     windows = Windows()
     async with ModelServer(local=LocalServer("llama.cpp", 12_288, tells=False)) as server:
         env = {"OPENAI_BASE_URL": f"{server.url}/v1"}

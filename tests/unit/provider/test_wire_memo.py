@@ -32,7 +32,7 @@ def spoilt(value: Any) -> None:
         value.append("spoilt")
 
 
-def test_breakpoints_of_one_request_are_not_in_the_next() -> None:
+def test_breakpoints_do_not_leak_into_the_next_request() -> None:
     first = anthropic_wire.build(request(*TALK[:3], tail="plan 1"))
     kept = copy.deepcopy(first)
     longer = anthropic_wire.build(request(*TALK, tail="plan 2"))
@@ -43,7 +43,7 @@ def test_breakpoints_of_one_request_are_not_in_the_next() -> None:
     assert first == kept
 
 
-def test_a_request_without_thinking_does_not_change_those_with_it() -> None:
+def test_request_without_thinking_leaves_memoized_ones_intact() -> None:
     with_it = anthropic_wire.to_messages(TALK)
     without = anthropic_wire.to_messages(TALK, replay_thinking=False)
     assert anthropic_wire.has_thinking(with_it)
@@ -51,7 +51,7 @@ def test_a_request_without_thinking_does_not_change_those_with_it() -> None:
     assert anthropic_wire.to_messages(TALK) == with_it
 
 
-def test_what_a_library_does_to_an_openai_request_stays_there() -> None:
+def test_library_changes_to_a_request_do_not_leak_into_the_next() -> None:
     fresh = openai_wire.to_messages(request(*copy.deepcopy(TALK)), replay_reasoning=True)
     found = openai_wire.to_messages(request(*TALK), replay_reasoning=True)
     assert found == fresh
@@ -69,7 +69,7 @@ def test_requests_with_the_same_messages_are_equal() -> None:
     assert anthropic_wire.build(one) == anthropic_wire.build(replace(one))
 
 
-def test_a_memo_asks_once_and_lets_go() -> None:
+def test_memo_computes_once_and_releases_its_entries() -> None:
     memo: Memo[PromptMessage, int] = Memo()
     asked: list[PromptMessage] = []
 

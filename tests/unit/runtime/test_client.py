@@ -25,7 +25,7 @@ async def connected(fake: FakeDaemon) -> AsyncGenerator[Client]:
         await client.close()
 
 
-async def test_initialize_says_who_and_where(fake: FakeDaemon) -> None:
+async def test_initialize_sends_client_workspace_and_keys(fake: FakeDaemon) -> None:
     async with connected(fake) as client:
         await client.request("goalwright/daemon/status")
     (params,) = fake.params("initialize")
@@ -44,7 +44,7 @@ async def test_initialization_options_are_those_of_the_protocol(fake: FakeDaemon
     assert InitializationOptions.model_validate(options).wire() == options
 
 
-async def test_wrong_token_is_told_in_the_words_of_the_daemon(fake: FakeDaemon) -> None:
+async def test_wrong_token_error_of_the_daemon_is_passed_on(fake: FakeDaemon) -> None:
     client = await Client.connect(replace(fake.address, token="wrong"))
     with pytest.raises(RpcError, match="wrong token") as caught:
         await client.request("initialize")
@@ -54,7 +54,7 @@ async def test_wrong_token_is_told_in_the_words_of_the_daemon(fake: FakeDaemon) 
     await client.close()
 
 
-async def test_nobody_listening_is_a_lost_connection(fake: FakeDaemon, tmp_path: Path) -> None:
+async def test_missing_listener_is_a_lost_connection(fake: FakeDaemon, tmp_path: Path) -> None:
     for socket in (tmp_path / "missing", tmp_path / "home"):
         with pytest.raises(ConnectionLostError, match="No daemon answers"):
             await Client.connect(replace(fake.address, socket=str(socket)))
@@ -139,7 +139,7 @@ async def test_request_of_the_server_is_answered_with_method_not_found(tmp_path:
     assert b"-32601" in answers[0]
 
 
-async def test_death_of_the_daemon_fails_what_is_pending_and_what_follows(fake: FakeDaemon) -> None:
+async def test_daemon_death_fails_pending_and_later_requests(fake: FakeDaemon) -> None:
     async def die(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         connection.writer.transport.abort()
         return {}
@@ -166,7 +166,7 @@ async def test_death_of_the_daemon_fails_what_is_pending_and_what_follows(fake: 
         b"x" * 200_000,
     ],
 )
-async def test_what_is_not_json_rpc_is_a_lost_connection(tmp_path: Path, garbage: bytes) -> None:
+async def test_invalid_json_rpc_is_a_lost_connection(tmp_path: Path, garbage: bytes) -> None:
     async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(garbage)
@@ -178,7 +178,7 @@ async def test_what_is_not_json_rpc_is_a_lost_connection(tmp_path: Path, garbage
             await client.request("x")
 
 
-async def test_request_that_times_out_is_cancelled_and_its_late_answer_ignored(fake: FakeDaemon) -> None:
+async def test_timed_out_request_is_canceled_and_late_answer_ignored(fake: FakeDaemon) -> None:
     release = asyncio.Event()
 
     async def slow(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:

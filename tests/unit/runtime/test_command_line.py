@@ -101,7 +101,7 @@ def test_the_function_of_every_command_takes_its_arguments(command: Command) -> 
         ["permissions", "explain", "bash", "git push", "--json", "--session", "s"],
     ],
 )
-def test_options_may_stand_before_or_after_the_action(argv: list[str]) -> None:
+def test_options_may_precede_or_follow_the_action(argv: list[str]) -> None:
     args = parse(argv)
     assert (args.action, args.session, args.json, args.target) == ("explain", "s", True, "git push")
 
@@ -126,7 +126,7 @@ def test_task_on_the_command_line_leaves_stdin_alone(monkeypatch: pytest.MonkeyP
     assert parse(["run", "do it"]).task == "do it"
 
 
-def test_missing_task_at_a_terminal_is_a_usage_error_and_waits_for_nothing(
+def test_run_without_a_task_at_a_terminal_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Piped(b"", terminal=True))
@@ -145,7 +145,7 @@ def path(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return entries
 
 
-def test_what_lies_in_the_workspace_goes_off_the_path(path: list[str], tmp_path: Path) -> None:
+def test_workspace_folders_are_removed_from_the_import_path(path: list[str], tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     before = list(dict.fromkeys(path))
@@ -162,7 +162,7 @@ def test_own_checkout_is_a_fine_workspace_when_installed(path: list[str]) -> Non
     assert {os.path.realpath(e) for e in before if e.startswith(sys.prefix)} <= kept
 
 
-def test_own_checkout_found_through_the_current_folder_is_refused(path: list[str]) -> None:
+def test_source_checkout_found_via_current_folder_is_refused(path: list[str]) -> None:
     problem = protect(ROOT, through_current_folder=True)
     assert problem is not None
     assert "Start it as `goalwright`" in problem
@@ -181,7 +181,7 @@ def test_the_whole_disk_as_workspace_keeps_the_interpreter(path: list[str]) -> N
     assert any(os.path.realpath(entry) == str(Path(os.__file__).resolve().parent) for entry in sys.path)
 
 
-def test_guard_runs_before_anything_is_imported_that_could_be_shadowed() -> None:
+def test_safe_path_guard_imports_nothing_that_can_be_shadowed() -> None:
     code = (
         "import sys; before = set(sys.modules); import daemon.safe_path; "
         "print(sorted(n for n in set(sys.modules) - before if not n.startswith('daemon')))"
@@ -201,7 +201,7 @@ def test_terminal_client_imports_nothing_heavy() -> None:
 # -- the log ---------------------------------------------------------------------------------------------------
 
 
-def test_log_is_private_bounded_and_takes_stderr_along(tmp_path: Path) -> None:
+def test_log_is_private_and_bounded_and_includes_stderr(tmp_path: Path) -> None:
     log = tmp_path / "daemon.log"
     code = f"""if True:
         import logging, os

@@ -74,12 +74,12 @@ async def test_daemon_is_started_once_and_found_again(launcher: Launcher, worksp
     assert first.pid != os.getpid()
 
 
-async def test_clients_that_come_together_start_one_daemon(launcher: Launcher, workspace: Path) -> None:
+async def test_concurrent_clients_start_one_daemon(launcher: Launcher, workspace: Path) -> None:
     addresses = await asyncio.gather(*(ensure_daemon(workspace, launcher=launcher) for _ in range(5)))
     assert len({address.pid for address in addresses}) == 1
 
 
-async def test_daemon_does_not_run_in_the_workspace_and_has_its_own_session(
+async def test_daemon_runs_outside_the_workspace_in_its_own_session(
     launcher: Launcher, workspace: Path
 ) -> None:
     address = await ensure_daemon(workspace, launcher=launcher)
@@ -111,9 +111,7 @@ async def test_address_file_of_another_program_s_process_is_stale(
     assert address.pid != os.getpid()
 
 
-async def test_port_that_went_to_another_program_is_never_spoken_to(
-    launcher: Launcher, workspace: Path
-) -> None:
+async def test_port_reused_by_another_program_is_never_contacted(launcher: Launcher, workspace: Path) -> None:
     contacted: list[str] = []
 
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,7 +143,9 @@ async def test_missing_workspace_and_file_are_clear_errors(launcher: Launcher, t
         assert caught.value.code == "workspace"
 
 
-async def test_daemon_that_ends_at_once_shows_its_last_words(launcher: Launcher, workspace: Path) -> None:
+async def test_daemon_that_exits_at_once_shows_its_last_log_lines(
+    launcher: Launcher, workspace: Path
+) -> None:
     failing = replace(launcher, serve_args=("--fail", "the disk is full"))
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     paths.prepare()
@@ -162,7 +162,7 @@ async def test_program_that_is_missing_is_a_clear_error(launcher: Launcher, work
         await replace(launcher, command=("/no/such/python",)).connect(workspace, HELLO)
 
 
-async def test_daemon_that_never_answers_is_given_up(launcher: Launcher, workspace: Path) -> None:
+async def test_daemon_that_never_answers_times_out(launcher: Launcher, workspace: Path) -> None:
     deaf = replace(launcher, serve_args=("--deaf",), deadline_s=15, clock=Impatient(5.0))
     with pytest.raises(LaunchError, match="did not answer within 15 s") as caught:
         await deaf.connect(workspace, HELLO)
@@ -170,7 +170,7 @@ async def test_daemon_that_never_answers_is_given_up(launcher: Launcher, workspa
     kill_children()
 
 
-async def test_client_whose_turn_to_start_never_comes_gives_up(launcher: Launcher, workspace: Path) -> None:
+async def test_client_that_never_gets_the_start_lock_times_out(launcher: Launcher, workspace: Path) -> None:
     import filelock
 
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
@@ -179,9 +179,7 @@ async def test_client_whose_turn_to_start_never_comes_gives_up(launcher: Launche
         await replace(launcher, clock=Impatient(5.0)).connect(workspace, HELLO)
 
 
-async def test_daemon_that_holds_its_lock_while_it_ends_is_waited_for(
-    launcher: Launcher, workspace: Path
-) -> None:
+async def test_daemon_holding_its_lock_while_stopping_is_awaited(launcher: Launcher, workspace: Path) -> None:
     paths = RuntimePaths.for_workspace(workspace, launcher.home)
     with paths.hold_lock():
         starting = asyncio.create_task(ensure_daemon(workspace, launcher=launcher))
@@ -190,9 +188,7 @@ async def test_daemon_that_holds_its_lock_while_it_ends_is_waited_for(
     assert (await starting).pid != os.getpid()
 
 
-async def test_daemon_that_takes_connections_and_says_nothing_is_reported(
-    launcher: Launcher, workspace: Path
-) -> None:
+async def test_unresponsive_daemon_is_reported_after_the_timeout(launcher: Launcher, workspace: Path) -> None:
     fake = FakeDaemon(workspace, launcher.home)
 
     async def silent(*_: object) -> None:
@@ -205,9 +201,7 @@ async def test_daemon_that_takes_connections_and_says_nothing_is_reported(
     assert caught.value.code == "unresponsive"
 
 
-async def test_daemon_of_another_protocol_is_reported_and_left_alone(
-    launcher: Launcher, workspace: Path
-) -> None:
+async def test_daemon_of_another_protocol_is_reported_and_kept(launcher: Launcher, workspace: Path) -> None:
     fake = FakeDaemon(workspace, launcher.home)
     fake.protocol_version = 99
     async with fake:
@@ -224,7 +218,7 @@ async def test_refused_token_is_reported(launcher: Launcher, workspace: Path) ->
     assert caught.value.code == "unauthorized"
 
 
-async def test_folder_that_cannot_be_made_is_a_clear_error(workspace: Path, tmp_path: Path) -> None:
+async def test_folder_that_cannot_be_created_is_an_error(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "home").touch()
     with pytest.raises(LaunchError, match="GOALWRIGHT_HOME") as caught:
         await Launcher(home=tmp_path / "home", command=FAKE).connect(workspace, HELLO)
@@ -243,7 +237,7 @@ async def test_long_log_is_moved_away_and_private(
     assert paths.log_file.stat().st_mode & 0o077 == 0
 
 
-async def test_relative_home_means_the_same_folder_for_the_daemon(
+async def test_relative_home_is_resolved_for_the_daemon(
     launcher: Launcher, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -309,7 +303,7 @@ async def test_a_daemon_is_started_without_secrets_in_its_environment(
 @pytest.mark.parametrize(
     "content", ["", "[]", '{"environment": "A"}', "{" * 100_000, '{"environment": {"A": 1}}']
 )
-def test_a_setting_that_cannot_be_read_passes_nothing_on(tmp_path: Path, content: str) -> None:
+def test_unreadable_setting_passes_no_variables(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     assert passed_on(tmp_path) == []
 

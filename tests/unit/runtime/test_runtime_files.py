@@ -101,14 +101,14 @@ def test_folder_and_files_are_only_for_the_user(paths: RuntimePaths) -> None:
         os.umask(old)
 
 
-def test_too_wide_bits_of_an_own_folder_are_taken_away(paths: RuntimePaths) -> None:
+def test_too_open_folder_permissions_are_tightened(paths: RuntimePaths) -> None:
     paths.folder.mkdir(parents=True)
     paths.folder.chmod(0o755)
     paths.prepare()
     assert mode(paths.folder) == 0o700
 
 
-def test_home_that_is_there_already_keeps_its_bits(tmp_path: Path) -> None:
+def test_existing_home_keeps_its_permissions(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o755)
@@ -131,7 +131,7 @@ def test_symlink_in_place_of_the_folder_is_refused(paths: RuntimePaths, tmp_path
         paths.prepare()
 
 
-def test_file_in_place_of_the_folder_says_what_to_do(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_gives_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RuntimeFolderError, match="GOALWRIGHT_HOME"):
         private_folder(tmp_path / "file" / "run")
@@ -151,19 +151,19 @@ def test_address_survives_the_file(paths: RuntimePaths) -> None:
     "content",
     ["", "{", "[]", "{}", '{"pid": "x"}', "\udcff", '{"pid": null, "token": "t"}'],
 )
-def test_damaged_address_file_reads_as_none(paths: RuntimePaths, content: str) -> None:
+def test_damaged_address_file_is_read_as_none(paths: RuntimePaths, content: str) -> None:
     paths.prepare()
     paths.address_file.write_text(content, errors="surrogateescape")
     assert paths.read_address() is None
 
 
 @pytest.mark.parametrize("change", [{"socket": None}, {"port": 7}])
-def test_address_needs_exactly_one_place(paths: RuntimePaths, change: dict[str, object]) -> None:
+def test_address_needs_either_a_socket_or_a_port(paths: RuntimePaths, change: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="socket or a port"):
         an_address(paths, **change)
 
 
-def test_writing_leaves_no_temporary_file_behind(tmp_path: Path) -> None:
+def test_private_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     write_private(tmp_path / "x", b"1")
     write_private(tmp_path / "x", b"2")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
@@ -173,7 +173,7 @@ def test_writing_leaves_no_temporary_file_behind(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "x"]
 
 
-def test_second_daemon_is_told_who_is_first(paths: RuntimePaths) -> None:
+def test_second_daemon_error_names_the_first(paths: RuntimePaths) -> None:
     with paths.hold_lock():
         assert paths.is_locked()
         with pytest.raises(AlreadyRunningError, match="starting or stopping"), paths.hold_lock(wait_s=0):
@@ -185,7 +185,7 @@ def test_second_daemon_is_told_who_is_first(paths: RuntimePaths) -> None:
     assert not paths.is_locked()
 
 
-def test_holder_of_the_lock_clears_what_a_killed_daemon_left(paths: RuntimePaths) -> None:
+def test_lock_holder_removes_files_of_a_killed_daemon(paths: RuntimePaths) -> None:
     paths.prepare()
     leftover = socket.socket(socket.AF_UNIX)
     leftover.bind(str(paths.prepare_socket()))
@@ -196,7 +196,7 @@ def test_holder_of_the_lock_clears_what_a_killed_daemon_left(paths: RuntimePaths
         assert not paths.socket_path.exists()
 
 
-def test_address_and_socket_are_gone_after_the_daemon(paths: RuntimePaths) -> None:
+def test_address_and_socket_are_removed_when_the_daemon_ends(paths: RuntimePaths) -> None:
     with pytest.raises(KeyError), paths.hold_lock():
         paths.prepare_socket().touch()
         paths.write_address(an_address(paths))
@@ -220,7 +220,7 @@ def test_long_home_gets_a_short_private_socket_path(tmp_path: Path, monkeypatch:
     assert not path.parent.exists()
 
 
-def test_runtime_folder_of_the_login_is_used_for_long_paths_when_private(
+def test_private_xdg_runtime_dir_is_used_for_long_socket_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/tmp")
@@ -237,7 +237,7 @@ def test_runtime_folder_of_the_login_is_used_for_long_paths_when_private(
         runtime.rmdir()
 
 
-def test_foreign_folder_in_the_shared_temp_is_refused(
+def test_untrusted_folder_in_the_shared_temp_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)

@@ -25,7 +25,7 @@ from tests.support.fakes.daemon_server import Connection, RefuseError, Turn
 # -- permission ------------------------------------------------------------------------------------------------
 
 
-async def test_without_a_terminal_requests_are_refused_and_it_is_said_how_to_allow(
+async def test_without_terminal_requests_are_rejected_with_a_hint(
     terminal: TerminalRun,
 ) -> None:
     terminal.fake.script = edit_with_permission
@@ -61,9 +61,7 @@ async def over_budget(turn: Turn) -> str:
 
 
 @pytest.mark.parametrize("yes", [True, False])
-async def test_a_limit_stops_a_script_even_with_yes_and_tells_what_to_do(
-    terminal: TerminalRun, yes: bool
-) -> None:
+async def test_budget_limit_stops_a_script_even_with_yes(terminal: TerminalRun, yes: bool) -> None:
     terminal.fake.script = over_budget
     assert await terminal.run(yes=yes) == 5
     said = terminal.text + terminal.told
@@ -82,7 +80,7 @@ def loop(command: str = "ls") -> dict[str, Any]:
     }
 
 
-async def test_a_repeated_call_is_refused_with_words_and_then_ends_the_run(terminal: TerminalRun) -> None:
+async def test_repeated_call_gets_feedback_and_then_ends_the_run(terminal: TerminalRun) -> None:
     replies: list[dict[str, Any]] = []
 
     async def script(turn: Turn) -> str:
@@ -136,7 +134,7 @@ async def test_a_repeated_call_ends_a_run_without_a_terminal(terminal: TerminalR
         ("max_tokens", None, 1),
     ],
 )
-async def test_the_exit_code_tells_why_a_run_ended(
+async def test_exit_code_reflects_why_the_run_ended(
     terminal: TerminalRun, stop: str, notice: tuple[str, str] | None, code: int
 ) -> None:
     async def script(turn: Turn) -> str:
@@ -155,9 +153,7 @@ async def test_the_exit_code_tells_why_a_run_ended(
 
 
 @pytest.mark.parametrize(("chosen", "code"), [(None, 4), ("demo/demo", 0)])
-async def test_the_demo_is_no_success_unless_it_was_chosen(
-    terminal: TerminalRun, chosen: str | None, code: int
-) -> None:
+async def test_demo_is_a_success_only_if_chosen(terminal: TerminalRun, chosen: str | None, code: int) -> None:
     terminal.fake.demo = True
     assert await terminal.run(model=chosen) == code
     assert ("nothing was done: no model is set up" in terminal.told) == (code == 4)
@@ -170,20 +166,20 @@ async def test_limits_of_a_run_go_to_the_daemon_as_settings(terminal: TerminalRu
     assert options["unattended"] is True
 
 
-async def test_a_person_is_asked_whether_to_go_on_beyond_a_limit(terminal: TerminalRun) -> None:
+async def test_user_is_asked_to_exceed_a_limit(terminal: TerminalRun) -> None:
     terminal.fake.script = over_budget
     assert await answering(Person(terminal), ("y\n", ASKED)) == 0
     assert "Go on? [y]es, with the same amount again / [a]lways, without this limit / [n]o" in terminal.text
 
 
-async def test_script_never_answers_for_the_turn_of_another_client(terminal: TerminalRun) -> None:
+async def test_script_never_answers_requests_of_another_client(terminal: TerminalRun) -> None:
     await terminal.run()
     terminal.fake.pending = [{"requestId": "other", "title": "rm -rf /", "permission": "bash"}]
     assert await terminal.run(session="s1", yes=True) == 0
     assert terminal.fake.params("goalwright/permission/reply") == []
 
 
-async def test_person_sees_the_diff_and_the_rule_and_accepts(terminal: TerminalRun) -> None:
+async def test_diff_and_rule_are_shown_before_accepting(terminal: TerminalRun) -> None:
     terminal.fake.script = edit_with_permission
     assert await answering(Person(terminal), ("y\n", ASKED)) == 0
     assert "? edit a.py\n-old\n+new\n  asked because of the built-in rule edit: * → ask\n" in terminal.text
@@ -222,7 +218,7 @@ async def test_each_answer_has_its_reply(terminal: TerminalRun, typed: str, repl
         ("  \n", "nowhere\n", ["src/**"], None),
     ],
 )
-async def test_what_always_remembers_can_be_edited(
+async def test_always_grants_can_be_edited(
     terminal: TerminalRun, pattern: str, where: str, grants: list[str], scope: str | None
 ) -> None:
     terminal.fake.script = edit_with_permission
@@ -240,13 +236,13 @@ async def test_what_always_remembers_can_be_edited(
     ]
 
 
-async def test_to_remember_nothing_is_to_be_asked_again(terminal: TerminalRun) -> None:
+async def test_removing_all_grants_returns_to_the_question(terminal: TerminalRun) -> None:
     terminal.fake.script = edit_with_permission
     await answering(Person(terminal), ("a\n", ASKED), ("-\n", "edit: src/** ▸ "), ("y\n", ASKED))
     assert terminal.fake.params("goalwright/permission/reply") == [{"requestId": "r1", "reply": "once"}]
 
 
-async def test_feedback_is_asked_for_and_the_turn_goes_on(terminal: TerminalRun) -> None:
+async def test_feedback_is_requested_and_the_turn_continues(terminal: TerminalRun) -> None:
     terminal.fake.script = edit_with_permission
     code = await answering(
         Person(terminal), ("what?\n", ASKED), ("f\n", ASKED), ("über 9\n", "What instead? ")
@@ -255,7 +251,7 @@ async def test_feedback_is_asked_for_and_the_turn_goes_on(terminal: TerminalRun)
     assert "Done: über 9" in terminal.text
 
 
-async def test_what_was_typed_before_the_question_is_no_answer(terminal: TerminalRun) -> None:
+async def test_input_typed_before_the_question_is_ignored(terminal: TerminalRun) -> None:
     person = Person(terminal)
     person.type("y\ny\n")
     terminal.fake.script = edit_with_permission
@@ -278,7 +274,7 @@ async def test_question_disappears_when_another_client_answers(terminal: Termina
     assert terminal.fake.params("goalwright/permission/reply") == []
 
 
-async def test_answer_that_came_second_is_told(terminal: TerminalRun) -> None:
+async def test_late_answer_is_reported_as_already_answered(terminal: TerminalRun) -> None:
     async def reply(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         terminal.fake.requests_pending["r1"].set_result({"reply": "reject", "by": "VS Code"})
         return {"accepted": False, "by": "VS Code"}
@@ -289,7 +285,7 @@ async def test_answer_that_came_second_is_told(terminal: TerminalRun) -> None:
     assert "(already answered by VS Code)" in terminal.text
 
 
-async def test_answer_to_a_request_that_is_gone_ends_nothing(terminal: TerminalRun) -> None:
+async def test_answer_to_a_withdrawn_request_does_not_end_the_run(terminal: TerminalRun) -> None:
     async def reply(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         terminal.fake.requests_pending["r1"].set_result({"reply": "once"})
         raise RefuseError(-32012, "gone")
@@ -300,7 +296,7 @@ async def test_answer_to_a_request_that_is_gone_ends_nothing(terminal: TerminalR
     assert "the request is gone" in terminal.text
 
 
-async def test_person_may_answer_what_waits_in_a_loaded_session(terminal: TerminalRun) -> None:
+async def test_pending_request_of_a_loaded_session_can_be_answered(terminal: TerminalRun) -> None:
     await terminal.run()
     loop = asyncio.get_running_loop()
     terminal.fake.requests_pending["old"] = loop.create_future()
@@ -318,7 +314,7 @@ async def test_person_may_answer_what_waits_in_a_loaded_session(terminal: Termin
     assert "Apply? [y]es once / [n]o / [f]eedback: " in terminal.text  # no pattern was suggested
 
 
-async def test_with_json_the_person_is_asked_on_stderr(terminal: TerminalRun) -> None:
+async def test_json_output_asks_on_stderr(terminal: TerminalRun) -> None:
     terminal.fake.script = edit_with_permission
     master, slave = pty.openpty()
     terminal.console = Console(out=terminal.out, err=terminal.err, tty=slave)
@@ -330,7 +326,7 @@ async def test_with_json_the_person_is_asked_on_stderr(terminal: TerminalRun) ->
     assert terminal.json_lines[-1]["stopReason"] == "end_turn"
 
 
-async def test_terminal_that_is_gone_is_a_refusal(terminal: TerminalRun) -> None:
+async def test_closed_terminal_counts_as_a_rejection(terminal: TerminalRun) -> None:
     master, slave = pty.openpty()
     reader = TtyReader(slave, lambda text: None)
     asking = asyncio.create_task(reader.ask("?"))

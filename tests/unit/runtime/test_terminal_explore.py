@@ -63,7 +63,7 @@ async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
         (["A", "-dash.txt"], ["A:-dash.txt"]),
     ],
 )
-async def test_what_is_picked_is_said_in_one_word_or_in_several(
+async def test_pick_arguments_are_parsed_in_every_spelling(
     terminal: Terminal, words: list[str], choice: list[str]
 ) -> None:
     words = [word.format(workspace=terminal.workspace) for word in words]
@@ -79,14 +79,14 @@ async def test_what_is_picked_is_said_in_one_word_or_in_several(
         (["A", "b"], "b is a file of branch A, and names branch B, too: say A:b for the file, or say B: for"),
     ],
 )
-async def test_what_cannot_be_meant_is_not_guessed(terminal: Terminal, words: list[str], said: str) -> None:
+async def test_ambiguous_pick_is_not_guessed(terminal: Terminal, words: list[str], said: str) -> None:
     terminal.answer("goalwright/explore/files", {"files": [*FILES, {**FILES[0], "path": "b"}]})
     assert await terminal.play("explore", "pick", "--yes", "--", *words) == 1
     assert said in terminal.told
     assert terminal.fake.params("goalwright/explore/select") == []
 
 
-async def test_a_branch_shows_what_it_did_to_each_file(terminal: Terminal) -> None:
+async def test_explore_show_lists_the_changes_of_each_file(terminal: Terminal) -> None:
     await terminal.play("explore", "show", "a")
     assert terminal.lines[-4:] == [
         "  changed  src/cart.py  +1 -1",
@@ -102,7 +102,7 @@ async def test_the_diff_of_a_file_is_found_by_its_names(terminal: Terminal, word
     assert terminal.lines == ["Moved from src/there.py"]
 
 
-async def test_the_diff_of_an_ignored_file_is_shown_to_who_names_it(terminal: Terminal) -> None:
+async def test_diff_of_an_ignored_file_is_shown_only_by_name(terminal: Terminal) -> None:
     log = {
         "path": "logs/my.log",
         "kind": "create",
@@ -122,7 +122,7 @@ async def test_the_diff_of_an_ignored_file_is_shown_to_who_names_it(terminal: Te
     assert "Branch A did not change logs/other.log. Its files: src/cart.py, docs/new.md" in terminal.told
 
 
-async def test_a_diff_is_of_one_branch(terminal: Terminal) -> None:
+async def test_diff_accepts_only_one_branch(terminal: Terminal) -> None:
     assert await terminal.play("explore", "diff", "A:src", "B:src") == 1
     assert "one branch at a time" in terminal.told
 
@@ -135,7 +135,7 @@ def outcome(**check: Any) -> str:
     return row[start:end].strip()
 
 
-def test_a_test_command_that_failed_never_looks_like_a_good_one() -> None:
+def test_failed_test_command_never_looks_successful() -> None:
     assert outcome() == "5 passed, 0 failed"
     assert outcome(exitCode=3) == "5 passed, 0 failed, exit code 3"
     assert outcome(failed=2, exitCode=1) == "5 passed, 2 failed"
@@ -148,7 +148,7 @@ def test_a_test_command_that_failed_never_looks_like_a_good_one() -> None:
     assert "not run" in row
 
 
-async def test_a_reader_that_has_gone_away_ends_a_patch_and_a_diff_quietly(terminal: Terminal) -> None:
+async def test_closed_pipe_ends_explore_patch_and_diff_quietly(terminal: Terminal) -> None:
     terminal.answer("goalwright/explore/patch", {"patch": "+x\n" * 100_000, "base64": False})
     for action in ("patch", "diff"):
         reading, writing = os.pipe()

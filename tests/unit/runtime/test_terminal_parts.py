@@ -72,13 +72,13 @@ async def person(tmp_path: Path) -> AsyncGenerator[Person]:
         yield Person(fake, tmp_path / "home")
 
 
-def test_hunks_are_cut_at_their_headers_and_nowhere_else() -> None:
+def test_hunks_are_split_only_at_their_headers() -> None:
     first, second = hunks_of(TWO)
     assert first == "@@ -1 +1 @@\n-one\n+ONE"
     assert second == "@@ -9,2 +9,2 @@ def f\n nine\n-@@ ten\n+TEN"
 
 
-def test_there_is_something_to_choose_from_two_parts_on() -> None:
+def test_two_or_more_parts_can_be_chosen_from() -> None:
     assert can_choose({"files": FILES})
     assert not can_choose({"files": FILES[1:]})
     assert not can_choose({"files": [{"path": "a", "hunks": 1}]})
@@ -109,7 +109,7 @@ async def test_the_rest_can_be_answered_at_once(
 
 
 @pytest.mark.parametrize("answers", [["b"], ["y", "b"], ["d"], ["n", "n", "n"]])
-async def test_going_back_or_leaving_nothing_asks_again(person: Person, answers: list[str]) -> None:
+async def test_going_back_or_choosing_nothing_asks_again(person: Person, answers: list[str]) -> None:
     await person.types(("h\n", ASKED), *((f"{answer}\n", PIECE) for answer in answers), ("y\n", ASKED))
     assert person.replies[0]["reply"] == "once"
     assert "files" not in person.replies[0]
@@ -127,14 +127,14 @@ def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("editor")
-async def test_a_text_of_ones_own(person: Person) -> None:
+async def test_edited_text_is_sent_as_the_answer(person: Person) -> None:
     await person.types(("e a.py\n", ASKED), ("y\n", "[y]es / [n]o: "))
     (reply,) = person.replies
     assert (reply["reply"], reply["files"]) == ("once", [{"path": "a.py", "text": "MINE\n"}])
 
 
 @pytest.mark.usefixtures("editor")
-async def test_without_a_name_of_several_files_the_person_is_asked_for_it(person: Person) -> None:
+async def test_edit_command_without_a_file_name_asks_for_one(person: Person) -> None:
     text = await person.types(("e\n", ASKED), ("n\n", ASKED))
     assert "Which file? Type: e a.py | new.py" in text
 
@@ -189,7 +189,7 @@ async def answer_questions(person: Person, *answers: tuple[str, str]) -> str:
 SKIP = "(Enter: skip): "
 
 
-async def test_questions_of_the_model_are_answered_by_numbers_and_in_own_words(person: Person) -> None:
+async def test_model_questions_are_answered_by_number_or_text(person: Person) -> None:
     text = await answer_questions(person, ("1\n", SKIP), ("2, 1\n", SKIP), ("It is small.\n", SKIP))
     (reply,) = person.replies
     assert reply["reply"] == "once"
@@ -203,7 +203,7 @@ async def test_questions_of_the_model_are_answered_by_numbers_and_in_own_words(p
     assert "asked because" not in text
 
 
-async def test_numbers_that_choose_nothing_are_asked_about_again(person: Person) -> None:
+async def test_invalid_option_numbers_are_asked_again(person: Person) -> None:
     text = await answer_questions(
         person, ("9\n", SKIP), ("1,2\n", SKIP), ("2\n", SKIP), ("3\n", SKIP), ("1\n", SKIP), ("\n", SKIP)
     )
@@ -231,7 +231,9 @@ async def test_questions_that_are_all_skipped_are_refused_as_a_whole(person: Per
         ("5", WHY, []),
     ],
 )
-def test_what_a_typed_line_means(line: str, question: dict[str, Any], chosen: list[str] | None) -> None:
+def test_typed_line_is_parsed_as_choice_or_text(
+    line: str, question: dict[str, Any], chosen: list[str] | None
+) -> None:
     answer = typed_answer(question, line)
     if chosen is None:
         assert answer is None

@@ -46,7 +46,7 @@ async def terminal(tmp_path: Path) -> AsyncGenerator[Terminal]:
         yield terminal
 
 
-async def test_grants_are_listed_with_numbers_and_rules_with_their_files(terminal: Terminal) -> None:
+async def test_grants_are_listed_with_numbers_and_rules_with_files(terminal: Terminal) -> None:
     assert await terminal.play("permissions") == 0
     text = terminal.out.getvalue()
     assert "mode accept-edits; this folder is not trusted" in text
@@ -55,7 +55,7 @@ async def test_grants_are_listed_with_numbers_and_rules_with_their_files(termina
     assert "      your rule bash: git push * → ask (~/.goalwright/config.json)" in terminal.lines
 
 
-async def test_a_session_is_not_needed_and_is_named_when_there_is_one(terminal: Terminal) -> None:
+async def test_permissions_command_works_with_and_without_a_session(terminal: Terminal) -> None:
     await terminal.play("permissions")
     terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
     await terminal.play("permissions", "--json")
@@ -63,7 +63,7 @@ async def test_a_session_is_not_needed_and_is_named_when_there_is_one(terminal: 
 
 
 @pytest.mark.parametrize(("ids", "sent"), [(("2", "1"), ["g2", "g1"]), (("g1",), ["g1"])])
-async def test_grants_are_taken_back_by_number_or_id(
+async def test_grants_are_revoked_by_number_or_id(
     terminal: Terminal, ids: tuple[str, ...], sent: list[str]
 ) -> None:
     terminal.answer("goalwright/permission/forget", {"forgotten": RULES["grants"][1:]})
@@ -73,7 +73,7 @@ async def test_grants_are_taken_back_by_number_or_id(
 
 
 @pytest.mark.parametrize("wrong", ["3", "0", "x", "-1"])
-async def test_a_grant_that_is_not_there_takes_nothing_back(terminal: Terminal, wrong: str) -> None:
+async def test_unknown_grant_revokes_nothing(terminal: Terminal, wrong: str) -> None:
     assert await terminal.play("permissions", "forget", "--", "1", wrong) == 1
     assert f"There is no grant {wrong}" in terminal.told
     assert terminal.fake.params("goalwright/permission/forget") == []
@@ -106,7 +106,7 @@ async def test_the_mode_is_shown_and_set(terminal: Terminal) -> None:
     assert terminal.fake.params("goalwright/session/set") == [{"sessionId": "s1", "mode": "plan"}]
 
 
-async def test_what_the_daemon_refuses_is_told(terminal: Terminal) -> None:
+async def test_daemon_refusal_is_printed(terminal: Terminal) -> None:
     terminal.fake.sessions.append({"trace": {"traceId": "s1"}, "foreign": False})
     terminal.refuse("goalwright/session/set", -32602, "auto needs a trusted folder: `goalwright trust`.")
     assert await terminal.play("mode", "auto") == 1
@@ -137,19 +137,19 @@ async def test_jobs_are_listed_and_stopped(terminal: Terminal) -> None:
         assert words in terminal.told
 
 
-async def test_what_does_not_count_is_told_with_the_rules(terminal: Terminal) -> None:
+async def test_rule_problems_are_printed_with_the_rules(terminal: Terminal) -> None:
     terminal.answer("goalwright/permission/rules", {**RULES, "problems": ["grants.json is damaged."]})
     assert await terminal.play("permissions") == 0
     assert "grants.json is damaged." in terminal.told
 
 
-async def test_what_is_no_folder_is_not_trusted(terminal: Terminal, tmp_path: Path) -> None:
+async def test_missing_folder_is_not_trusted(terminal: Terminal, tmp_path: Path) -> None:
     terminal.workspace = tmp_path / "nowhere"
     assert await terminal.play("trust") == 1
     assert "is not a folder" in terminal.told
 
 
-async def test_a_folder_is_trusted_and_no_longer(
+async def test_folder_trust_is_added_and_removed(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOALWRIGHT_HOME", str(tmp_path / "state"))
@@ -169,7 +169,7 @@ async def test_a_folder_is_trusted_and_no_longer(
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", '["relative", 7]', "[]"])
-def test_a_damaged_list_trusts_nothing(tmp_path: Path, text: str) -> None:
+def test_damaged_trust_list_trusts_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "trusted.json").write_text(text)
     known = TrustedFolders(tmp_path)
     assert known.trust(tmp_path / "relative") == "unknown"

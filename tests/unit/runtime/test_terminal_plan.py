@@ -85,7 +85,7 @@ PLAN = [
 ]
 
 
-async def test_the_plan_is_shown_with_numbers_states_tokens_and_cost(terminal: Terminal) -> None:
+async def test_plan_is_printed_with_numbers_states_and_usage(terminal: Terminal) -> None:
     assert await terminal.play("goals") == 0
     assert terminal.lines == PLAN
     terminal.out.truncate(0)
@@ -93,7 +93,7 @@ async def test_the_plan_is_shown_with_numbers_states_tokens_and_cost(terminal: T
     assert json.loads(terminal.out.getvalue().lstrip("\0"))["goalNumbers"] == NUMBERS
 
 
-async def test_an_empty_plan_says_what_ran_without_a_goal_too(terminal: Terminal) -> None:
+async def test_empty_plan_shows_usage_without_a_goal(terminal: Terminal) -> None:
     loaded = {"goalTree": {"goals": []}, "goalNumbers": {}, "meter": METER}
     terminal.answer("goalwright/session/load", loaded)
     await terminal.play("goals")
@@ -102,7 +102,7 @@ async def test_an_empty_plan_says_what_ran_without_a_goal_too(terminal: Terminal
 
 
 @pytest.mark.parametrize("name", ["1.2", "#1.2", "1.2.", "g3"])
-async def test_a_goal_is_named_by_its_number_or_as_models_see_it(terminal: Terminal, name: str) -> None:
+async def test_goal_is_found_by_number_or_model_name(terminal: Terminal, name: str) -> None:
     assert await terminal.play("goal", "focus", name) == 0
     assert terminal.fake.params("goalwright/goal/focus")[0]["goalId"] == "3"
 
@@ -132,7 +132,7 @@ async def test_lines_fit_a_terminal_and_lose_no_colour_in_the_middle(terminal: T
         ),
     ],
 )
-async def test_numbers_of_the_plan_become_ids_and_the_plan_is_shown_after_it(
+async def test_goal_numbers_are_sent_as_ids_and_the_plan_is_printed(
     terminal: Terminal, argv: list[str], sent: dict[str, Any]
 ) -> None:
     assert await terminal.play("goal", *argv) == 0
@@ -141,7 +141,7 @@ async def test_numbers_of_the_plan_become_ids_and_the_plan_is_shown_after_it(
     assert terminal.lines[-len(PLAN) :] == PLAN
 
 
-async def test_files_that_were_taken_back_are_named(terminal: Terminal) -> None:
+async def test_reverted_files_are_named(terminal: Terminal) -> None:
     files = [
         {"path": "a.py", "kind": "update", "added": 1, "removed": 2, "diff": "--- a\n+++ b\n-x\n+y\n"},
         {"path": "b\n.py", "kind": "delete", "added": 0, "removed": 3, "diff": ""},
@@ -153,7 +153,7 @@ async def test_files_that_were_taken_back_are_named(terminal: Terminal) -> None:
     assert {"-x", "+y", "Would be reverted:"} <= set(terminal.lines)
 
 
-async def test_unknown_numbers_and_refusals_are_told_on_stderr_and_as_json(terminal: Terminal) -> None:
+async def test_goal_errors_are_printed_to_stderr_or_as_json(terminal: Terminal) -> None:
     assert await terminal.play("goal", "focus", "7.1") == 1
     assert terminal.told == "There is no goal 7.1. Goals: 1, 1.1, 1.2, 2.\n"
     terminal.refuse("goalwright/goal/focus", -32602, "Goal 1.1 is completed.")
@@ -163,7 +163,7 @@ async def test_unknown_numbers_and_refusals_are_told_on_stderr_and_as_json(termi
     }
 
 
-async def test_without_a_session_the_newest_of_this_person_is_meant(terminal: Terminal) -> None:
+async def test_default_session_is_the_newest_own_one(terminal: Terminal) -> None:
     terminal.fake.sessions.insert(0, {"trace": {"traceId": "theirs"}, "foreign": True})
     await terminal.play("goals")
     assert terminal.fake.params("goalwright/session/load")[0]["sessionId"] == "s1"
@@ -274,7 +274,7 @@ async def test_the_context_is_shown_whole(terminal: Terminal) -> None:
     ]
 
 
-async def test_the_context_is_cut_only_when_wanted_and_schemas_come_with_tools(terminal: Terminal) -> None:
+async def test_context_is_cut_only_with_brief_and_tools_show_schemas(terminal: Terminal) -> None:
     terminal.answer("goalwright/session/context", CONTEXT)
     await terminal.play("context", "--brief", "--tools")
     assert "… 3 more lines" in terminal.lines
@@ -289,7 +289,7 @@ async def test_the_context_is_cut_only_when_wanted_and_schemas_come_with_tools(t
         (100, 100, "There is nothing to compact: all that is there are the last steps."),
     ],
 )
-async def test_what_came_of_a_compaction_is_told_once_in_the_words_of_the_daemon(
+async def test_compaction_result_is_printed_once(
     terminal: Terminal, before: int, after: int, detail: str
 ) -> None:
     terminal.answer("goalwright/session/compact", {"before": before, "after": after, "detail": detail})
@@ -300,7 +300,7 @@ async def test_what_came_of_a_compaction_is_told_once_in_the_words_of_the_daemon
     ]
 
 
-async def test_a_compaction_without_words_is_told_in_numbers(terminal: Terminal) -> None:
+async def test_compaction_without_detail_is_reported_in_numbers(terminal: Terminal) -> None:
     terminal.answer("goalwright/session/compact", {"before": 10_000, "after": 2_000})
     await terminal.play("compact")
     assert terminal.lines == ["The context has about 10,000 → 2,000 tokens (80 % less)."]
@@ -360,7 +360,7 @@ async def test_limits_on_the_command_line(
     assert sent["budget"] == {**METER["budget"], **changes}
 
 
-def test_amounts_are_said_as_people_read_them() -> None:
+def test_amounts_are_formatted_for_people() -> None:
     assert [tokens(1), tokens(1234567)] == ["1 token", "1,234,567 tokens"]
     assert [money(0), money(0.0123), money(1234.5)] == ["$0.00", "$0.0123", "$1,234.50"]
     assert [share(0, 0), share(1, 1000), share(0, 5), share(2, 3)] == ["0 %", "<1 %", "0 %", "67 %"]

@@ -60,7 +60,7 @@ def test_variables_of_the_providers_are_recognised() -> None:
     assert sorted(provider_env(environ)) == sorted(names)
 
 
-async def test_known_session_is_gone_on_with(terminal: TerminalRun) -> None:
+async def test_known_session_is_continued(terminal: TerminalRun) -> None:
     await terminal.run()
     await terminal.run(resume_last=True)
     await terminal.run(session="s1")
@@ -68,7 +68,7 @@ async def test_known_session_is_gone_on_with(terminal: TerminalRun) -> None:
     assert [p["sessionId"] for p in terminal.fake.params("goalwright/session/prompt")] == ["s1"] * 3
 
 
-async def test_model_of_a_known_session_is_changed_when_asked(terminal: TerminalRun) -> None:
+async def test_model_of_a_known_session_is_changed_on_request(terminal: TerminalRun) -> None:
     async def set_model(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         return {}
 
@@ -78,7 +78,7 @@ async def test_model_of_a_known_session_is_changed_when_asked(terminal: Terminal
     assert terminal.fake.params("goalwright/session/set") == [{"sessionId": "s1", "model": "a/b"}]
 
 
-async def test_unknown_session_is_an_error_in_the_words_of_the_daemon(terminal: TerminalRun) -> None:
+async def test_unknown_session_error_of_the_daemon_is_printed(terminal: TerminalRun) -> None:
     assert await terminal.run(session="nope") == 1
     assert terminal.told == "error: There is no session nope.\n"
     assert terminal.text == ""
@@ -86,7 +86,7 @@ async def test_unknown_session_is_an_error_in_the_words_of_the_daemon(terminal: 
     assert [(line["type"], line["sessionId"]) for line in terminal.json_lines] == [("result", None)]
 
 
-async def test_session_that_came_with_the_folder_is_not_gone_on_with_unasked(terminal: TerminalRun) -> None:
+async def test_continue_skips_imported_sessions(terminal: TerminalRun) -> None:
     def session(number: int, foreign: bool) -> dict[str, Any]:
         return {"trace": {"traceId": f"x{number}", "title": ""}, "status": "idle", "foreign": foreign}
 
@@ -109,7 +109,7 @@ async def test_session_that_came_with_the_folder_is_not_gone_on_with_unasked(ter
     assert await terminal.run(session="x3") == 0
 
 
-async def test_the_session_used_last_is_gone_on_with_though_another_has_a_later_id(
+async def test_continue_uses_the_last_used_session_not_the_highest_id(
     terminal: TerminalRun,
 ) -> None:
     sessions = [{"trace": {"traceId": name}, "status": "idle", "foreign": False} for name in ("s9", "s1")]
@@ -129,7 +129,7 @@ async def test_the_session_used_last_is_gone_on_with_though_another_has_a_later_
     assert "--session s9" in terminal.told
 
 
-async def test_notices_are_told_on_stderr_and_passed_on_as_json(terminal: TerminalRun) -> None:
+async def test_notices_go_to_stderr_and_into_the_json(terminal: TerminalRun) -> None:
     async def script(turn: Turn) -> str:
         turn.event("notice", level="warning", text="config.json: \x1b[2Jno such setting", kind="config")
         turn.say("Hello.")
@@ -148,7 +148,7 @@ async def test_notices_are_told_on_stderr_and_passed_on_as_json(terminal: Termin
     ]
 
 
-async def test_why_a_model_declined_is_told(terminal: TerminalRun) -> None:
+async def test_reason_of_a_declining_model_is_printed(terminal: TerminalRun) -> None:
     async def declined(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         return {
             "promptId": params["promptId"],
@@ -161,7 +161,7 @@ async def test_why_a_model_declined_is_told(terminal: TerminalRun) -> None:
     assert terminal.told == "The model declined to go on.\n"
 
 
-async def test_nothing_to_go_on_with_is_said(terminal: TerminalRun) -> None:
+async def test_continue_without_a_session_is_an_error(terminal: TerminalRun) -> None:
     assert await terminal.run(resume_last=True) == 1
     assert "There is no session in" in terminal.told
 
@@ -188,7 +188,7 @@ async def test_daemon_that_cannot_be_started_is_an_error_with_its_log(tmp_path: 
     assert terminal.json_lines[-1]["stopReason"] == "error"
 
 
-async def test_death_of_the_daemon_ends_the_run_with_words(terminal: TerminalRun) -> None:
+async def test_daemon_death_ends_the_run_with_an_error(terminal: TerminalRun) -> None:
     async def die(turn: Turn) -> str:
         turn.delta("text", "Hel")
         for connection in terminal.fake.connections:
@@ -259,7 +259,7 @@ async def test_json_has_only_json_on_stdout_and_the_result_last(terminal: Termin
     }
 
 
-async def test_reader_that_goes_away_cancels_the_turn(terminal: TerminalRun, tmp_path: Path) -> None:
+async def test_closed_stdout_cancels_the_turn(terminal: TerminalRun, tmp_path: Path) -> None:
     async def script(turn: Turn) -> str:
         turn.say("Hi")
         return await wait_for_cancel(turn)
@@ -292,7 +292,7 @@ async def test_first_ctrl_c_cancels_and_waits_for_the_end(terminal: TerminalRun)
     assert "What was received so far." in terminal.text
 
 
-async def test_second_ctrl_c_leaves_at_once_and_the_daemon_goes_on(terminal: TerminalRun) -> None:
+async def test_second_ctrl_c_exits_at_once_and_daemon_continues(terminal: TerminalRun) -> None:
     async def script(turn: Turn) -> str:
         press_ctrl_c()
         await turn.canceled.wait()
@@ -305,7 +305,7 @@ async def test_second_ctrl_c_leaves_at_once_and_the_daemon_goes_on(terminal: Ter
     assert not terminal.fake.params("$/cancelRequest")
 
 
-async def test_ctrl_c_while_a_question_is_open_takes_it_back(terminal: TerminalRun) -> None:
+async def test_ctrl_c_during_a_question_withdraws_it(terminal: TerminalRun) -> None:
     async def script(turn: Turn) -> str:
         asking = asyncio.create_task(turn.ask())
         await until(lambda: terminal.text.endswith(ASKED))
@@ -320,7 +320,7 @@ async def test_ctrl_c_while_a_question_is_open_takes_it_back(terminal: TerminalR
     assert terminal.fake.params("goalwright/permission/reply") == []
 
 
-async def test_a_steered_task_is_given_to_the_running_turn_and_its_end_ends_the_run(
+async def test_steered_task_joins_the_running_turn_and_ends_with_it(
     terminal: TerminalRun,
 ) -> None:
     async def prompt(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
@@ -335,7 +335,7 @@ async def test_a_steered_task_is_given_to_the_running_turn_and_its_end_ends_the_
     assert terminal.fake.params("goalwright/session/prompt")[0]["whenBusy"] == "steer"
 
 
-async def test_ctrl_c_on_a_waiting_prompt_leaves_the_turn_of_the_other_client_alone(
+async def test_ctrl_c_on_a_queued_prompt_leaves_the_other_turn_alone(
     terminal: TerminalRun,
 ) -> None:
     removed = asyncio.Event()
@@ -358,7 +358,7 @@ async def test_ctrl_c_on_a_waiting_prompt_leaves_the_turn_of_the_other_client_al
     assert terminal.fake.params("goalwright/queue/edit")[0]["text"] is None
 
 
-async def test_turn_that_began_just_when_it_was_to_be_removed_is_canceled(terminal: TerminalRun) -> None:
+async def test_turn_that_starts_while_being_removed_is_canceled(terminal: TerminalRun) -> None:
     async def edit(connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         raise RefuseError(-32602, "no such prompt")
 
@@ -396,7 +396,7 @@ async def test_ctrl_c_before_the_prompt_just_leaves(terminal: TerminalRun) -> No
     assert terminal.fake.params("goalwright/session/cancel") == []
 
 
-async def test_signal_handlers_are_put_back(terminal: TerminalRun) -> None:
+async def test_signal_handlers_are_restored(terminal: TerminalRun) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     await terminal.run()
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -58,7 +58,7 @@ def test_streamed_text_is_shown_once() -> None:
     assert screen.raw == "Hello world.\n"
 
 
-def test_text_whose_deltas_were_dropped_is_completed_from_the_stored_part() -> None:
+def test_dropped_deltas_are_completed_from_the_stored_text() -> None:
     screen = Screen()
     screen.delta("text", "Hello ")
     screen.message("assistant", text("Hello world."))
@@ -73,7 +73,7 @@ def test_text_with_a_hole_in_the_middle_is_shown_again_as_stored() -> None:
     assert screen.lines == ["Hello ld.", "Hello world."]
 
 
-def test_a_part_that_differs_from_its_deltas_is_shown_anew_once() -> None:
+def test_part_that_differs_from_its_deltas_is_shown_again_once() -> None:
     screen = Screen()
     screen.delta("text", "lone ? x")
     screen.part(text("lone \ufffd x"))
@@ -126,14 +126,14 @@ def test_tool_call_is_one_line_with_its_title() -> None:
     assert screen.lines == ["✓ edit shop/cart.py +3 -1"]
 
 
-def test_tool_call_without_title_is_told_by_its_main_argument() -> None:
+def test_call_without_a_title_shows_its_main_argument() -> None:
     screen = Screen()
     screen.part(call("grep", pattern="def total"))
     screen.result("grep", "cart.py")
     assert screen.lines == ["✓ grep def total"]
 
 
-def test_change_of_the_plan_is_told_by_its_lines_alone() -> None:
+def test_plan_change_is_shown_as_plan_lines_only() -> None:
     screen = Screen()
     screen.event("goal_added", {"1": "1"}, goal={"id": "1", "description": "Read"}, parentId=None)
     screen.result("goal", "## Current Plan", title="+ Read")
@@ -148,7 +148,7 @@ def test_failed_tool_call_shows_the_beginning_of_the_error() -> None:
     assert screen.lines == ["✗ edit old_string was not found. Nearest place: …"]
 
 
-def test_end_of_long_command_output_is_shown_with_its_indentation() -> None:
+def test_long_command_output_shows_its_end_indented() -> None:
     screen = Screen()
     screen.result("bash", "\n".join(f"  line {n}" for n in range(20)), title="pytest -q")
     assert screen.lines[0] == "✓ bash pytest -q"
@@ -157,7 +157,7 @@ def test_end_of_long_command_output_is_shown_with_its_indentation() -> None:
     assert len(screen.lines) == 10
 
 
-def test_diagnostics_are_lines_of_their_own() -> None:
+def test_diagnostics_are_printed_on_their_own_lines() -> None:
     content = (
         'Edit applied.\n<diagnostics file="/w/a.py">\nERROR [3:7] "x" is not defined\n'
         "WARNING [9:1] unused\n</diagnostics>\n"
@@ -172,7 +172,7 @@ def test_diagnostics_are_lines_of_their_own() -> None:
     assert diagnostics_lines("no diagnostics here") == []
 
 
-def test_nothing_of_model_or_tool_can_drive_the_terminal() -> None:
+def test_model_and_tool_output_cannot_control_the_terminal() -> None:
     evil = "\x1b]0;owned\x07\x1b[2Jtext\r\x08"
     screen = Screen()
     screen.delta("text", evil)
@@ -243,14 +243,14 @@ def test_request_hides_nothing_of_what_is_approved() -> None:
     assert suggestion_words(request).endswith("; touch TAIL, a␊b")
 
 
-def test_retry_and_notice_are_told() -> None:
+def test_retries_and_notices_are_printed() -> None:
     screen = Screen()
     screen.event("model_retry", attempt=1, delayS=2.4, reason="The model is overloaded")
     screen.event("notice", level="warning", text="No key is set.")
     assert screen.lines == ["  ⟲ The model is overloaded: trying again in 2 s", "  No key is set."]
 
 
-def test_last_line_has_session_tokens_and_cost() -> None:
+def test_last_line_shows_session_tokens_and_cost() -> None:
     screen = Screen()
     totals = Totals()
     spent = {"usage": {"input": 1000, "output": 200, "cacheRead": 30000}, "totalCost": 0.0123}
@@ -261,14 +261,14 @@ def test_last_line_has_session_tokens_and_cost() -> None:
     assert screen.lines == ["done", "session s1 · 31,200 tokens (97 % of the input from the cache) · $0.0123"]
 
 
-def test_last_line_tells_what_the_context_holds() -> None:
+def test_last_line_shows_the_context_size() -> None:
     screen = Screen()
     meter = {"contextTokens": 45_000, "contextWindow": 200_000}
     screen.view.finish(RunOutcome("end_turn", "", "s1", Totals(), meter))
     assert screen.lines == ["session s1 · 0 tokens · context 45,000 of 200,000"]
 
 
-def test_what_a_compaction_and_notes_say_to_the_model_is_not_shown_to_the_person() -> None:
+def test_compaction_messages_and_notes_are_not_shown() -> None:
     screen = Screen()
     for kind, role in (("request", "user"), ("summary", "assistant"), ("carried", "user")):
         mark = {"type": "compaction", "kind": kind, "reason": "threshold", "keepFrom": 9}
@@ -294,7 +294,7 @@ def goal(goal_id: str, parent: str | None = None, status: str = "pending", **fie
     return {"id": goal_id, "parentId": parent, "description": f"goal {goal_id}", "status": status, **fields}
 
 
-def test_life_of_a_plan_is_told_in_small_lines() -> None:
+def test_plan_events_are_printed_as_short_lines() -> None:
     lines = GoalLines(Style(color=False))
     told: list[str] = []
     for number in ("1", "2"):
@@ -332,7 +332,7 @@ def test_life_of_a_plan_is_told_in_small_lines() -> None:
     ]
 
 
-def test_what_a_person_did_to_the_plan_is_told_with_the_name_of_the_client() -> None:
+def test_plan_edits_of_a_user_are_shown_with_the_client_name() -> None:
     lines = GoalLines(Style(color=False))
     lines.load({"goals": [goal("1"), goal("2")]}, {"1": "1", "2": "2"})
     told = lines.apply({"event": "goal_added", "goal": goal("3"), "by": "VS Code"}, {"3": "3"})
@@ -348,7 +348,7 @@ def test_what_a_person_did_to_the_plan_is_told_with_the_name_of_the_client() -> 
     assert lines.apply({"event": "goal_moved", "goalId": "nonsense", "parentId": "1"}, {}) == []
 
 
-def test_a_goal_of_which_several_events_tell_the_same_has_one_line() -> None:
+def test_repeated_goal_events_print_one_line() -> None:
     screen = Screen()
     goal = {"id": "1", "description": "Explore"}
     screen.event("goal_added", {"1": "1"}, goal=goal, parentId=None)

@@ -68,7 +68,7 @@ def store(tmp_path: Path) -> FileTraceStore:
     return FileTraceStore(tmp_path / ".trace")
 
 
-def test_the_list_is_newest_first_and_for_programs_has_the_fields_of_the_api(
+def test_trace_list_is_newest_first_and_json_has_the_api_fields(
     tmp_path: Path, store: FileTraceStore
 ) -> None:
     other = Recorded(OTHER)
@@ -88,7 +88,7 @@ def test_the_list_is_newest_first_and_for_programs_has_the_fields_of_the_api(
     assert (meta["trace_id"], meta["status"], meta["foreign"]) == (OTHER, "failed", True)
 
 
-def test_an_empty_folder_has_no_traces_and_none_is_made_in_it(tmp_path: Path) -> None:
+def test_empty_folder_has_no_traces_and_creates_none(tmp_path: Path) -> None:
     screen = Screen()
     assert list_traces(screen.at(tmp_path)) == 0
     assert screen.err.startswith("There are no traces in ")
@@ -96,7 +96,7 @@ def test_an_empty_folder_has_no_traces_and_none_is_made_in_it(tmp_path: Path) ->
     assert not (tmp_path / ".trace").exists()
 
 
-def test_show_draws_the_tree_with_what_each_step_took(tmp_path: Path, store: FileTraceStore) -> None:
+def test_show_prints_the_tree_with_time_tokens_and_cost(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen = Screen()
     paths = RuntimePaths.for_workspace(tmp_path)
@@ -154,9 +154,7 @@ def test_a_trace_of_an_older_version_has_no_system_prompt(tmp_path: Path, store:
     assert "older Goalwright" in prompts.err
 
 
-def test_what_was_under_way_has_failed_when_no_daemon_works_on_it(
-    tmp_path: Path, store: FileTraceStore
-) -> None:
+def test_unfinished_trace_without_a_daemon_is_shown_as_failed(tmp_path: Path, store: FileTraceStore) -> None:
     log = configuration_change()
     log.trace = log.trace.model_copy(update={"running": True})
     log.into(store)
@@ -168,9 +166,7 @@ def test_what_was_under_way_has_failed_when_no_daemon_works_on_it(
     assert screen.objects[0]["status"] == "failed"
 
 
-def test_show_is_coloured_on_a_terminal_and_never_by_what_it_shows(
-    tmp_path: Path, store: FileTraceStore
-) -> None:
+def test_trace_show_uses_its_own_colours_and_strips_escapes(tmp_path: Path, store: FileTraceStore) -> None:
     log = configuration_change()
     log.say("\x1b[2J\x1b[31mred\x1b]0;title\x07 alert.", ("c9", "bash", '{"command": "\\u001b[31m"}'))
     log.end()
@@ -193,9 +189,7 @@ def test_full_shows_the_texts_below_their_steps(tmp_path: Path, store: FileTrace
 
 
 @pytest.mark.parametrize("wanted", [TRACE, TRACE[:13], "latest", TRACE[:8]])
-def test_a_trace_is_named_by_its_id_or_the_beginning_of_it(
-    tmp_path: Path, store: FileTraceStore, wanted: str
-) -> None:
+def test_trace_is_found_by_id_or_prefix(tmp_path: Path, store: FileTraceStore, wanted: str) -> None:
     configuration_change().into(store)
     screen = Screen()
     assert dump_trace(screen.at(tmp_path), trace=wanted, form="json") == 0
@@ -212,7 +206,7 @@ def test_a_trace_is_named_by_its_id_or_the_beginning_of_it(
         (TRACE, "../..", "has no branch or sub-agent"),
     ],
 )
-def test_what_is_not_there_is_said_with_what_is(
+def test_unknown_trace_or_branch_error_lists_the_known(
     tmp_path: Path, store: FileTraceStore, wanted: str, branch: str | None, told: str
 ) -> None:
     for log in (configuration_change(), Recorded(OTHER)):
@@ -238,7 +232,7 @@ def test_dump_writes_each_form_to_a_file_or_the_screen(
     assert file.read_text("utf-8").startswith(begins)
 
 
-async def test_tail_says_what_is_there_and_ends(tmp_path: Path, store: FileTraceStore) -> None:
+async def test_tail_prints_existing_events_and_ends(tmp_path: Path, store: FileTraceStore) -> None:
     log = configuration_change()
     log.end()
     log.into(store)
@@ -253,9 +247,7 @@ async def test_tail_says_what_is_there_and_ends(tmp_path: Path, store: FileTrace
     assert some.out.splitlines() == screen.out.splitlines()[-1:]
 
 
-async def test_tail_follows_what_a_daemon_writes_until_nobody_reads(
-    tmp_path: Path, store: FileTraceStore
-) -> None:
+async def test_tail_follows_new_events_until_the_reader_leaves(tmp_path: Path, store: FileTraceStore) -> None:
     log = configuration_change()
     log.into(store)
     steps, events = Screen(), Screen()
@@ -280,7 +272,7 @@ async def test_tail_follows_what_a_daemon_writes_until_nobody_reads(
     store.close()
 
 
-async def test_tail_ends_in_words_when_the_trace_is_deleted(tmp_path: Path, store: FileTraceStore) -> None:
+async def test_tail_reports_a_deleted_trace(tmp_path: Path, store: FileTraceStore) -> None:
     log = configuration_change()
     log.into(store)
     screen = Screen()
@@ -307,7 +299,7 @@ def _worked(tmp_path: Path, name: str, *, force: bool = False) -> tuple[int, str
     return code, screen.out, screen.err
 
 
-def test_a_dump_replaces_no_file_unless_it_is_told_to(tmp_path: Path, store: FileTraceStore) -> None:
+def test_dump_replaces_a_file_only_with_force(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     (tmp_path / "mine.txt").write_text("mine")
     (tmp_path / "link").symlink_to("mine.txt")
@@ -321,7 +313,7 @@ def test_a_dump_replaces_no_file_unless_it_is_told_to(tmp_path: Path, store: Fil
     assert "Step Tree Debug" in (tmp_path / "mine.txt").read_text()
 
 
-def test_a_dump_goes_into_a_pipe_that_stays_one(tmp_path: Path, store: FileTraceStore) -> None:
+def test_dump_writes_into_a_pipe_without_replacing_it(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -335,9 +327,7 @@ def test_a_dump_goes_into_a_pipe_that_stays_one(tmp_path: Path, store: FileTrace
 
 
 @pytest.mark.parametrize("name", ["nowhere/out.md", "."])
-def test_what_cannot_be_written_is_named_as_it_was_given(
-    tmp_path: Path, store: FileTraceStore, name: str
-) -> None:
+def test_unwritable_target_is_named_as_given(tmp_path: Path, store: FileTraceStore, name: str) -> None:
     configuration_change().into(store)
     code, out, err = _worked(tmp_path, name)
     assert (code, out) == (1, "")
@@ -345,7 +335,7 @@ def test_what_cannot_be_written_is_named_as_it_was_given(
     assert not list(tmp_path.glob("*.tmp*"))
 
 
-def test_a_dash_is_where_it_goes_without_a_file(
+def test_dash_dumps_to_stdout_and_creates_no_file(
     tmp_path: Path, store: FileTraceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration_change().into(store)
@@ -356,9 +346,7 @@ def test_a_dash_is_where_it_goes_without_a_file(
     assert not (tmp_path / "-").exists()
 
 
-def test_a_call_of_a_dead_session_has_failed_in_all_that_is_shown(
-    tmp_path: Path, store: FileTraceStore
-) -> None:
+def test_call_of_a_dead_session_is_shown_as_failed(tmp_path: Path, store: FileTraceStore) -> None:
     log = configuration_change()
     log.say("", ("c8", "bash", '{"command": "sleep 30"}'))
     log.into(store)
@@ -368,7 +356,7 @@ def test_a_call_of_a_dead_session_has_failed_in_all_that_is_shown(
     assert "nobody works on it any more" in screen.out
 
 
-def test_why_a_turn_failed_is_said(tmp_path: Path, store: FileTraceStore) -> None:
+def test_reason_of_a_failed_turn_is_shown(tmp_path: Path, store: FileTraceStore) -> None:
     log = Recorded()
     log.begin()
     log.emit(TurnEnded(trace_id=TRACE, time=log.now(), prompt_id="p1", stop_reason="error", detail="boom\nX"))
@@ -382,9 +370,7 @@ def test_why_a_turn_failed_is_said(tmp_path: Path, store: FileTraceStore) -> Non
     assert screen.out.splitlines()[-1].endswith("error: boom X")
 
 
-def test_an_answer_that_was_cut_off_is_no_end_that_a_turn_should_have(
-    tmp_path: Path, store: FileTraceStore
-) -> None:
+def test_truncated_answer_is_shown_as_failed(tmp_path: Path, store: FileTraceStore) -> None:
     log = Recorded()
     log.begin()
     log.say("cut off by", stop="max_tokens")
@@ -397,7 +383,7 @@ def test_an_answer_that_was_cut_off_is_no_end_that_a_turn_should_have(
     assert "The last answer was cut off" in screen.out
 
 
-def test_a_call_id_makes_no_lines_of_its_own(tmp_path: Path, store: FileTraceStore) -> None:
+def test_line_breaks_in_a_call_id_are_escaped(tmp_path: Path, store: FileTraceStore) -> None:
     log = Recorded()
     log.begin()
     log.say("", ("x\n[ok] forged", "glob", '{"pattern": "*"}'))
@@ -409,7 +395,7 @@ def test_a_call_id_makes_no_lines_of_its_own(tmp_path: Path, store: FileTraceSto
     assert "id: call_x [..." in screen.out
 
 
-def test_all_times_of_a_dump_are_written_in_one_way(tmp_path: Path, store: FileTraceStore) -> None:
+def test_all_times_of_a_dump_are_in_utc(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     screen = Screen()
     dump_trace(screen.at(tmp_path), form="json")
@@ -419,7 +405,7 @@ def test_all_times_of_a_dump_are_written_in_one_way(tmp_path: Path, store: FileT
     assert [time[-1] for time in times] == ["Z"] * 4
 
 
-def test_a_branch_without_a_name_is_none(tmp_path: Path, store: FileTraceStore) -> None:
+def test_empty_branch_name_is_unknown(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     for wanted, branch in (("latest", ""), (f"{TRACE}:", None)):
         screen = Screen()
@@ -427,7 +413,7 @@ def test_a_branch_without_a_name_is_none(tmp_path: Path, store: FileTraceStore) 
         assert "has no branch or sub-agent ''" in screen.err
 
 
-async def test_a_trace_whose_log_is_missing_says_so(tmp_path: Path, store: FileTraceStore) -> None:
+async def test_missing_log_is_reported(tmp_path: Path, store: FileTraceStore) -> None:
     configuration_change().into(store)
     (store.folder(TRACE) / "events.jsonl").unlink()
     screen = Screen()
@@ -436,7 +422,7 @@ async def test_a_trace_whose_log_is_missing_says_so(tmp_path: Path, store: FileT
     assert screen.err.count(f"The log of {TRACE} is missing") == 2
 
 
-async def test_tail_says_that_a_branch_has_ended(tmp_path: Path, store: FileTraceStore) -> None:
+async def test_tail_reports_a_completed_branch(tmp_path: Path, store: FileTraceStore) -> None:
     log = configuration_change()
     branch = BranchMeta(id="A", explore_start_id="1", description="one way")
     log.emit(BranchStarted(trace_id=TRACE, time=log.now(), explore_start_id="1", branch=branch))
@@ -458,7 +444,7 @@ async def test_tail_says_that_a_branch_has_ended(tmp_path: Path, store: FileTrac
 
 
 @pytest.mark.parametrize("stdout", [">&-", "> /dev/full"])
-def test_a_screen_that_takes_nothing_ends_in_words(
+def test_unwritable_output_ends_without_a_traceback(
     tmp_path: Path, store: FileTraceStore, stdout: str
 ) -> None:
     configuration_change().into(store)

@@ -24,7 +24,7 @@ def test_each_file_belongs_to_one_part(file: str, part: str) -> None:
     assert part_of(file) == part
 
 
-def test_a_part_adds_up_set_up_call_and_tear_down_and_counts_a_test_once() -> None:
+def test_part_time_sums_all_phases_and_counts_a_test_once() -> None:
     times = PartTimes()
     for when in ("setup", "call", "teardown"):
         report = pytest.TestReport(
@@ -34,7 +34,7 @@ def test_a_part_adds_up_set_up_call_and_tear_down_and_counts_a_test_once() -> No
     assert times.parts() == {"unit": Part(1, 1.5)}
 
 
-def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_written_part_times_are_read_back(tmp_path: Path) -> None:
     parts = {"unit": Part(10_000, 300.0), "contract": Part(3, 7.0)}
     write(tmp_path / "made" / "times.json", parts)
     assert read(tmp_path / "made" / "times.json") == parts
@@ -51,13 +51,13 @@ def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
         (Part(9, 131.0), False),  # only some of the tests ran
     ],
 )
-def test_a_part_that_takes_notably_longer_is_named(measured: Part, is_named: bool) -> None:
+def test_notably_slower_part_is_reported(measured: Part, is_named: bool) -> None:
     lines = grown({"unit": measured}, {"unit": Part(10, 100.0)})
     assert bool(lines) is is_named
     assert all(line.startswith("SLOWER: unit took 131 s, expected 100 s") for line in lines)
 
 
-def test_a_short_part_may_double_and_an_unknown_one_is_not_compared() -> None:
+def test_short_part_may_double_and_unknown_part_is_not_compared() -> None:
     assert grown({"contract": Part(1, 10.0), "new": Part(1, 99.0)}, {"contract": Part(1, 5.0)}) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.prose.__main__ import Offence, absent, anchors, docstrings, phrases, prose, sentences
 
 
-def test_blocks_of_code_and_comments_are_no_prose() -> None:
+def test_code_blocks_and_comments_are_no_prose() -> None:
     text = "One.\n\n```sh\nTwo.\n```\n\n<!-- Three. -->\n\n    Four.\n\n- Five\n  and six.\n"
     assert list(prose(text)) == [(1, "One."), (11, "- Five and six.")]
 
@@ -18,7 +18,7 @@ def test_cells_of_a_table_are_separate_texts() -> None:
     assert list(prose("| A | B c |\n|---|---|\n| d | |\n")) == [(1, "A"), (1, "B c"), (3, "d")]
 
 
-def test_a_full_stop_of_an_abbreviation_or_in_code_ends_no_sentence() -> None:
+def test_period_in_an_abbreviation_or_code_ends_no_sentence() -> None:
     assert sentences("Use one, e.g. `a. B`. Then [stop](x.md).") == ["Use one, eg code.", "Then stop."]
 
 
@@ -26,22 +26,22 @@ def test_headings_have_the_anchors_that_links_use() -> None:
     assert anchors("# The `a b`: it's\n## Twice\n## Twice\n") == {"the-a-b-its", "twice", "twice-1"}
 
 
-def test_strings_below_attributes_are_docstrings_too() -> None:
+def test_strings_after_attributes_are_docstrings() -> None:
     source = '"""Module."""\nX = 1\n"""Attribute."""\ndef f():\n    """Function."""\n    g("no")\n'
     found = [text for _, text in docstrings(ast.parse(source).body)]
     assert found == ["Module.", "Attribute.", "Function."]
 
 
 @pytest.mark.parametrize("text", ["as seed 004 says", "see docs/nowhere.md", "(issue 7)"])
-def test_a_document_that_is_not_there_is_found(text: str) -> None:
+def test_reference_to_a_missing_document_is_an_offence(text: str) -> None:
     assert [each.check for each in absent("a.py", 1, text)] == ["reference"]
 
 
-def test_a_document_that_is_there_may_be_named() -> None:
+def test_reference_to_an_existing_document_is_accepted() -> None:
     assert list(absent("a.py", 1, "see docs/hooks.md")) == []
 
 
-def test_each_banned_phrase_says_what_to_write() -> None:
+def test_every_banned_phrase_has_a_replacement() -> None:
     assert all(better for _, better in phrases())
 
 

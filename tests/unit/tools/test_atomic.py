@@ -14,7 +14,7 @@ from tools.writing import atomic, disk
 # -- what a written file keeps --
 
 
-def test_permission_bits_are_kept_and_can_be_given(root: Path) -> None:
+def test_permission_bits_are_kept_unless_given(root: Path) -> None:
     kept, given_, made = root / "kept", root / "given", root / "made"
     kept.write_bytes(b"1")
     given_.write_bytes(b"1")
@@ -83,7 +83,7 @@ def test_the_owner_is_kept(root: Path) -> None:
     assert (path.stat().st_uid, path.stat().st_gid, bits(path)) == (12345, 23456, 0o4755)
 
 
-def test_who_cannot_keep_the_owner_keeps_no_set_user_id_bit(
+def test_write_that_loses_the_owner_drops_the_set_user_id_bit(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = root / "a"
@@ -127,9 +127,7 @@ def test_a_read_only_file_is_refused(root: Path) -> None:
     assert tree(root).keys() == {"a"}
 
 
-def test_names_that_differ_only_in_case_are_refused_where_they_are_one_file(
-    root: Path, journal: Path
-) -> None:
+def test_case_only_rename_is_refused_if_both_names_are_one_file(root: Path, journal: Path) -> None:
     old, new = root / "Name.py", root / "name.py"
     old.write_bytes(b"1")
     new.hardlink_to(old)  # how it looks on a system that ignores case
@@ -175,7 +173,7 @@ def test_a_path_that_became_a_symlink_is_refused(root: Path, tmp_path: Path, swa
     assert len(list(elsewhere.iterdir())) == 1
 
 
-def test_files_beyond_what_may_be_open_at_once_are_written(root: Path, journal: Path) -> None:
+def test_more_files_than_descriptors_can_be_written(root: Path, journal: Path) -> None:
     plan = [FileChange(root / f"f{number}", None, b"%d" % number) for number in range(300)]
     atomic.write_all(plan, journal)
     assert [change.path.read_bytes() for change in plan] == [change.after for change in plan]
@@ -214,7 +212,7 @@ def test_a_file_saved_at_the_last_moment_is_not_lost(root: Path, journal: Path, 
     assert tree(root).keys() == {"a", "b"}
 
 
-def test_what_an_editor_writes_into_the_replaced_file_wins(root: Path) -> None:
+def test_editor_write_into_the_replaced_file_wins(root: Path) -> None:
     first, path = root / "a", root / "b"
     first.write_bytes(b"old")
     path.write_bytes(b"old")
@@ -246,7 +244,7 @@ def no_links(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_links")
-def test_without_hard_links_it_works_and_is_undone_and_recovered_too(root: Path, journal: Path) -> None:
+def test_without_hard_links_writes_are_atomic_and_recoverable(root: Path, journal: Path) -> None:
     plan = old_tree(root, 8)
     old = tree(root)
     with dying(DyingOs(counted=CHANGING)) as system:

@@ -112,7 +112,7 @@ def interrupted(field: Field, system: DyingOs) -> DyingOs:
 
 @PLANS
 @pytest.mark.parametrize("how", ["kill", "torn"])
-def test_killed_at_any_call_the_tree_is_wholly_old_or_new_after_recovery(
+def test_kill_at_any_call_recovers_to_all_old_or_all_new(
     fast: Path, plan: Callable[[Path], list[FileChange]], how: Literal["kill", "torn"], say: Say
 ) -> None:
     field = Field(fast / "f", plan)
@@ -173,7 +173,7 @@ def test_a_call_that_fails_leaves_all_old_and_raises_or_all_new(
 
 
 @TOGETHER
-def test_a_disk_that_stays_broken_is_mended_by_the_next_start(
+def test_recovery_completes_after_a_persistent_disk_error(
     fast: Path, plan: Callable[[Path], list[FileChange]], say: Say
 ) -> None:
     field = Field(fast / "f", plan)
@@ -208,7 +208,7 @@ def test_a_power_cut_leaves_nothing_half_written(
 
 
 @TOGETHER
-def test_a_failing_recovery_says_so_and_is_tried_again(
+def test_failed_recovery_is_reported_and_retried(
     fast: Path, plan: Callable[[Path], list[FileChange]]
 ) -> None:
     field = Field(fast / "f", plan)
@@ -225,7 +225,9 @@ def test_a_failing_recovery_says_so_and_is_tried_again(
 
 
 @TOGETHER
-def test_what_is_being_written_is_not_recovered(fast: Path, plan: Callable[[Path], list[FileChange]]) -> None:
+def test_recovery_skips_a_change_that_is_still_being_written(
+    fast: Path, plan: Callable[[Path], list[FileChange]]
+) -> None:
     field = Field(fast / "f", plan)
     met = 0
 

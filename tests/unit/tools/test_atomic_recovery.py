@@ -55,7 +55,7 @@ def three(root: Path) -> list[FileChange]:
     ]
 
 
-def test_an_interrupted_change_is_completed_and_told(root: Path, journal: Path) -> None:
+def test_interrupted_change_is_completed_and_reported(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
     (found,) = atomic.recover(journal)
     assert (found.outcome, len(found.files)) == ("completed", 3)
@@ -63,7 +63,7 @@ def test_an_interrupted_change_is_completed_and_told(root: Path, journal: Path) 
     assert {path.name: path.read_bytes() for path in root.iterdir()} == dict.fromkeys("anb", b"new")
 
 
-def test_a_change_that_had_not_begun_is_forgotten_and_told(root: Path, journal: Path) -> None:
+def test_change_that_had_not_begun_is_dropped_and_reported(root: Path, journal: Path) -> None:
     plan = three(root)
     old = tree(root)
     kill_before("fsync", plan, journal, number=5)
@@ -73,7 +73,7 @@ def test_a_change_that_had_not_begun_is_forgotten_and_told(root: Path, journal: 
     assert tree(root) == old
 
 
-def test_a_file_changed_before_its_turn_stays_and_the_others_go_back(root: Path, journal: Path) -> None:
+def test_file_changed_before_its_turn_stays_and_others_roll_back(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
     assert (root / "a").read_bytes() == b"new"
     (root / "b").write_bytes(b"theirs")
@@ -82,7 +82,7 @@ def test_a_file_changed_before_its_turn_stays_and_the_others_go_back(root: Path,
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"old", "b": b"theirs"}
 
 
-def test_a_file_changed_after_its_turn_stays_and_the_others_go_on(root: Path, journal: Path) -> None:
+def test_file_changed_after_its_turn_stays_and_others_complete(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
     (root / "a").write_bytes(b"new and theirs")
     (found,) = atomic.recover(journal)
@@ -109,7 +109,7 @@ def test_changed_before_and_after_their_turn_both_stay(root: Path, journal: Path
     }
 
 
-def test_a_file_put_back_by_hand_takes_the_others_back(root: Path, journal: Path) -> None:
+def test_restoring_one_file_by_hand_undoes_the_whole_change(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
     (root / "a").write_bytes(b"old")
     (found,) = atomic.recover(journal)
@@ -117,9 +117,7 @@ def test_a_file_put_back_by_hand_takes_the_others_back(root: Path, journal: Path
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"old", "b": b"old"}
 
 
-def test_a_file_put_into_a_folder_that_was_to_become_one_stays_and_all_goes_back(
-    root: Path, journal: Path
-) -> None:
+def test_file_added_to_a_folder_being_replaced_stays_on_rollback(root: Path, journal: Path) -> None:
     plan = turning(root)
     old = tree(root)
     kill_before("rename", plan, journal, number=3)
@@ -131,9 +129,7 @@ def test_a_file_put_into_a_folder_that_was_to_become_one_stays_and_all_goes_back
     assert tree(root) == old and bits(root / "private") == 0o700
 
 
-def test_a_change_that_turns_folders_into_files_leaves_what_it_does_not_know(
-    root: Path, journal: Path
-) -> None:
+def test_folder_with_unplanned_contents_is_not_replaced(root: Path, journal: Path) -> None:
     plan = turning(root)
     (root / "deep/er/other").write_bytes(b"not in the plan")
     old = tree(root)
@@ -146,7 +142,7 @@ def test_a_change_that_turns_folders_into_files_leaves_what_it_does_not_know(
         atomic.write_all(plan, journal)
 
 
-def test_a_file_made_where_one_was_deleted_stays(root: Path, journal: Path) -> None:
+def test_file_recreated_after_its_deletion_is_kept(root: Path, journal: Path) -> None:
     for name in "abc":
         (root / name).write_bytes(b"old")
     plan = [FileChange(root / name, b"old", None) for name in "abc"]
@@ -157,7 +153,7 @@ def test_a_file_made_where_one_was_deleted_stays(root: Path, journal: Path) -> N
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"theirs"}
 
 
-def test_when_somebody_cleaned_the_folder_nothing_is_made_up(root: Path, journal: Path) -> None:
+def test_recovery_without_its_backups_invents_nothing(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
     for path in root.glob(".*"):
         path.unlink()
@@ -168,7 +164,7 @@ def test_when_somebody_cleaned_the_folder_nothing_is_made_up(root: Path, journal
     assert atomic.recover(journal) == []
 
 
-def test_a_replaced_folder_leads_recovery_nowhere_else(root: Path, journal: Path, tmp_path: Path) -> None:
+def test_replaced_folder_does_not_redirect_recovery(root: Path, journal: Path, tmp_path: Path) -> None:
     (root / "in").mkdir()
     plan = three(root / "in")
     kill_before("replace", plan, journal, path=root / "in/b")
@@ -185,7 +181,7 @@ def test_a_replaced_folder_leads_recovery_nowhere_else(root: Path, journal: Path
 # -- the record --
 
 
-def test_the_record_is_private_and_gone_afterwards(root: Path, journal: Path) -> None:
+def test_journal_record_is_private_and_deleted_after_recovery(root: Path, journal: Path) -> None:
     kill_before("link", three(root), journal)
     (record,) = journal.iterdir()
     assert (bits(journal), bits(record)) == (0o700, 0o600)
@@ -197,7 +193,7 @@ def test_a_workspace_without_a_journal_recovers_nothing(tmp_path: Path) -> None:
     assert atomic.recover(tmp_path / "none") == []
 
 
-def test_what_is_no_record_is_left_alone(journal: Path) -> None:
+def test_recovery_ignores_files_that_are_no_records(journal: Path) -> None:
     journal.mkdir(parents=True)
     for name in ("notes.txt", "x.journal", "0123456789abcdef.journal~"):
         (journal / name).write_bytes(b"\0\xff garbage")
@@ -230,7 +226,7 @@ def eight(root: Path) -> list[FileChange]:
 @pytest.mark.parametrize("make", [eight, turning])
 @given(seed=st.integers(0, 2**32), stop=st.integers(0, 60))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
-def test_a_damaged_record_stops_nothing_and_destroys_nothing(
+def test_damaged_record_blocks_nothing_and_destroys_nothing(
     tmp_path_factory: pytest.TempPathFactory,
     damage: Callable[[bytes, random.Random], bytes],
     make: Callable[[Path], list[FileChange]],
@@ -256,7 +252,7 @@ def test_a_damaged_record_stops_nothing_and_destroys_nothing(
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_read_as_a_record_without_an_error(
+def test_any_record_bytes_are_read_without_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
 ) -> None:
     journal = tmp_path_factory.mktemp("any")

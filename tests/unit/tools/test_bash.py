@@ -66,7 +66,7 @@ async def test_the_command_is_asked_for_before_it_runs(ctx: FakeToolContext) -> 
     assert ask.detail == "touch made && git log -3"
 
 
-async def test_what_was_run_is_told_and_not_what_the_model_calls_it(ctx: FakeToolContext) -> None:
+async def test_title_shows_the_command_and_not_the_description(ctx: FakeToolContext) -> None:
     line = f"echo one\necho {'x' * 300}"
     result = await BashTool().run(BashInput(command=line, description="Run the unit tests"), ctx)
     (ask,) = ctx.permission.asks
@@ -84,7 +84,7 @@ async def test_what_was_run_is_told_and_not_what_the_model_calls_it(ctx: FakeToo
         ("make *.o", []),
     ],
 )
-async def test_without_a_sandbox_always_remembers_what_is_not_bounded_word_by_word(
+async def test_without_a_sandbox_unbounded_commands_are_granted_as_is(
     ctx: FakeToolContext, line: str, patterns: list[str]
 ) -> None:
     ctx.permission.refuse = {"bash"}
@@ -95,7 +95,7 @@ async def test_without_a_sandbox_always_remembers_what_is_not_bounded_word_by_wo
     assert exact_suggestions(ask) == ask.suggestions
 
 
-async def test_there_is_no_stdin_and_no_terminal(ctx: FakeToolContext) -> None:
+async def test_command_has_no_stdin_and_no_terminal(ctx: FakeToolContext) -> None:
     result = await bash(ctx, "read line || echo nothing; (cat < /dev/tty) 2>/dev/null || echo no terminal")
     assert result.content == "Exit code: 0\nnothing\nno terminal\n"
 
@@ -127,7 +127,7 @@ async def test_invalid_utf8_is_replaced(ctx: FakeToolContext) -> None:
     ).content == "Exit code: 0\na\ufffdb\u00e9"
 
 
-async def test_no_output_is_said(ctx: FakeToolContext) -> None:
+async def test_empty_output_is_reported(ctx: FakeToolContext) -> None:
     assert (await bash(ctx, "true")).content == "Exit code: 0\n(no output)"
 
 
@@ -153,7 +153,7 @@ async def test_a_timeout_kills_the_whole_group(ctx: FakeToolContext) -> None:
     await until(lambda: not any(alive(pid) for pid in pids(ctx)))
 
 
-async def test_what_ignores_term_is_killed(ctx: FakeToolContext) -> None:
+async def test_command_that_ignores_sigterm_is_killed(ctx: FakeToolContext) -> None:
     result = await bash(
         ctx, "trap '' TERM; echo $$ > pids; while :; do sleep 300; done", timeout=1, grace=0.2
     )
@@ -161,12 +161,12 @@ async def test_what_ignores_term_is_killed(ctx: FakeToolContext) -> None:
     await until(lambda: not any(alive(pid) for pid in pids(ctx)))
 
 
-async def test_what_has_time_to_clean_up_does(ctx: FakeToolContext) -> None:
+async def test_command_may_clean_up_before_the_kill(ctx: FakeToolContext) -> None:
     await bash(ctx, "trap 'echo cleaned > done; exit' TERM; sleep 300 & wait", timeout=1)
     assert (ctx.workspace / "done").read_text() == "cleaned\n"
 
 
-async def test_cancellation_kills_grandchildren_in_groups_of_their_own(ctx: FakeToolContext) -> None:
+async def test_cancellation_kills_grandchildren_in_other_groups(ctx: FakeToolContext) -> None:
     task = asyncio.create_task(
         bash(ctx, "set -m; bash -c 'sleep 300 & echo $! >> pids; wait' & echo $! >> pids; wait")
     )
@@ -202,7 +202,7 @@ on_linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="n
 
 @on_linux
 @pytest.mark.parametrize("runaway", RUNAWAYS)
-async def test_cancellation_kills_what_left_the_session(ctx: FakeToolContext, runaway: str) -> None:
+async def test_cancellation_kills_processes_that_left_the_session(ctx: FakeToolContext, runaway: str) -> None:
     task = asyncio.create_task(bash(ctx, f"{runaway}\necho $$ >> pids; wait; sleep 300", grace=0.2))
     await until(lambda: len(pids(ctx)) == 1 + runaway.count(">> pids"))
     assert all(alive(pid) for pid in pids(ctx))
@@ -214,7 +214,7 @@ async def test_cancellation_kills_what_left_the_session(ctx: FakeToolContext, ru
 
 @on_linux
 @pytest.mark.parametrize("runaway", RUNAWAYS[:3])
-async def test_a_timeout_and_a_normal_end_kill_what_left_the_session(
+async def test_processes_that_left_the_session_die_with_the_command(
     ctx: FakeToolContext, runaway: str
 ) -> None:
     result = await bash(
@@ -230,7 +230,7 @@ async def test_a_timeout_and_a_normal_end_kill_what_left_the_session(
 
 
 @on_linux
-async def test_the_end_of_one_command_leaves_another_alone(ctx: FakeToolContext) -> None:
+async def test_end_of_one_command_does_not_affect_another(ctx: FakeToolContext) -> None:
     other = asyncio.create_task(bash(ctx, "setsid sleep 300 & echo $! $$ >> pids; wait"))
     await until(lambda: len(pids(ctx)) == 2)
     await bash(ctx, "setsid sleep 300 & true", grace=0.2)
@@ -241,13 +241,11 @@ async def test_the_end_of_one_command_leaves_another_alone(ctx: FakeToolContext)
     assert not any(alive(pid) for pid in pids(ctx))
 
 
-async def test_a_killed_command_says_so(ctx: FakeToolContext) -> None:
+async def test_killing_signal_is_reported(ctx: FakeToolContext) -> None:
     assert (await bash(ctx, "kill -9 $$")).content.startswith("Killed by signal 9.")
 
 
-async def test_without_a_shell_the_reason_is_told(
-    ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_shell_is_an_error(ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(ctx.workspace))
     (ctx.workspace / "bash").write_text("#!/bin/sh\n")
     (ctx.workspace / "bash").chmod(0o755)
@@ -272,7 +270,7 @@ async def test_a_reader_that_has_enough_ends_the_program(tmp_path: Path) -> None
     assert len(got) >= 100_000
 
 
-async def test_a_cancellation_while_the_program_starts_leaves_nothing_behind(
+async def test_cancellation_during_process_start_leaves_no_process(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, go_on = supervised_process._reaper.begin, threading.Event()
@@ -301,7 +299,7 @@ def seen(
     return CommandChange(workspace / name, kind, version, 2, 1)
 
 
-async def test_what_a_command_changed_is_told(ctx: FakeToolContext) -> None:
+async def test_files_changed_by_a_command_are_reported(ctx: FakeToolContext) -> None:
     w = ctx.workspace
     ctx.history.seen = (
         seen(w, "a.py"),
@@ -324,7 +322,7 @@ async def test_what_a_command_changed_is_told(ctx: FakeToolContext) -> None:
     assert ctx.history.watched == ["call_1"]
 
 
-async def test_of_many_changed_files_the_first_are_named(ctx: FakeToolContext) -> None:
+async def test_only_the_first_of_many_changed_files_are_named(ctx: FakeToolContext) -> None:
     ctx.history.seen = tuple(seen(ctx.workspace, f"{n:03}.txt") for n in range(500))
     result = await bash(ctx, "true")
     assert "019.txt (+2 -1) and 480 more." in result.content
@@ -333,7 +331,7 @@ async def test_of_many_changed_files_the_first_are_named(ctx: FakeToolContext) -
     assert result.metadata["files_changed"] == 500
 
 
-async def test_a_canceled_command_is_looked_at_too(
+async def test_canceled_command_is_checked_for_changes(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
@@ -358,7 +356,7 @@ async def test_a_canceled_command_is_looked_at_too(
     assert ended == [True]
 
 
-async def test_without_permission_nothing_is_watched(ctx: FakeToolContext) -> None:
+async def test_refused_command_is_not_watched(ctx: FakeToolContext) -> None:
     ctx.permission.refuse = {"bash"}
     with pytest.raises(PermissionDeniedError):
         await bash(ctx, "true")
@@ -381,7 +379,7 @@ async def test_a_stopped_command_reports_what_it_wrote(ctx: FakeToolContext) -> 
     assert (result.metadata["canceled"], result.metadata["output_lines"]) == (True, 3)
 
 
-async def test_a_command_that_is_stopped_before_its_approval_was_not_started(ctx: FakeToolContext) -> None:
+async def test_command_stopped_before_approval_is_reported_not_started(ctx: FakeToolContext) -> None:
     stopped: list[ToolResult] = []
     asked = asyncio.Event()
 

@@ -10,14 +10,14 @@ from tools.registry import BuiltinTools, builtin_tools
 ROOT = Path(__file__).parents[3]
 
 
-def test_what_is_offered_is_the_same_in_the_same_order() -> None:
+def test_lazy_tools_match_the_full_set_in_order() -> None:
     assert [(name, type(tool)) for name, tool in BuiltinTools().items()] == [
         (name, type(tool)) for name, tool in builtin_tools().items()
     ]
     assert BuiltinTools().get("no such tool") is None
 
 
-def test_tools_looked_up_in_two_threads_are_loaded_once() -> None:
+def test_tools_requested_in_threads_are_loaded_once() -> None:
     tools = BuiltinTools()
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.append(id(tools["read"]))) for _ in range(8)]
@@ -28,7 +28,7 @@ def test_tools_looked_up_in_two_threads_are_loaded_once() -> None:
     assert len(found) == 8 and len(set(found)) == 1
 
 
-def test_a_daemon_that_nobody_has_asked_anything_has_imported_no_tool(tmp_path: Path) -> None:
+def test_unused_daemon_has_imported_no_tool(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path

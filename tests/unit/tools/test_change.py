@@ -72,7 +72,7 @@ async def test_a_change_is_asked_kept_written_and_reported(ctx: FakeToolContext,
     assert result.title == "src/a.py +2 -1"
 
 
-async def test_nothing_is_on_disk_before_approval(ctx: FakeToolContext, workspace: Path) -> None:
+async def test_nothing_is_written_before_approval(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     before = snapshot(workspace)
     seen: list[dict[str, bytes | None]] = []
@@ -147,7 +147,7 @@ async def test_a_buffer_made_dirty_during_the_approval_stops_the_write(
     assert path.read_bytes() == b"one\n"
 
 
-async def test_a_folder_swapped_for_a_link_during_the_approval_is_noticed(
+async def test_folder_replaced_by_a_link_during_approval_is_refused(
     ctx: FakeToolContext, workspace: Path, tmp_path: Path
 ) -> None:
     path = known(ctx, workspace / "src/a.py", b"one\n")
@@ -176,7 +176,7 @@ async def test_a_file_that_was_never_read_is_refused_before_asking(
     assert not ctx.permission.asks
 
 
-async def test_a_file_changed_since_it_was_read_is_refused_but_a_touch_is_not(
+async def test_file_changed_since_read_is_refused_but_a_touch_is_not(
     ctx: FakeToolContext, workspace: Path
 ) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
@@ -187,7 +187,7 @@ async def test_a_file_changed_since_it_was_read_is_refused_but_a_touch_is_not(
         await apply_changes([update(path, b"four\n")], ctx)
 
 
-async def test_what_would_change_nothing_is_refused(ctx: FakeToolContext, workspace: Path) -> None:
+async def test_change_without_effect_is_refused(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     with pytest.raises(ToolError, match="stay as it is"):
         await apply_changes([update(path, b"one\n")], ctx)
@@ -214,7 +214,7 @@ async def test_mode_bits_are_kept_and_no_temporary_file_is_left(
     assert [p.name for p in workspace.iterdir()] == ["run.sh"]
 
 
-async def test_a_read_only_file_is_refused_in_clear_words(ctx: FakeToolContext, workspace: Path) -> None:
+async def test_read_only_file_is_refused_with_a_reason(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     path.chmod(0o444)
     with pytest.raises(ToolError, match=r"a\.py could not be written: .* Nothing was changed"):
@@ -338,13 +338,15 @@ async def test_the_verdicts_of_language_servers_cannot_be_confused(
     assert len(result.metadata["diagnostics"]) == len(ctx.diagnostics.answer.problems)
 
 
-async def test_without_a_language_server_nothing_is_said(ctx: FakeToolContext, workspace: Path) -> None:
+async def test_without_a_language_server_no_diagnostics_are_reported(
+    ctx: FakeToolContext, workspace: Path
+) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
     result = (await apply_changes([update(path, b"two\n")], ctx)).result()
     assert "Diagnostics" not in result.content
 
 
-async def test_a_broken_baseline_does_not_stop_an_edit_and_is_not_called_clean(
+async def test_failed_baseline_does_not_stop_an_edit_or_pass_as_clean(
     ctx: FakeToolContext, workspace: Path
 ) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
@@ -354,9 +356,7 @@ async def test_a_broken_baseline_does_not_stop_an_edit_and_is_not_called_clean(
     assert "NO FRESH ANSWER" in result.content
 
 
-async def test_what_the_person_leaves_is_written_and_the_model_is_told(
-    ctx: FakeToolContext, workspace: Path
-) -> None:
+async def test_changes_the_user_keeps_are_written_and_reported(ctx: FakeToolContext, workspace: Path) -> None:
     first, second = known(ctx, workspace / "a.py", b"one\n"), known(ctx, workspace / "b.py", b"one\n")
     ctx.permission.leave = lambda changes: (update_to(changes[0], b"mine\n"),)
     outcome = await apply_changes([update(first, b"two\n"), update(second, b"two\n")], ctx)
@@ -376,7 +376,7 @@ def update_to(change: FileChange, after: bytes) -> FileChange:
     return FileChange(change.path, change.before, after)
 
 
-async def test_a_move_is_told_as_one_file(ctx: FakeToolContext, workspace: Path) -> None:
+async def test_move_is_reported_as_one_file(ctx: FakeToolContext, workspace: Path) -> None:
     old = known(ctx, workspace / "a.py", b"one\n")
     new = workspace / "sub" / "b.py"
     plan = [FileChange(old, b"one\n", None), FileChange(new, None, b"two\n", moved_from=old)]
@@ -439,7 +439,7 @@ async def test_a_buffer_saved_during_the_approval_is_the_disk_again(
     assert path.read_bytes() == b"two\n"
 
 
-async def test_when_an_editor_refuses_nothing_of_the_change_is_written(
+async def test_refusal_by_an_editor_writes_no_file_of_the_change(
     ctx: FakeToolContext, workspace: Path
 ) -> None:
     first = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "typed\n")
@@ -453,7 +453,7 @@ async def test_when_an_editor_refuses_nothing_of_the_change_is_written(
     assert ctx.files.buffers == {first: "typed\n", second: "typed\n"}
 
 
-async def test_what_an_editor_makes_of_it_on_saving_must_be_read_first(
+async def test_file_changed_by_format_on_save_must_be_read_again(
     ctx: FakeToolContext, workspace: Path
 ) -> None:
     path = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "typed\n")
@@ -463,7 +463,7 @@ async def test_what_an_editor_makes_of_it_on_saving_must_be_read_first(
     assert ctx.files.last_read(path) != sha256(b"TWO\n")
 
 
-async def test_a_short_diff_is_shown_without_its_head_though_the_mode_changes_too(
+async def test_short_diff_has_no_header_even_with_a_mode_change(
     ctx: FakeToolContext, workspace: Path
 ) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")

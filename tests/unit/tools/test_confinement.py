@@ -97,9 +97,7 @@ def everything(folder: Path) -> dict[str, object]:
         "nsenter -t {me} -m touch {ws}/new",
     ],
 )
-async def test_nothing_that_a_command_runs_changes_the_workspace_or_another_copy(
-    fenced: Fenced, line: str
-) -> None:
+async def test_confined_command_cannot_change_workspace_or_other_copy(fenced: Fenced, line: str) -> None:
     own = fenced.place.copy.root.parent
     before = everything(fenced.place.workspace), everything(fenced.other.parent), sorted(own.iterdir())
     await fenced.script(line)
@@ -108,7 +106,7 @@ async def test_nothing_that_a_command_runs_changes_the_workspace_or_another_copy
 
 
 @needs_bwrap
-async def test_all_else_is_as_it_is_without(fenced: Fenced) -> None:
+async def test_confinement_leaves_everything_else_unchanged(fenced: Fenced) -> None:
     outside = fenced.place.folder / "outside"
     outside.mkdir()
     line = (
@@ -126,7 +124,7 @@ async def test_all_else_is_as_it_is_without(fenced: Fenced) -> None:
 
 
 @needs_bwrap
-async def test_what_is_mounted_below_the_workspace_is_read_only_too(fenced: Fenced, tmp_path: Path) -> None:
+async def test_mounts_below_the_workspace_are_read_only(fenced: Fenced, tmp_path: Path) -> None:
     below, elsewhere = fenced.place.workspace / "sub", tmp_path / "elsewhere"
     elsewhere.mkdir()
     # A mount of another place, within a namespace of its own: the confinement is made in there.
@@ -145,7 +143,7 @@ async def test_what_is_mounted_below_the_workspace_is_read_only_too(fenced: Fenc
 
 
 @needs_bwrap
-async def test_the_model_is_told_why_a_write_failed(fenced: Fenced) -> None:
+async def test_failed_write_explains_the_sandbox_to_the_model(fenced: Fenced) -> None:
     failed = await fenced.script("mkdir .venv/cache")
     assert "Read-only file system" in failed.content
     assert "copy what you must change into another folder" in failed.content
@@ -153,7 +151,7 @@ async def test_the_model_is_told_why_a_write_failed(fenced: Fenced) -> None:
 
 
 @needs_bwrap
-async def test_jobs_are_confined_and_nothing_of_them_is_left(fenced: Fenced) -> None:
+async def test_jobs_are_confined_and_leave_no_processes(fenced: Fenced) -> None:
     jobs = SessionJobs(
         fenced.place.folder / "output", lambda: datetime.now(UTC), on_end=_nothing, kill_grace_s=0.2
     )
@@ -180,7 +178,7 @@ async def test_a_canceled_command_is_stopped_with_all_that_it_started(fenced: Fe
     assert not any(_alive(int(pid)) for pid in pids.read_text().split())
 
 
-async def test_where_it_does_not_work_the_person_is_told_and_commands_run_as_they_are(
+async def test_missing_confinement_is_reported_and_commands_still_run(
     fenced: Fenced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken/bwrap"
@@ -207,7 +205,7 @@ async def test_where_it_does_not_work_the_person_is_told_and_commands_run_as_the
         assert ctx.permission.asks[-1].fenced is False
 
 
-async def test_a_bwrap_that_protects_nothing_is_none(
+async def test_bwrap_without_any_effect_is_not_used(
     fenced: Fenced, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Such wrappers are found in containers: they run the command, without its mounts.
@@ -223,7 +221,7 @@ async def test_a_bwrap_that_protects_nothing_is_none(
     assert confine(place.copy.root, place.workspace, (place.workspace,), (place.copy.root,)).fenced is False
 
 
-def test_outside_of_branches_there_is_nothing_of_it() -> None:
+def test_without_a_branch_there_is_no_confinement() -> None:
     assert (Confinement().fenced, Confinement().hint("Read-only file system")) == (None, "")
 
 

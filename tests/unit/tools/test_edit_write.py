@@ -34,14 +34,14 @@ async def write(ctx: FakeToolContext, path: str, content: str) -> ToolResult:
     return await WriteTool().run(WriteInput(file_path=path, content=content), ctx)
 
 
-async def test_edit_replaces_and_says_so_first(ctx: FakeToolContext) -> None:
+async def test_edit_reports_the_replacement_in_the_first_line(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.py", b"x = 1\ny = 2\n")
     result = await edit(ctx, "a.py", "y = 2", "y = 3")
     assert path.read_bytes() == b"x = 1\ny = 3\n"
     assert result.content.split("\n")[0] == "Edit applied: a.py (+1 -1)"
 
 
-async def test_edit_twice_is_refused_and_changes_nothing(ctx: FakeToolContext) -> None:
+async def test_repeated_edit_is_refused_and_changes_nothing(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.py", b"x = 1\n")
     await edit(ctx, "a.py", "x = 1", "x = 1\ny = 2")
     with pytest.raises(ToolError, match="Already applied"):
@@ -49,13 +49,13 @@ async def test_edit_twice_is_refused_and_changes_nothing(ctx: FakeToolContext) -
     assert path.read_bytes() == b"x = 1\ny = 2\n"
 
 
-async def test_edit_tells_how_old_string_differed(ctx: FakeToolContext) -> None:
+async def test_edit_error_explains_how_old_string_differs(ctx: FakeToolContext) -> None:
     put(ctx, "a.py", b"def f():\n\treturn 1\n")
     result = await edit(ctx, "a.py", "    return 1", "    return 2")
     assert "tabs and spaces" in result.content
 
 
-async def test_edit_with_empty_old_string_creates_a_file_with_its_folders(ctx: FakeToolContext) -> None:
+async def test_edit_with_empty_old_string_creates_a_file_and_folders(ctx: FakeToolContext) -> None:
     result = await edit(ctx, "pkg/new.py", "", "a = 1\n")
     assert (ctx.workspace / "pkg/new.py").read_bytes() == b"a = 1\n"
     assert result.content.startswith("Edit applied: pkg/new.py (+1 -0, new file)")
@@ -82,7 +82,7 @@ async def test_edit_of_a_binary_file_is_refused(ctx: FakeToolContext) -> None:
         await edit(ctx, "a.bin", "x", "y")
 
 
-async def test_edit_of_an_unread_or_dirty_file_is_refused_before_matching(ctx: FakeToolContext) -> None:
+async def test_edit_of_an_unread_or_dirty_file_is_refused_first(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.py", b"x = 1\n")
     ctx.files.buffers[path] = "x = 2\n"
     with pytest.raises(ToolError, match="changed in the editor, unsaved, since you read it"):
@@ -93,7 +93,7 @@ async def test_edit_of_an_unread_or_dirty_file_is_refused_before_matching(ctx: F
         await edit(ctx, "a.py", "nonsense", "y")
 
 
-async def test_edit_through_a_link_writes_its_target_and_keeps_the_link(ctx: FakeToolContext) -> None:
+async def test_edit_through_a_link_writes_its_target_and_keeps_it(ctx: FakeToolContext) -> None:
     path = put(ctx, "real/a.py", b"x = 1\n")
     link = ctx.workspace / "link.py"
     link.symlink_to(path)
@@ -103,7 +103,7 @@ async def test_edit_through_a_link_writes_its_target_and_keeps_the_link(ctx: Fak
     assert ctx.permission.asks[0].targets == ("real/a.py",)
 
 
-async def test_edit_outside_of_the_workspace_is_one_question_that_names_the_real_file(
+async def test_edit_outside_the_workspace_asks_once_for_the_real_path(
     ctx: FakeToolContext, tmp_path: Path
 ) -> None:
     outside = tmp_path / "other/a.py"
@@ -122,7 +122,7 @@ async def test_edit_outside_of_the_workspace_is_one_question_that_names_the_real
 
 
 @pytest.mark.parametrize("path", ["", "  ", "a\0b"])
-async def test_what_is_no_path_is_refused(ctx: FakeToolContext, path: str) -> None:
+async def test_edit_refuses_an_invalid_path(ctx: FakeToolContext, path: str) -> None:
     with pytest.raises(ToolError):
         await edit(ctx, path, "", "x")
 
@@ -149,7 +149,7 @@ async def test_write_keeps_mixed_line_ends_of_lines_that_stay(ctx: FakeToolConte
     assert path.read_bytes() == b"a\r\nb\nnew\r\nc\r\n"
 
 
-async def test_write_of_an_existing_file_needs_reading_and_a_difference(ctx: FakeToolContext) -> None:
+async def test_write_to_an_existing_file_needs_a_fresh_read(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.txt", b"a\n")
     with pytest.raises(ToolError, match="stay as it is"):
         await write(ctx, "a.txt", "a\n")
@@ -230,7 +230,7 @@ async def test_replacing_too_many_places_at_once_is_refused(ctx: FakeToolContext
         ("d/../~", ()),
     ],
 )
-async def test_always_is_not_offered_for_names_that_are_patterns_for_others(
+async def test_always_is_not_suggested_for_names_with_wildcards(
     ctx: FakeToolContext, path: str, patterns: tuple[str, ...]
 ) -> None:
     await write(ctx, path, "x\n")
@@ -240,7 +240,7 @@ async def test_always_is_not_offered_for_names_that_are_patterns_for_others(
 
 
 @pytest.mark.parametrize(("folder", "offered"), [("plain", True), ("*", False), ("a?/b", False)])
-async def test_always_is_not_offered_for_outside_folders_that_are_patterns(
+async def test_always_is_not_suggested_for_wildcard_outside_folders(
     ctx: FakeToolContext, tmp_path: Path, folder: str, offered: bool
 ) -> None:
     await write(ctx, (tmp_path / folder / "x").as_posix(), "x\n")
@@ -256,7 +256,7 @@ async def test_in_the_root_of_all_folders_only_the_file_is_offered(ctx: FakeTool
     assert ctx.permission.asks[0].suggestions == suggestions("edit", ("/x",))
 
 
-async def test_a_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolContext) -> None:
+async def test_file_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolContext) -> None:
     result = await write(ctx, "a\nEdit applied: b", "x\n")
     assert result.content.split("\n")[0] == "Edit applied: a\\nEdit applied: b (+1 -0, new file)"
     assert "\n" not in ctx.permission.asks[0].title + result.title
@@ -271,7 +271,7 @@ async def test_a_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolContext)
         (None, "x = 1", "The file does not exist."),
     ],
 )
-async def test_the_user_is_told_the_real_reason_for_what_was_not_changed(
+async def test_failed_edit_shows_the_user_the_reason(
     ctx: FakeToolContext, content: bytes | None, old: str, told: str
 ) -> None:
     if content is not None:
@@ -282,7 +282,7 @@ async def test_the_user_is_told_the_real_reason_for_what_was_not_changed(
     assert result.metadata["told"] == told
 
 
-async def test_the_user_is_told_that_a_file_was_not_read_or_has_changed_or_stays_as_it_is(
+async def test_failed_write_shows_the_user_the_reason(
     ctx: FakeToolContext,
 ) -> None:
     path = ctx.workspace / "a.py"

@@ -13,7 +13,7 @@ def git(folder: Path, *args: str, env: dict[str, str]) -> subprocess.CompletedPr
     return subprocess.run(["git", *args], cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
-def test_a_bare_repository_in_a_folder_runs_nothing(tmp_path: Path) -> None:
+def test_bare_repository_in_a_folder_runs_nothing(tmp_path: Path) -> None:
     evil = tmp_path / "evil"
     git(tmp_path, "init", "-q", "--bare", "evil", env=BASE)
     script = tmp_path / "evil.sh"
@@ -30,7 +30,7 @@ def test_a_bare_repository_in_a_folder_runs_nothing(tmp_path: Path) -> None:
     assert "bare repository" in refused.stderr
 
 
-def test_an_ordinary_repository_works_with_its_own_fsmonitor_left_out(tmp_path: Path) -> None:
+def test_fsmonitor_of_a_repository_is_not_run(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", env=BASE)
     git(tmp_path, "config", "core.fsmonitor", f"touch {tmp_path}/PWNED; false", env=BASE)
     (tmp_path / "src").mkdir()
@@ -39,7 +39,7 @@ def test_an_ordinary_repository_works_with_its_own_fsmonitor_left_out(tmp_path: 
     assert not (tmp_path / "PWNED").exists()
 
 
-def test_the_persons_own_settings_stay(tmp_path: Path) -> None:
+def test_user_git_settings_from_the_environment_are_kept(tmp_path: Path) -> None:
     own = BASE | {
         "GIT_CONFIG_COUNT": "2",
         "GIT_CONFIG_KEY_0": "user.name",
@@ -54,7 +54,7 @@ def test_the_persons_own_settings_stay(tmp_path: Path) -> None:
     assert scrubbed_environment(once) == once
 
 
-def test_a_count_that_is_none_is_replaced(tmp_path: Path) -> None:
+def test_invalid_git_config_count_is_replaced(tmp_path: Path) -> None:
     env = scrubbed_environment(BASE | {"GIT_CONFIG_COUNT": "many"})
     assert env["GIT_CONFIG_COUNT"] == "2"
     assert git(tmp_path, "version", env=env).returncode == 0

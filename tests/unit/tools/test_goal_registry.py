@@ -24,7 +24,7 @@ async def run(ctx: FakeToolContext, name: str, **arguments: object) -> ToolResul
 
 
 @pytest.mark.parametrize("front", ["goal", "step"])
-def test_all_tools_offered_at_once_describe_themselves_in_few_words(front: str) -> None:
+def test_tool_descriptions_and_schemas_stay_below_the_size_limit(front: str) -> None:
     tools = {name: tool for name, tool in builtin_tools().items() if name in (front, *_NOT_OF_A_FRONT)}
     looking = [front, "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics"]
     names = [*looking, "edit", "patch", "write", "bash", "job", "task", "explore", "hand_over", "question"]
@@ -129,7 +129,7 @@ async def test_arguments_as_models_spell_them_are_understood(
     ],
     ids=str,
 )
-async def test_goal_refuses_what_means_nothing(
+async def test_goal_refuses_invalid_arguments(
     ctx: FakeToolContext, arguments: dict[str, object], message: str
 ) -> None:
     result = await run(ctx, "goal", **arguments)
@@ -153,7 +153,7 @@ async def test_an_impossible_operation_is_an_error_result(ctx: FakeToolContext) 
     assert (result.content, result.is_error) == ("There is no goal 9.", True)
 
 
-async def test_bad_arguments_are_listed_with_what_is_expected(ctx: FakeToolContext) -> None:
+async def test_invalid_arguments_are_listed_with_the_expected_ones(ctx: FakeToolContext) -> None:
     result = await run(ctx, "edit", file="a.py", old_string=3, replace_all="maybe")
     assert result.is_error
     lines = result.content.split("\n")
@@ -168,7 +168,7 @@ async def test_bad_arguments_are_listed_with_what_is_expected(ctx: FakeToolConte
 
 
 @pytest.mark.parametrize("value", ["[" * 30_000 + "]" * 30_000, '{"a":' * 30_000 + "1" + "}" * 30_000])
-async def test_arguments_nested_too_deeply_are_refused_in_words(ctx: FakeToolContext, value: str) -> None:
+async def test_too_deeply_nested_arguments_are_refused(ctx: FakeToolContext, value: str) -> None:
     result = await run_tool(builtin_tools()["read"], f'{{"file_path": {value}}}', ctx)
     assert result.is_error
     assert result.content.startswith(
@@ -177,7 +177,7 @@ async def test_arguments_nested_too_deeply_are_refused_in_words(ctx: FakeToolCon
 
 
 @pytest.mark.parametrize("raw", ['{"path": "a', "[1]", '"x"', "null"])
-async def test_what_is_no_json_object_is_refused(ctx: FakeToolContext, raw: str) -> None:
+async def test_arguments_that_are_no_json_object_are_refused(ctx: FakeToolContext, raw: str) -> None:
     result = await run_tool(builtin_tools()["read"], raw, ctx)
     assert result.is_error
     assert "Expected: {file_path: string, offset?: integer, limit?: integer}" in result.content
@@ -202,7 +202,7 @@ class Broken(Tool[ToolInput]):
         raise KeyError("boom")
 
 
-async def test_a_bug_becomes_an_error_result_and_is_logged_with_its_traceback(
+async def test_internal_error_becomes_an_error_result_and_is_logged(
     ctx: FakeToolContext, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):

@@ -31,7 +31,7 @@ async def run(folder: Path, other: HandOver | None = None, **arguments: object) 
     return await run_tool(builtin_tools()["hand_over"], json.dumps(arguments), ctx)
 
 
-async def test_what_is_said_goes_to_the_other_and_its_answer_comes_back(tmp_path: Path) -> None:
+async def test_hand_over_passes_the_report_and_returns_the_answer(tmp_path: Path) -> None:
     other = Other()
     result = await run(tmp_path, other, report=" All done. ", success_rate="17/20")
     assert (result.content, result.title, dict(result.metadata)) == (
@@ -56,7 +56,7 @@ async def test_what_is_said_goes_to_the_other_and_its_answer_comes_back(tmp_path
     ],
     ids=lambda value: str(value)[:60],
 )
-async def test_what_means_nothing_is_refused_in_words(
+async def test_invalid_arguments_are_refused_with_a_reason(
     tmp_path: Path, arguments: dict[str, object], words: str
 ) -> None:
     other = Other()
@@ -66,12 +66,12 @@ async def test_what_means_nothing_is_refused_in_words(
     assert other.heard == []
 
 
-async def test_where_nobody_takes_over_it_is_said(tmp_path: Path) -> None:
+async def test_hand_over_without_a_recipient_is_refused(tmp_path: Path) -> None:
     result = await run(tmp_path, report="x")
     assert result.is_error
     assert "nobody to hand over to" in result.content
 
 
-def test_it_says_in_few_words_what_it_is_for() -> None:
+def test_tool_description_is_short() -> None:
     tool = builtin_tools()["hand_over"]
     assert len(json.dumps([tool.name, tool.description, tool.schema()])) <= 350

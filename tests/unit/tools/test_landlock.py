@@ -243,7 +243,7 @@ def test_node_builds_into_new_folders(mine: Place) -> None:
     assert (done.returncode, done.stdout) == (0, "answer 2\n"), done.stderr
 
 
-def test_the_network_can_be_given_without_local_sockets(mine: Place) -> None:
+def test_network_access_excludes_local_sockets(mine: Place) -> None:
     table = {
         "tcp": "socket.create_connection(('127.0.0.1', tcp)).close()",
         "unix": "socket.socket(socket.AF_UNIX).connect(path)",
@@ -262,11 +262,11 @@ def test_the_network_can_be_given_without_local_sockets(mine: Place) -> None:
 @pytest.mark.parametrize(
     ("line", "code"), [("exit 7", 7), ("kill -TERM $$", -signal.SIGTERM), ("kill -KILL $$", -signal.SIGKILL)]
 )
-def test_it_ends_as_the_command_does(mine: Place, line: str, code: int) -> None:
+def test_exit_code_is_that_of_the_command(mine: Place, line: str, code: int) -> None:
     assert mine.shell(line).returncode == code
 
 
-def test_a_program_that_is_missing_is_said(mine: Place) -> None:
+def test_missing_program_is_reported(mine: Place) -> None:
     done = mine.run("goalwright-no-such-program")
     assert (done.returncode, done.stderr) == (127, "goalwright: goalwright-no-such-program was not found\n")
 
@@ -290,7 +290,7 @@ def test_commands_at_the_same_time_share_the_pool(mine: Place) -> None:
     assert len(list(mine.work.glob("n*/f"))) == 32
 
 
-def test_a_pool_on_another_disk_lies_in_the_workspace_and_is_removed(mine: Place) -> None:
+def test_pool_on_another_disk_is_in_the_workspace_and_removed(mine: Place) -> None:
     (mine.work / ".goalwright-new-4194305").mkdir()
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         plan = Path(folder, "plan.bin")
@@ -308,11 +308,11 @@ def test_a_pool_on_another_disk_lies_in_the_workspace_and_is_removed(mine: Place
     assert not list(mine.work.glob(".goalwright-new-*"))
 
 
-def test_it_is_usable_here_or_says_why() -> None:
+def test_landlock_is_usable_or_gives_a_reason() -> None:
     assert usable() is None
 
 
-def test_a_fence_that_cannot_be_kept_is_named(mine: Place) -> None:
+def test_unenforceable_fence_is_explained(mine: Place) -> None:
     assert enforces(mine.fence()) == ()
     (mine.base / "link").symlink_to(mine.work)
     fence = Fence((mine.base / "link", Path("/")), (), (Path("/proc/1"),), network=False)
@@ -323,7 +323,7 @@ def test_a_fence_that_cannot_be_kept_is_named(mine: Place) -> None:
     )
 
 
-def test_what_is_readable_in_a_hidden_folder_can_be_read_and_nothing_else(mine: Place) -> None:
+def test_readable_path_in_a_hidden_folder_exposes_nothing_else(mine: Place) -> None:
     inner = mine.base / "state/copies/one"
     inner.mkdir(parents=True)
     for path in (inner / "file", mine.base / "state/token"):
@@ -340,7 +340,7 @@ def test_what_is_readable_in_a_hidden_folder_can_be_read_and_nothing_else(mine: 
     assert found == {"inside": "done", "token": "EACCES", "list": "EACCES"}
 
 
-def test_nothing_can_be_written_without_writable_folders(mine: Place) -> None:
+def test_nothing_is_writable_without_writable_folders(mine: Place) -> None:
     fence = Fence((), (), (mine.work / ".env",), network=False)
     table = {
         "write": "write('src/a.txt')",
@@ -372,7 +372,7 @@ def test_a_command_ends_with_its_broker(mine: Place) -> None:
         assert broker.stdout.read() == ""
 
 
-def test_a_plan_is_for_one_command(mine: Place) -> None:
+def test_prepared_plan_runs_only_one_command(mine: Place) -> None:
     words = mine.prefix()
     with pytest.raises(FileExistsError):
         landlock_prefix(mine.fence(network=True), Path(words[-1]))

@@ -131,7 +131,9 @@ _OTHER_ERRORS = {
 
 
 @pytest.mark.parametrize("abi", [1, 4, landlock_abi()])
-def test_what_is_outside_cannot_be_reached(place: Place, abi: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resources_outside_the_sandbox_are_unreachable(
+    place: Place, abi: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(landlock, "landlock_abi", lambda: abi)
     with _Sibling(place) as sibling:
         names: dict[str, object] = {"sibling": sibling.pid, "path": str(sibling.socket), **sibling.names}
@@ -174,13 +176,13 @@ print("made" if made else "none")
 """
 
 
-def test_arguments_that_change_meanwhile_gain_nothing(mine: Place) -> None:
+def test_path_changed_during_a_system_call_gains_no_access(mine: Place) -> None:
     done = mine.run(mine.python, "-I", "-c", _RACE)
     assert (done.returncode, done.stdout) == (0, "made\n"), done.stderr
     assert not (mine.work / ".husky").exists()
 
 
-def test_temporary_folders_are_shared_but_what_others_made_is_not_touched(mine: Place) -> None:
+def test_shared_temporary_folders_protect_files_of_others(mine: Place) -> None:
     key = uuid.uuid4().hex
     ours, theirs = Path("/var/tmp", f"goalwright-test-{key}"), Path("/var/tmp", f"goalwright-theirs-{key}")
     theirs.write_text("theirs")
@@ -227,7 +229,7 @@ for sock, name in zip(socks, names):
 """
 
 
-def test_an_address_that_the_command_has_given_up_is_not_its_own_any_more(mine: Place) -> None:
+def test_address_released_by_the_command_is_no_longer_reachable(mine: Place) -> None:
     name = f"goalwright-test-{uuid.uuid4().hex}"
     with subprocess.Popen(
         [*mine.prefix(), mine.python, "-I", "-c", _GIVEN_UP, name], cwd=mine.work, env=mine.environment,
@@ -291,7 +293,7 @@ for path in ("/var/tmp/" + sys.argv[1], ".env", ".git/config"):
         "open('other', 'w').close(); os.rename('other', name); os.unlink(name)",
     ],
 )
-def test_what_others_make_is_not_taken_for_what_the_command_made(mine: Place, leave: str) -> None:
+def test_files_made_by_others_are_not_attributed_to_the_command(mine: Place, leave: str) -> None:
     """Numbers of files are used again: those of files that are gone must mean nothing."""
     theirs = Path("/var/tmp", f"goalwright-theirs-{uuid.uuid4().hex}")
     command = [*mine.prefix(), mine.python, "-I", "-c", _REUSE.replace("LEAVE", leave), theirs.name]
@@ -318,7 +320,7 @@ def test_what_others_make_is_not_taken_for_what_the_command_made(mine: Place, le
     assert said == ""
 
 
-def test_the_name_and_number_of_an_earlier_file_in_a_shared_folder_mean_nothing(mine: Place) -> None:
+def test_reused_name_and_inode_in_a_shared_folder_grant_nothing(mine: Place) -> None:
     ours = Path("/var/tmp", f"goalwright-test-{uuid.uuid4().hex}")
     try:
         assert mine.shell(f"echo first >{ours}").returncode == 0
@@ -335,7 +337,7 @@ def test_the_name_and_number_of_an_earlier_file_in_a_shared_folder_mean_nothing(
         ours.unlink(missing_ok=True)
 
 
-def test_files_that_are_gone_cost_no_descriptors(mine: Place) -> None:
+def test_deleted_files_hold_no_descriptors(mine: Place) -> None:
     code = "for n in range(600): open('new', 'w').close(); os.replace('new', 'old')\nopen('old', 'a').close()"
     few = 'ulimit -n 200; exec "$@"'
     done = subprocess.run(

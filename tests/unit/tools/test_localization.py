@@ -52,12 +52,12 @@ def test_braces_are_text_without_values() -> None:
 
 
 @pytest.mark.parametrize(("count", "told"), [(0, "0 hats"), (1, "1 hat"), (2, "2 hats")])
-def test_one_and_many_are_told_apart(count: int, told: str) -> None:
+def test_singular_and_plural_are_translated(count: int, told: str) -> None:
     assert n("{count} hat", "{count} hats", count) == told
 
 
 @pytest.mark.usefixtures("chinese")
-def test_texts_are_taken_from_the_catalogue_and_unknown_ones_stay_english() -> None:
+def test_texts_come_from_the_catalogue_or_stay_english() -> None:
     assert language() == "zh-CN"
     assert n("Explore {count} approach", "Explore {count} approaches", 2) == "探索 2 个方案"
     assert t("## Exploration results") == "## 探索结果"
@@ -65,7 +65,7 @@ def test_texts_are_taken_from_the_catalogue_and_unknown_ones_stay_english() -> N
 
 
 @pytest.mark.usefixtures("chinese")
-def test_a_translation_knows_its_english_also_within_others() -> None:
+def test_nested_translation_keeps_its_english_text() -> None:
     inner = t("focus a goal first")
     said = joined(t("No plan was made: {why}", why=ValueError(inner)), "x", sep=" | ")
     assert said == "未制定计划: 请先关注一个目标 | x"
@@ -136,7 +136,7 @@ def formatted(node: ast.Call) -> bool:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_text_has_a_translation_and_every_translation_is_used(name: Language) -> None:
+def test_every_text_is_translated_and_every_translation_used(name: Language) -> None:
     known = catalogue(name)
     used = {text: place for place, _, texts in calls() for text in texts} | texts_in_data()
     assert {text: place for text, place in used.items() if text not in known} == {}
@@ -167,7 +167,7 @@ def test_every_placeholder_is_given_a_value() -> None:
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_catalogue_is_sorted_and_says_something(name: str) -> None:
+def test_catalogue_is_sorted_and_complete(name: str) -> None:
     file = ROOT / "tools" / "languages" / f"{name}.json"
     raw = file.read_text(encoding="utf-8")
     known = json.loads(raw)
@@ -183,7 +183,7 @@ def test_a_catalogue_is_sorted_and_says_something(name: str) -> None:
             assert there[0] == here[0], text
 
 
-def test_no_chinese_stands_in_the_code() -> None:
+def test_code_contains_no_chinese_text() -> None:
     # What reads numbered lists of models knows the Chinese words for steps.
     reads_chinese = {"daemon/plan/naming.py", "daemon/planner/listing.py"}
     chinese = re.compile(r"[\u4e00-\u9fff]")

@@ -60,15 +60,15 @@ def test_overlapping_places_are_ambiguous() -> None:
     assert problem("aaa\n", "aa", "b").kind == "ambiguous"
 
 
-def test_replace_all_changes_every_exact_place() -> None:
+def test_replace_all_changes_every_exact_match() -> None:
     assert edited("x x\nx\n", "x", "y", replace_all=True) == "y y\ny\n"
 
 
-def test_replace_all_crosses_line_ends_that_the_model_does_not_see() -> None:
+def test_replace_all_matches_across_mixed_line_ends() -> None:
     assert edited("a\r\nb\r\nc\na\nb\r\n", "a\nb", "X\nY", replace_all=True) == "X\r\nY\r\nc\nX\nY\r\n"
 
 
-def test_replace_all_does_not_use_a_looser_rung() -> None:
+def test_replace_all_uses_no_looser_match() -> None:
     assert problem("\tfoo()\n", "    foo()\n", "    bar()\n", replace_all=True).kind == "absent"
 
 
@@ -88,19 +88,19 @@ def test_places_that_differ_in_line_ends_only_are_ambiguous() -> None:
     assert problem("a\nb\n\na\r\nb\r\n", "a\nb", "x").kind == "ambiguous"
 
 
-def test_a_missing_final_line_end_is_no_obstacle_and_stays_missing() -> None:
+def test_missing_final_newline_matches_and_stays_missing() -> None:
     assert edited("a\nfoo", "foo\n", "bar\n") == "a\nbar"
     assert edited("a\nfoo", "foo\n", "bar\nbaz\n") == "a\nbar\nbaz"
 
 
-def test_trailing_blanks_of_the_file_stay_where_a_line_is_repeated() -> None:
+def test_trailing_blanks_of_the_file_are_kept_on_repeated_lines() -> None:
     text = "def f():   \n    a = 1\t\n    return a\n"
     edit = find_edit(text, "def f():\n    a = 1\n    return a", "def f():\n    a = 1\n    return b")
     assert edit.rung == "trailing blanks"
     assert edit.apply(text) == "def f():   \n    a = 1\t\n    return b\n"
 
 
-def test_trailing_blanks_in_old_string_do_not_cut_a_word() -> None:
+def test_trailing_blanks_in_old_string_do_not_split_a_word() -> None:
     assert problem("x = 10\n", "x = 1  ", "x = 2").kind == "absent"
 
 
@@ -160,14 +160,14 @@ def test_tabs_are_found_as_spaces_and_the_file_keeps_its_spaces() -> None:
     )
 
 
-def test_typographic_quotes_of_the_file_are_kept_in_what_is_repeated() -> None:
+def test_typographic_quotes_of_the_file_are_kept() -> None:
     text = "say(“hello”, ‘you’) – now\n"
     edit = find_edit(text, "say(\"hello\", 'you') - now", "say(\"hello\", 'me') - now")
     assert edit.rung == "look-alike characters"
     assert edit.apply(text) == "say(“hello”, ‘me’) – now\n"
 
 
-def test_typographic_quotes_of_the_model_do_not_get_into_the_file() -> None:
+def test_typographic_quotes_of_the_model_are_not_written() -> None:
     assert edited('print("a")\n', "print(“a”)", "print(“a”)\nprint(“b”)") == 'print("a")\nprint("b")\n'
 
 
@@ -175,7 +175,7 @@ def test_no_break_spaces_are_kept() -> None:
     assert edited("a\u00a0= 1\nb = 2\n", "a = 1\nb = 2", "a = 1\nb = 3") == "a\u00a0= 1\nb = 3\n"
 
 
-def test_a_line_deleted_from_its_first_word_on_takes_its_indentation_along_whatever_its_quotes() -> None:
+def test_deleting_a_line_from_its_first_word_removes_its_indent() -> None:
     text = "f:\n    # it isn't\n    # used\n"
     assert find_edit(text, "# it isn\u2019t\n", "").apply(text) == "f:\n    # used\n"
     assert find_edit(text, "# it isn't\n", "").apply(text) == "f:\n    # used\n"
@@ -206,7 +206,7 @@ def test_an_escape_that_belongs_to_the_code_is_not_guessed() -> None:
     assert problem("a()\nb()\n", "a()\\nb()", 'a()\\nprint("x\\n")').kind == "unclear"
 
 
-def test_an_escape_that_the_file_has_is_left_alone() -> None:
+def test_escape_present_in_the_file_is_kept() -> None:
     assert edited('print("a\\nb")\n', 'print("a\\nb")', 'print("c\\nd")') == 'print("c\\nd")\n'
 
 
@@ -222,7 +222,7 @@ def test_copied_line_numbers_are_removed_from_both(form: str) -> None:
     assert edit.apply(FILE) == FILE.replace("result = 0", "result = 1")
 
 
-def test_a_single_number_before_a_tab_counts_only_at_its_own_line() -> None:
+def test_single_number_before_a_tab_counts_only_at_its_own_line() -> None:
     assert problem("a\nfoo\n", "9\tfoo", "9\tbar").kind == "absent"
     assert edited("a\nfoo\n", "2\tfoo", "2\tbar") == "a\nbar\n"
 
@@ -231,12 +231,12 @@ def test_numbers_that_do_not_rise_are_text() -> None:
     assert problem("foo\nbar\n", "3\tfoo\n7\tbar", "x").kind == "absent"
 
 
-def test_different_words_numbers_and_operators_are_never_matched() -> None:
+def test_different_words_numbers_and_operators_never_match() -> None:
     for old in ("result = 1\n", "result == 0\n", "Result = 0\n", "result  = 0\n", "result=0\n"):
         assert problem(FILE, f"            {old}", "x").kind == "absent"
 
 
-def test_an_absent_text_is_answered_with_the_nearest_place() -> None:
+def test_absent_text_error_shows_the_nearest_lines() -> None:
     error = problem(FILE, "        for item in self.item:\n            result += item.price\n", "x")
     assert error.kind == "absent"
     assert error.lines == (9,)
@@ -248,28 +248,28 @@ def test_an_absent_text_in_an_empty_file_has_no_nearest_place() -> None:
     assert "No similar place" in str(problem("", "foo", "bar"))
 
 
-def test_an_edit_that_is_applied_already_is_said_to_be() -> None:
+def test_edit_that_is_already_applied_is_reported() -> None:
     once = edited(FILE, "result = 0", "result = 1")
     assert problem(once, "result = 0", "result = 1").kind == "already_applied"
 
 
-def test_an_insertion_is_not_made_twice() -> None:
+def test_insertion_is_not_applied_twice() -> None:
     once = edited(FILE, "import os\n", "import os\nimport sys\n")
     assert problem(once, "import os\n", "import os\nimport sys\n").kind == "already_applied"
 
 
-def test_a_further_blank_line_may_be_inserted() -> None:
+def test_additional_blank_line_may_be_inserted() -> None:
     assert edited("a\n\nb\n", "a\n", "a\n\n") == "a\n\n\nb\n"
 
 
-def test_further_lines_after_a_cut_off_indentation_are_not_guessed() -> None:
+def test_added_lines_after_a_partial_indentation_are_unclear() -> None:
     text = "class A:\n    x = 1\n    z = 3\n"
     assert problem(text, "z = 3", "z = 3\ny = 2").kind == "unclear"
     assert edited(text, "x = 1", "x = 1\ny = 2") == "class A:\n    x = 1\n    y = 2\n    z = 3\n"
     assert edited(text, "x = 1", "x = 1\n    y = 2") == "class A:\n    x = 1\n    y = 2\n    z = 3\n"
 
 
-def test_a_hit_inside_a_deeper_indentation_is_no_exact_one() -> None:
+def test_match_inside_a_deeper_indentation_is_not_exact() -> None:
     text = "if a:\n    if b:\n        f(1)\n    f(2)\n"
     assert edited(text, "      f(", "      g(") == text.replace("f(1)", "g(1)")
     assert problem(text, "      f(", "      g(\n      h(").kind == "unclear"
@@ -277,14 +277,14 @@ def test_a_hit_inside_a_deeper_indentation_is_no_exact_one() -> None:
     assert edited(text, "  f(2)", "  f(3)\n  g()") == text.replace("f(2)", "f(3)\n    g()")
 
 
-def test_a_stray_escape_beside_the_old_text_is_not_written() -> None:
+def test_stray_escape_beside_the_old_text_is_not_written() -> None:
     text = "import os\n"
     assert problem(text, "import os", "import os\\nimport sys").kind == "unclear"
     assert edited("split(x)\n", "split(x)", "split(/\\n/)") == "split(/\\n/)\n"
     assert edited("p(x)\n", "p(x)", 'p("\\n  ")') == 'p("\\n  ")\n'
 
 
-def test_deleting_the_rest_of_a_line_takes_its_indentation_along() -> None:
+def test_deleting_the_rest_of_a_line_removes_its_indentation() -> None:
     assert edited("def f():\n    a()\n    b()\n", "a()\n", "") == "def f():\n    b()\n"
 
 
@@ -305,7 +305,7 @@ def test_a_lost_line_end_does_not_join_lines() -> None:
     assert edited("a\n\nb\n", "a\n", "x") == "x\nb\n"
 
 
-def test_one_line_end_too_many_at_the_end_of_the_file_is_none() -> None:
+def test_extra_line_end_at_the_end_of_the_file_is_ignored() -> None:
     assert edited("a\nb\n", "b\n\n", "c\n\n") == "a\nc\n"
     assert edited("a\nb\n", "a\n\n", "c\n\n") == "c\nb\n"
 
@@ -315,12 +315,12 @@ def test_blanks_that_only_the_call_has_do_not_get_into_the_file() -> None:
     assert edited("a\nb\n", "a  \nb  \n", "a  \nc\t\n") == "a\nc\t\n"
 
 
-def test_a_new_text_that_may_have_the_files_indentation_already_is_not_indented_again() -> None:
+def test_replacement_that_may_be_indented_already_is_unclear() -> None:
     text = "class A:\n    def f(self):\n        a()\n        b()\n"
     assert problem(text, "a()\nb()\n", "        a()\n        c()\n").kind == "unclear"
 
 
-def test_a_new_text_whose_tabs_could_be_of_several_widths_is_refused() -> None:
+def test_replacement_with_ambiguous_tab_width_is_unclear() -> None:
     text = "if a:\n\tif b:\n\t\tc()\n"
     assert problem(text, "  c()\n", "  if d:\n      c()\n").kind == "unclear"
     assert edited(text, "  if b:\n    c()\n", "  if b:\n    if d:\n      c()\n") == (
@@ -328,13 +328,13 @@ def test_a_new_text_whose_tabs_could_be_of_several_widths_is_refused() -> None:
     )
 
 
-def test_new_typography_is_written_unless_it_may_be_a_habit() -> None:
+def test_new_typography_is_kept_unless_it_may_be_a_model_habit() -> None:
     assert edited("a = 1\n", "a = 1", "a = “1”") == "a = “1”\n"
     assert problem('p("a")\n', "p(“a”)", "p(‘b’)").kind == "unclear"
     assert edited('p("a")\n', "p(“a”)", "p(“a – b”)") == 'p("a – b")\n'
 
 
-def test_numbers_of_new_lines_are_not_taken_for_line_numbers() -> None:
+def test_numbers_in_new_lines_are_not_taken_for_line_numbers() -> None:
     text = "a = {\n    0: 'x',\n}\n"
     assert edited(text, "1: a = {\n2:     0: 'x',\n", "a = {\n    1: 'y',\n    0: 'x',\n") == (
         "a = {\n    1: 'y',\n    0: 'x',\n}\n"
@@ -342,7 +342,7 @@ def test_numbers_of_new_lines_are_not_taken_for_line_numbers() -> None:
     assert problem("a\nb\n", "1: a\n2: b", "1: a\n7: c\n2: b").kind == "unclear"
 
 
-def test_one_line_at_a_lesser_depth_may_be_the_twin_of_one_that_is_gone() -> None:
+def test_single_line_at_a_lesser_depth_is_unclear() -> None:
     text = "for a in b:\n    x = f(a)\n    for c in a:\n        y = g(c)\n"
     assert problem(text, "        x = f(a)\n", "        x = h(a)\n").kind == "unclear"
     assert edited(
@@ -350,7 +350,7 @@ def test_one_line_at_a_lesser_depth_may_be_the_twin_of_one_that_is_gone() -> Non
     ) == (text.replace("f(a)", "h(a)"))
 
 
-def test_line_numbers_that_speak_for_another_place_settle_nothing() -> None:
+def test_line_numbers_of_another_place_resolve_no_ambiguity() -> None:
     text = "x()\ny()\nif a:\n    x()\n    y()\n"
     assert problem(text, "4→x()\n5→y()", "4→x()\n5→z()").kind == "ambiguous"
 
@@ -374,7 +374,7 @@ def skeleton(text: str) -> str:
 
 
 @given(LINES, st.data())
-def test_what_any_rung_changes_is_what_was_asked_and_nothing_else(
+def test_any_match_strategy_changes_only_the_requested_text(
     lines: list[tuple[str, str]], data: st.DataObject
 ) -> None:
     text = "".join(body + end for body, end in lines)
@@ -410,16 +410,16 @@ def test_an_exact_edit_applied_twice_is_refused(lines: list[tuple[str, str]], da
         find_edit(once, old, new)
 
 
-def test_a_first_line_that_comes_again_without_its_indentation_is_unclear() -> None:
+def test_first_line_repeated_without_its_indentation_is_unclear() -> None:
     text = "class A:\n    def f(self):\n        return 1\n"
     with pytest.raises(MatchError, match="after the indentation"):
         find_edit(text, "def f(self):\n        return 1", "@cached\ndef f(self):\n        return 1")
 
 
-def test_a_look_alike_is_kept_where_it_stood_and_not_where_the_longest_part_repeats() -> None:
+def test_look_alike_character_is_kept_at_its_own_position() -> None:
     made = find_edit("don\u2019t do it\n", "don't do it", "don't and can't do it")
     assert made.apply("don\u2019t do it\n") == "don\u2019t and can't do it\n"
 
 
-def test_line_ends_alone_are_deleted_without_the_blanks_before_them() -> None:
+def test_deleting_line_ends_keeps_the_blanks_before_them() -> None:
     assert find_edit("a\n  \nb", "\n", "", replace_all=True).apply("a\n  \nb") == "a  b"

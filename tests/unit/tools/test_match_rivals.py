@@ -47,20 +47,22 @@ def test_two_places_that_differ_in_two_ways_are_both_named(one: str, other: str,
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LOOSE if kind != "no-break spaces"])
-def test_an_escaped_text_and_a_rival_of_the_unescaped_one_are_ambiguous(kind: str) -> None:
+def test_escaped_match_with_an_unescaped_candidate_is_ambiguous(kind: str) -> None:
     text = OLD + "middle()\n" + block(kind)
     escaped_old, escaped_new = (part.replace("\n", "\\n") for part in (OLD, NEW))
     assert problem(text, escaped_old, escaped_new).kind == "ambiguous"
 
 
-def test_a_rival_whose_lines_stand_at_other_depths_counts() -> None:
+def test_candidate_with_uneven_indentation_counts_as_ambiguous() -> None:
     uneven = "  " + BLOCK[0] + "\n" + BLOCK[1] + "\n    " + BLOCK[2] + "\n"
     error = problem(block("trailing blanks") + "middle()\n" + uneven, OLD, NEW)
     assert (error.kind, sorted(error.lines)) == ("ambiguous", [1, 5])
 
 
 @given(st.permutations(sorted(LOOSE)), st.integers(2, 3), st.data())
-def test_rivals_of_any_kinds_are_refused(kinds: list[str], count: int, data: st.DataObject) -> None:
+def test_several_candidates_of_any_kinds_are_ambiguous(
+    kinds: list[str], count: int, data: st.DataObject
+) -> None:
     kinds = [kind for kind in kinds if kind != "no-break spaces"][:count]
     text = "".join("x()\n" * data.draw(st.integers(1, 3)) + block(kind) for kind in kinds)
     error = problem(text, OLD, NEW)
@@ -76,9 +78,7 @@ def test_rivals_of_any_kinds_are_refused(kinds: list[str], count: int, data: st.
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("before", ["", "a()\n", "if a:\n"])
-def test_a_line_end_that_new_string_lacks_is_gone_where_it_joins_nothing(
-    before: str, after: str, new: str
-) -> None:
+def test_missing_line_end_in_new_string_is_dropped_if_harmless(before: str, after: str, new: str) -> None:
     edit = find_edit(before + "old()\n" + after, "old()\n", new)
     assert edit.apply(before + "old()\n" + after) == before + new + after
     assert edit.note == ""
@@ -87,9 +87,7 @@ def test_a_line_end_that_new_string_lacks_is_gone_where_it_joins_nothing(
 @pytest.mark.parametrize("after", ["d()", "d()\n", "    d()\n", "\td()", ")\n", "d()\n\n"])
 @pytest.mark.parametrize("new", ["c()", "x()\nc()", "\nc()"])
 @pytest.mark.parametrize("before", ["", "a()\n", "\n"])
-def test_a_lost_line_end_that_would_join_two_lines_is_kept_and_told(
-    before: str, after: str, new: str
-) -> None:
+def test_missing_line_end_is_kept_and_noted_if_lines_would_join(before: str, after: str, new: str) -> None:
     edit = find_edit(before + "old()\n" + after, "old()\n", new)
     assert edit.apply(before + "old()\n" + after) == before + new + "\n" + after
     assert "line end" in edit.note
@@ -103,14 +101,12 @@ def test_a_lost_line_end_that_would_join_two_lines_is_kept_and_told(
         ("a = one\n    + two\n", "one\n", "three", "a = three\n    + two\n"),
     ],
 )
-def test_a_call_that_begins_within_a_line_may_join_but_leaves_no_gap(
-    text: str, old: str, new: str, after: str
-) -> None:
+def test_match_within_a_line_may_join_lines_without_a_gap(text: str, old: str, new: str, after: str) -> None:
     assert find_edit(text, old, new).apply(text) == after
 
 
 @pytest.mark.parametrize(("old", "new"), [("a\n", "a"), ("a \\\n", "a"), ("a\n", "b ")])
-def test_a_join_of_whole_lines_that_may_be_meant_is_unclear(old: str, new: str) -> None:
+def test_possible_join_of_whole_lines_is_unclear(old: str, new: str) -> None:
     assert problem(old + "b\n", old, new).kind == "unclear"
 
 
@@ -135,25 +131,25 @@ def test_typography_that_only_new_string_has_is_content(
     assert find_edit(text, old, new.format(brought)).apply(text) == after.format(brought)
 
 
-def test_quotes_of_the_other_kind_are_content_when_plain_ones_are_used_too() -> None:
+def test_other_quote_kind_is_content_beside_plain_quotes() -> None:
     text = "p(\"a\", 'b')\n"
     assert find_edit(text, "p(“a”, 'b')", "p(“a”, ‘c’)").apply(text) == 'p("a", ‘c’)\n'
     assert problem('p("a")\n', "p(“a”)", "p(“a”, ‘b’)").kind == "unclear"
 
 
 @pytest.mark.parametrize("more", ['p("x", “y”)', 'p(“x”, "y")'])
-def test_a_spelling_that_old_string_or_new_string_does_not_keep_to_is_unclear(more: str) -> None:
+def test_inconsistent_quote_spelling_is_unclear(more: str) -> None:
     assert problem('p("a")\n', "p(“a”)", f"p(“a”)\n{more}").kind == "unclear"
     assert problem('p("a", "b")\n', 'p(“a”, "b")', 'p(“a”, "b")\np(“c”)').kind == "unclear"
 
 
-def test_no_break_spaces_that_old_string_ends_lines_with_are_a_habit() -> None:
+def test_no_break_spaces_at_line_ends_are_treated_as_a_habit() -> None:
     text = "def f():\n    return 1\n"
     old, new = "def\u00a0f():\u00a0\n", "def\u00a0f():\u00a0\n    x\u00a0=\u00a02\u00a0\n"
     assert find_edit(text, old, new).apply(text) == "def f():\n    x = 2\n    return 1\n"
 
 
-def test_typography_of_the_file_is_kept_where_lines_are_added_that_do_not_touch_it() -> None:
+def test_typography_of_unchanged_lines_is_kept_when_adding_lines() -> None:
     text = "# it’s\nx = 1\n"
     assert find_edit(text, "# it's\nx = 1", "# it's\nx = 2\ny = 3").apply(text) == "# it’s\nx = 2\ny = 3\n"
 
@@ -170,7 +166,7 @@ def test_typography_of_the_file_is_kept_where_lines_are_added_that_do_not_touch_
         ("a()\nb()\n", "\nb()\n", "c()\n", "a()\nc()\n"),
     ],
 )
-def test_blank_lines_around_that_the_file_does_not_have_are_left_out(
+def test_surrounding_blank_lines_missing_in_the_file_are_ignored(
     text: str, old: str, new: str, after: str
 ) -> None:
     assert find_edit(text, old, new).apply(text) == after
@@ -192,14 +188,14 @@ def test_blank_lines_that_leave_a_doubt_are_context(text: str, old: str, new: st
     assert problem(text, old, new).kind in ("absent", "ambiguous", "already_applied")
 
 
-def test_a_fence_around_both_is_left_out_unless_the_file_has_fences() -> None:
+def test_code_fence_around_both_texts_is_stripped() -> None:
     old, new = "```python\na()\nb()\n```", "```python\na()\nc()\n```"
     assert find_edit("a()\nb()\n", old, new).apply("a()\nb()\n") == "a()\nc()\n"
     assert problem("```\na()\nb()\n```\n", old, new).kind == "absent"
     assert problem("xa()\nb()\n", old, new).kind == "absent"
 
 
-def test_a_new_text_that_has_the_files_indentation_for_certain_is_taken_as_it_is() -> None:
+def test_replacement_with_certain_file_indentation_is_kept_as_is() -> None:
     text = "class A:\n    x = 1\n\n    def f(self):\n        a()\n        b()\n"
     old, new = "def f(self):\n    a()\n    b()\n", "    def f(self):\n        a()\n        c()\n"
     assert find_edit(text, old, new).apply(text) == text.replace("b()", "c()")
@@ -208,7 +204,7 @@ def test_a_new_text_that_has_the_files_indentation_for_certain_is_taken_as_it_is
     assert problem(text, old, moved).kind == "unclear"
 
 
-def test_escapes_in_new_string_only_are_line_ends_where_a_line_of_old_string_proves_it() -> None:
+def test_escapes_in_new_string_are_line_ends_only_if_proven() -> None:
     text = "if a:\n    b()\n    c()\n"
     assert find_edit(text, text, "if a:\\n    b()\\n    d()\\n").apply(text) == text.replace("c()", "d()")
     assert problem(text, text, "if a:\\n    x()\\n    d()\\n").kind == "unclear"
@@ -226,7 +222,7 @@ def test_escapes_of_characters_that_are_not_ascii_are_unescaped() -> None:
 
 
 @pytest.mark.parametrize("first", ["b()", "    b()"])
-def test_a_line_end_that_old_string_begins_with_is_kept_where_lines_would_be_joined(first: str) -> None:
+def test_leading_line_end_is_kept_if_lines_would_join(first: str) -> None:
     text = f"a()\n{first}\nc()\n"
     edit = find_edit(text, f"\n{first}\n", first.replace("b", "d") + "\n")
     assert (edit.apply(text), "line end" in edit.note) == (text.replace("b", "d"), True)

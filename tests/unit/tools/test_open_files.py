@@ -27,7 +27,7 @@ def opened(ctx: FakeToolContext, name: str, data: bytes) -> Path:
     return path
 
 
-async def test_an_open_file_without_unsaved_changes_is_changed_in_its_editor(ctx: FakeToolContext) -> None:
+async def test_clean_open_file_is_changed_in_its_editor(ctx: FakeToolContext) -> None:
     path = opened(ctx, "a.py", b"one\n")
     await apply_changes([FileChange(path, b"one\n", b"two\n")], ctx)
     assert (path.read_bytes(), ctx.files.written) == (b"two\n", [path])
@@ -43,7 +43,7 @@ async def test_an_open_file_without_unsaved_changes_is_changed_in_its_editor(ctx
         ("größe ".encode("cp1252") * 40 + b"\n", "größe ".encode("cp1252") * 40 + b"x\n"),
     ],
 )
-async def test_where_an_editor_would_write_other_bytes_the_disk_is_written(
+async def test_file_an_editor_would_reencode_is_written_to_disk(
     ctx: FakeToolContext, before: bytes, after: bytes
 ) -> None:
     path = opened(ctx, "a.txt", before)
@@ -51,14 +51,14 @@ async def test_where_an_editor_would_write_other_bytes_the_disk_is_written(
     assert (path.read_bytes(), ctx.files.written) == (after, [])
 
 
-async def test_an_editor_that_shows_an_old_text_does_not_write_over_the_new_one(ctx: FakeToolContext) -> None:
+async def test_editor_showing_an_old_text_does_not_overwrite_the_file(ctx: FakeToolContext) -> None:
     path = opened(ctx, "a.py", b"new\n")
     ctx.files.stale[path] = "old\n"
     await apply_changes([FileChange(path, b"new\n", b"newer\n")], ctx)
     assert (path.read_bytes(), ctx.files.written) == (b"newer\n", [])
 
 
-async def test_an_editor_that_is_gone_before_it_was_asked_leaves_a_saved_file_to_the_disk(
+async def test_saved_file_of_a_closed_editor_is_written_to_disk(
     ctx: FakeToolContext,
 ) -> None:
     path = opened(ctx, "a.py", b"one\n")
@@ -67,7 +67,7 @@ async def test_an_editor_that_is_gone_before_it_was_asked_leaves_a_saved_file_to
     assert path.read_bytes() == b"two\n"
 
 
-async def test_with_a_gone_editor_unsaved_text_is_not_written(ctx: FakeToolContext) -> None:
+async def test_unsaved_text_of_a_closed_editor_is_not_overwritten(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.py", b"one\n")
     ctx.files.buffers[path] = "typed\n"
     ctx.files.note_read(path, sha256(b"typed\n"))
@@ -86,7 +86,7 @@ async def test_an_editor_that_refuses_leaves_all_files_as_they_were(ctx: FakeToo
     assert {path.read_bytes() for path in (*paths, closed)} == {b"one\n"}
 
 
-async def test_a_disk_that_fails_takes_the_buffers_back(ctx: FakeToolContext) -> None:
+async def test_failed_disk_write_restores_the_buffers(ctx: FakeToolContext) -> None:
     path = opened(ctx, "a.py", b"one\n")
     other = put(ctx, "b.py", b"one\n")
 
@@ -99,7 +99,7 @@ async def test_a_disk_that_fails_takes_the_buffers_back(ctx: FakeToolContext) ->
     assert path.read_bytes() == b"one\n"
 
 
-async def test_an_editor_that_does_not_save_takes_back_what_turned_on_disk(ctx: FakeToolContext) -> None:
+async def test_failed_editor_save_rolls_back_type_changes_on_disk(ctx: FakeToolContext) -> None:
     path = opened(ctx, "a.py", b"one\n")
     plain, inner = put(ctx, "plain", b"a file\n"), put(ctx, "folder/deep/x", b"x\n")
     plain.chmod(0o755)
@@ -120,7 +120,7 @@ async def test_an_editor_that_does_not_save_takes_back_what_turned_on_disk(ctx: 
     assert (plain.stat().st_mode & 0o777, inner.stat().st_mode & 0o777) == (0o755, 0o600)
 
 
-async def test_what_must_not_be_changed_is_refused_before_anybody_is_asked(ctx: FakeToolContext) -> None:
+async def test_protected_open_file_is_refused_before_asking(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.ipynb", b"{}\n")
     ctx.files.refusals[path] = "a.ipynb is open as a notebook."
     with pytest.raises(ToolError, match="open as a notebook"):
@@ -130,7 +130,7 @@ async def test_what_must_not_be_changed_is_refused_before_anybody_is_asked(ctx: 
     assert path.read_bytes() == b"{}\n"
 
 
-async def test_what_an_editor_makes_of_it_on_saving_is_shown(ctx: FakeToolContext) -> None:
+async def test_change_made_by_format_on_save_is_shown(ctx: FakeToolContext) -> None:
     path = opened(ctx, "a.py", b"one\n")
     ctx.files.format_on_save = str.upper
     outcome = await apply_changes([FileChange(path, b"one\n", b"two\n")], ctx)
@@ -168,7 +168,7 @@ async def test_a_move_that_the_editor_refuses_moves_nothing(ctx: FakeToolContext
     assert (path.read_bytes(), (ctx.workspace / "src").exists()) == (b"one\nrest\n", False)
 
 
-async def test_a_file_with_unsaved_changes_is_neither_moved_nor_deleted(ctx: FakeToolContext) -> None:
+async def test_file_with_unsaved_changes_is_neither_moved_nor_deleted(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.py", b"one\nrest\n")
     ctx.files.buffers[path] = "one\nrest\ntyped\n"
     ctx.files.note_read(path, sha256(b"one\nrest\ntyped\n"))

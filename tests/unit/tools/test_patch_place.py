@@ -57,7 +57,7 @@ def test_two_places_are_refused_with_their_lines() -> None:
     assert "hunk 1 (@@ -6,2 +6,2 @@) fits 3 places, at lines 3, 7, 13" in message
 
 
-def test_the_order_of_the_hunks_decides_when_it_leaves_one_assignment() -> None:
+def test_hunk_order_resolves_otherwise_ambiguous_places() -> None:
     old = b"a\nx\nb\nx\nc\n"
     assert ok(update("@@\n-x\n+1\n@@\n-x\n+2\n"), old) == b"a\n1\nb\n2\nc\n"
     assert ok(update("@@\n-b\n+B\n@@\n-x\n+2\n"), old) == b"a\nx\nB\n2\nc\n"
@@ -70,7 +70,7 @@ def test_rising_numbers_are_needed_to_trust_the_order() -> None:
     assert "fits 2 places" in no(patch, old)
 
 
-def test_numbers_that_are_all_wrong_do_not_spoil_the_order() -> None:
+def test_all_wrong_line_numbers_do_not_affect_the_order() -> None:
     old = b"a\nx\nb\nx\nc\n"
     patch = HEAD + "@@ -9 +9 @@\n-a\n+A\n@@ -4 +4 @@\n-b\n+B\n@@ -7 +7 @@\n-x\n+y\n"
     assert ok(patch, old) == b"A\nx\nB\ny\nc\n"
@@ -92,7 +92,7 @@ def test_neighbouring_hunks_may_share_context() -> None:
 # -- numbers --
 
 
-def test_a_number_alone_decides_nothing() -> None:
+def test_line_number_alone_does_not_resolve_ambiguity() -> None:
     assert "fits 2 places" in no(HEAD + "@@ -3 +3 @@\n-x\n+y\n", b"x\na\nx\n")
 
 
@@ -116,14 +116,14 @@ def test_the_hashes_of_the_index_line_prove_the_numbers() -> None:
     assert "already applied" in no(index + HEAD + insert, new)
 
 
-def test_wrong_numbers_beside_a_true_old_hash_prove_nothing() -> None:
+def test_wrong_line_numbers_with_a_matching_hash_prove_nothing() -> None:
     old, new = b"a\nx\nb\nx\nc\n", b"a\nx\nb\ny\nc\n"
     index = f"diff --git a/x.txt b/x.txt\nindex {blob(old)}..{blob(new)}\n"
     assert ok(index + HEAD + "@@ -4 +4 @@\n-x\n+y\n", old) == new
     assert "fits 2 places" in no(index + HEAD + "@@ -2 +2 @@\n-x\n+y\n", old)
 
 
-def test_a_hunk_is_refused_when_its_number_points_to_a_near_twin_of_its_place() -> None:
+def test_hunk_whose_number_points_to_a_near_twin_is_refused() -> None:
     block = "def f{}():\n    first = 1\n    second = 2\n    third = {}\n    return third\n"
     body = "".join(f"# {n}\n" for n in range(40))
     old = (block.format(1, 33) + body + block.format(1, 3)).encode()
@@ -134,7 +134,7 @@ def test_a_hunk_is_refused_when_its_number_points_to_a_near_twin_of_its_place() 
     )
 
 
-def test_a_hunk_is_refused_below_another_heading_than_its_header_says() -> None:
+def test_hunk_below_another_heading_than_stated_is_refused() -> None:
     old = "class A:\n    x = 1\n    y = 3\n\n" + "# between\n" * 9 + "class B:\n    x = 1\n    y = 2\n"
     hunk = "@@ -2,2 +2,2 @@ class {}:\n     x = 1\n-    y = 2\n+    y = 5\n"
     far = hunk.replace("-2,2 +2,2", "-60,2 +60,2")
@@ -145,7 +145,7 @@ def test_a_hunk_is_refused_below_another_heading_than_its_header_says() -> None:
     assert "reads nearly the same" in no(HEAD + hunk.format("Elsewhere"), old.encode())
 
 
-def test_a_short_hunk_does_not_land_in_the_twin_of_a_line_that_was_changed() -> None:
+def test_short_hunk_is_not_applied_to_the_twin_of_a_changed_line() -> None:
     old = (
         b"def a():\n    x = 1\n    if value is None:\n        return None\n    return x\n\n\n"
         b"def b():\n    y = 2\n    if value is None:  # x\n        return None\n    return y\n"
@@ -154,7 +154,7 @@ def test_a_short_hunk_does_not_land_in_the_twin_of_a_line_that_was_changed() -> 
     assert "line 10, where its header points, reads nearly the same" in no(HEAD + hunk, old)
 
 
-def test_a_hunk_goes_where_the_others_moved_to_and_not_into_an_older_twin() -> None:
+def test_hunk_follows_the_shift_of_others_not_an_older_twin() -> None:
     block = "    start()\n    run(value)\n    stop()\n    check()\n"
     old = "one\n" + block + "x\n" * 40 + "new\n" * 12 + block.replace("check", "verify") + "z\n" * 20
     old += "alpha\nbeta\ngamma\ndelta\n"
@@ -165,7 +165,7 @@ def test_a_hunk_goes_where_the_others_moved_to_and_not_into_an_older_twin() -> N
     assert "reads nearly the same" in no(HEAD + patch, old.encode())
 
 
-def test_a_hunk_that_moved_as_far_as_another_one_is_believed() -> None:
+def test_hunk_shifted_like_another_hunk_is_accepted() -> None:
     old = "new\n" * 20 + "a\nb\nc\nd\n" + "m\n" * 30 + "alpha\nbeta\ngamma\ndelta\n"
     patch = "@@ -1,4 +1,4 @@\n a\n-b\n+B\n c\n d\n@@ -35,4 +35,4 @@\n alpha\n-beta\n+BETA\n gamma\n delta\n"
     assert ok(HEAD + patch, old.encode()) == old.replace("b\nc", "B\nc").replace("beta", "BETA").encode()
@@ -182,25 +182,25 @@ def test_a_heading_narrows_to_its_block() -> None:
         assert ok(update(change.format(heading)), FUNCTIONS) == got
 
 
-def test_stacked_headings_narrow_one_after_the_other() -> None:
+def test_stacked_headings_narrow_in_sequence() -> None:
     got = ok(update("@@ class B\n@@ def one\n-        x = 1\n+        x = 2\n"), FUNCTIONS)
     head, tail = FUNCTIONS.split(b"class B")
     assert got == head + b"class B" + tail.replace(b"x = 1", b"x = 2")
     assert "fits 2 places" in no(update("@@ def one\n-        x = 1\n+        x = 2\n"), FUNCTIONS)
 
 
-def test_a_heading_whose_block_lacks_the_lines_is_no_licence_for_the_next_block() -> None:
+def test_heading_whose_block_lacks_the_lines_is_refused() -> None:
     old = b"def a():\n    x = 2\n\ndef b():\n    x = 1\n\ndef c():\n    x = 1\n"
     assert isinstance(applied(update("@@ def a():\n-    x = 1\n+    x = 3\n"), old), ToolError)
 
 
-def test_a_heading_that_is_not_there_or_stands_below_is_refused() -> None:
+def test_missing_or_later_heading_is_refused() -> None:
     old = b"a\nb\nhead\nc\n"
     assert "no line of the file reads 'nowhere'" in no(update("@@ nowhere\n-b\n+B\n"), old)
     assert "but not below 'head'" in no(update("@@ head\n-b\n+B\n"), old)
 
 
-def test_what_git_puts_behind_the_numbers_is_no_heading() -> None:
+def test_text_after_git_hunk_numbers_is_no_heading() -> None:
     assert ok(HEAD + "@@ -1 +1 @@ def elsewhere():\n-b\n+B\n", b"a\nb\n") == b"a\nB\n"
 
 
@@ -218,18 +218,16 @@ def test_what_git_puts_behind_the_numbers_is_no_heading() -> None:
         ("s = ‘a’ – b\n".encode(), "-s = 'a' - b\n+s = 'a' - c\n", "s = ‘a’ – c\n".encode()),
     ],
 )  # fmt: skip
-def test_what_carries_no_meaning_may_differ_and_context_stays_as_it_is(
-    old: bytes, hunk: str, new: bytes
-) -> None:
+def test_insignificant_differences_match_and_context_is_kept(old: bytes, hunk: str, new: bytes) -> None:
     assert ok(update("@@\n" + hunk), old) == new
 
 
 @pytest.mark.parametrize("hunk", ["-a = 1\n+c\n", "-a  =  2\n+c\n", " b\n-a = 2\n+c\n", "-A = 2\n+c\n"])
-def test_words_numbers_and_blanks_amid_a_line_must_be_equal(hunk: str) -> None:
+def test_difference_within_a_line_does_not_match(hunk: str) -> None:
     assert "fits nowhere" in no(update("@@\n" + hunk), b"a = 2\nb\n")
 
 
-def test_a_change_of_blanks_only_is_not_found_again_in_what_it_made() -> None:
+def test_whitespace_only_change_is_not_applied_twice() -> None:
     hunks = "@@\n if x:\n-  a\n+    a\n"
     once = ok(update(hunks), b"if x:\n  a\n")
     assert once == b"if x:\n    a\n"
@@ -247,12 +245,12 @@ def test_a_change_of_blanks_only_is_not_found_again_in_what_it_made() -> None:
         (b"a\nx\nc\n", " a\n-x\n+y\n c\n"),
     ],
 )
-def test_nothing_is_applied_twice(old: bytes, hunk: str) -> None:
+def test_applied_hunk_is_not_applied_again(old: bytes, hunk: str) -> None:
     once = ok(update("@@\n" + hunk), old)
     assert "already applied" in no(update("@@\n" + hunk), once)
 
 
-def test_what_was_re_indented_is_not_applied_twice_either() -> None:
+def test_applied_and_re_indented_hunk_is_not_applied_again() -> None:
     hunk = update("@@\n-foo()\n+if c:\n+    foo()\n")
     once = ok(hunk, b"def f():\n    foo()\n")
     assert once == b"def f():\n    if c:\n        foo()\n"
@@ -283,7 +281,7 @@ def test_removed_lines_are_never_dropped() -> None:
     assert "- line twelve\n+ line 12" in message
 
 
-def test_fuzz_never_lands_in_the_twin_of_a_block_that_changed() -> None:
+def test_fuzz_never_matches_the_twin_of_a_changed_block() -> None:
     twin = "def {0}():\n    try:\n        open()\n    except:\n        close()\n        raise\n    return {0}\n\n"
     old = twin.format("a").replace("close()", "shut()") + "# between\n" * 20 + twin.format("b")
     hunk = "     try:\n         open()\n     except:\n-        close()\n+        end()\n         raise\n     return a\n"
@@ -331,7 +329,7 @@ def test_line_ends_encodings_and_the_last_line(old: bytes, hunk: str, new: bytes
     assert ok(update("@@\n" + hunk), old) == new
 
 
-def test_unified_appends_to_a_file_without_final_newline_leave_it_so() -> None:
+def test_append_to_a_file_without_final_newline_adds_none() -> None:
     assert ok(HEAD + "@@ -1 +1,2 @@\n a\n+b\n", b"a") == b"a\nb"
 
 
@@ -361,12 +359,12 @@ def test_removed_and_added_lines_may_look_like_file_names() -> None:
     assert ok(last, b"x\n-- drop\ny\nz\n") == b"x\n++ keep\ny\nZ\n"
 
 
-def test_a_removed_dash_is_no_mail_signature() -> None:
+def test_removed_dash_is_not_a_mail_signature() -> None:
     assert ok(HEAD + "@@ -1,2 +1 @@\n a\n-- \n", b"a\n- \nb\n") == b"a\nb\n"
     assert ok(HEAD + "@@ -1,2 +1,2 @@\n a\n-b\n+B\n-- \n2.39.5\n\n", b"a\nb\n") == b"a\nB\n"
 
 
-def test_blank_lines_between_added_ones_are_added() -> None:
+def test_blank_lines_between_added_lines_are_added() -> None:
     assert ok(update("@@\n a\n+1\n\n+2\n b\n"), b"a\nb\n") == b"a\n1\n\n2\nb\n"
 
 

@@ -84,9 +84,7 @@ def test_a_diff_of_git_gives_exactly_the_new_text_or_is_refused(
 
 @settings(max_examples=examples(300))
 @given(pair=pairs(), context=st.integers(0, 4))
-def test_a_diff_of_difflib_gives_exactly_the_new_text_or_is_refused(
-    pair: tuple[str, str], context: int
-) -> None:
+def test_difflib_diff_gives_exactly_the_new_text_or_is_refused(pair: tuple[str, str], context: int) -> None:
     old, new = pair
     patch = by_difflib(old, new, context)
     if patch:
@@ -112,7 +110,7 @@ def test_an_envelope_gives_the_new_lines_or_is_refused(pair: tuple[str, str], co
 
 @settings(max_examples=examples(300))
 @given(pair=pairs(), context=st.integers(1, 4), numbers=st.booleans())
-def test_nothing_is_applied_twice(pair: tuple[str, str], context: int, numbers: bool) -> None:
+def test_applied_patch_is_not_applied_again(pair: tuple[str, str], context: int, numbers: bool) -> None:
     old, new = (text.replace("\r\n", "\n") for text in pair)
     patch = by_difflib(old, new, context)
     if not numbers:
@@ -149,7 +147,7 @@ def test_bytes_that_the_patch_does_not_change_stay(pair: tuple[str, str], data: 
 @given(
     st.text(alphabet=st.sampled_from("+-@ *\\\t\n\n\nabc/0,1\r\"'\ud800é~`"), max_size=300), st.integers(0, 9)
 )
-def test_whatever_text_comes_only_tool_errors_are_raised(text: str, fuzz: int) -> None:
+def test_any_patch_text_raises_only_tool_errors(text: str, fuzz: int) -> None:
     for patch in (
         text,
         f"*** Begin Patch\n*** Update File: a\n{text}",
@@ -172,9 +170,7 @@ PIECES = [
 
 @settings(max_examples=examples(500))
 @given(st.lists(st.sampled_from(PIECES), max_size=25), st.sampled_from(["\n", "\r\n"]))
-def test_whatever_mixture_of_patch_lines_comes_only_tool_errors_are_raised(
-    pieces: list[str], end: str
-) -> None:
+def test_any_mixture_of_patch_lines_raises_only_tool_errors(pieces: list[str], end: str) -> None:
     survives(end.join(pieces), 2)
 
 
@@ -248,11 +244,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
     return rates
 
 
-def test_no_spoilt_patch_of_a_real_file_writes_the_wrong_thing(table: dict[str, Counter[str]]) -> None:
+def test_damaged_patch_of_a_real_file_never_writes_wrong_text(table: dict[str, Counter[str]]) -> None:
     assert {kind: rates["wrong"] for kind, rates in table.items() if rates["wrong"]} == {}
 
 
-def test_nearly_all_spoilt_patches_of_real_files_land(table: dict[str, Counter[str]]) -> None:
+def test_nearly_all_damaged_patches_of_real_files_apply(table: dict[str, Counter[str]]) -> None:
     assert table["as it is, 1"]["refused"] == table["as it is, 3"]["refused"] == 0
     low = {
         kind: dict(rates)
@@ -262,7 +258,7 @@ def test_nearly_all_spoilt_patches_of_real_files_land(table: dict[str, Counter[s
     assert low == {}
 
 
-def test_patches_for_another_version_land_where_they_are_meant_or_nowhere(tmp_path: Path) -> None:
+def test_patch_for_another_version_lands_correctly_or_not_at_all(tmp_path: Path) -> None:
     """The expected text is what git's own three-way merge makes of both changes."""
     rng = random.Random(SEED)
     landed = 0

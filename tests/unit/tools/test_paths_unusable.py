@@ -18,13 +18,13 @@ from tools.tool import ToolError
         ("~-/x", "only ~ and ~/"),
     ],
 )
-def test_what_is_no_path_is_said_in_words(raw: str, words: str, tmp_path: Path) -> None:
+def test_invalid_path_is_refused_with_a_reason(raw: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=words) as caught:
         resolve(raw, fake_context(tmp_path))
     assert len(str(caught.value)) < 400
 
 
-def test_what_does_not_exist_or_lies_below_a_file_is_still_a_path(tmp_path: Path) -> None:
+def test_missing_path_or_path_below_a_file_is_still_a_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     ctx = fake_context(tmp_path)
     assert [resolve(raw, ctx).rule for raw in ("new/deep.py", "file/x")] == ["new/deep.py", "file/x"]

@@ -67,7 +67,7 @@ async def killed(daemon: subprocess.Popen[str], workspace: Path, mark: str) -> N
 
 @pytest.mark.parametrize("mode", ["run", "job"])
 @pytest.mark.parametrize("command", HIDERS)
-async def test_nothing_outlives_a_killed_daemon(tmp_path: Path, mode: str, command: str) -> None:
+async def test_no_process_outlives_a_killed_daemon(tmp_path: Path, mode: str, command: str) -> None:
     workspace, mark = tmp_path / "ws", uuid.uuid4().hex
     daemon = doomed(workspace, mode, command, mark)
     await until(lambda: pids(workspace), "the command's processes")
@@ -83,7 +83,7 @@ async def test_a_daemon_killed_before_the_command_runs_leaves_nothing(tmp_path: 
     await killed(daemon, workspace, mark)
 
 
-async def test_a_daemon_killed_in_the_grace_of_a_command_leaves_nothing(tmp_path: Path) -> None:
+async def test_daemon_killed_during_a_grace_period_leaves_no_process(tmp_path: Path) -> None:
     workspace, mark = tmp_path / "ws", uuid.uuid4().hex
     stubborn = "trap 'echo asked > term' TERM; echo $$ >> pids; while :; do sleep 0.1; done"
     daemon = doomed(workspace, "grace", stubborn, mark)
@@ -106,7 +106,7 @@ async def run(workspace: Path, command: str, timeout_s: float = 30) -> tuple[End
 
 
 @pytest.mark.parametrize("command", HIDERS)
-async def test_a_normal_end_leaves_nothing_however_it_hides(tmp_path: Path, command: str) -> None:
+async def test_normal_end_kills_hidden_background_processes(tmp_path: Path, command: str) -> None:
     command = command.removesuffix("; sleep 300").removesuffix("; wait")
     ended, _ = await run(tmp_path, f"{command}\nuntil [ -s pids ]; do sleep 0.01; done")
     assert ended == Ended(0, stopped_background=True)
@@ -114,7 +114,7 @@ async def test_a_normal_end_leaves_nothing_however_it_hides(tmp_path: Path, comm
     assert not any(alive(pid) for pid in pids(tmp_path))
 
 
-async def test_a_command_that_kills_its_warden_does_not_get_away(tmp_path: Path) -> None:
+async def test_command_that_kills_its_warden_is_killed_too(tmp_path: Path) -> None:
     await run(tmp_path, "echo $$ >> pids; kill -9 $PPID; sleep 300")
     await until(lambda: not any(alive(pid) for pid in pids(tmp_path)), "its end")
 
@@ -127,7 +127,7 @@ async def test_a_killed_reaper_is_replaced(tmp_path: Path) -> None:
     assert (ended.exit_code, out) == (0, "again\n")
 
 
-async def test_a_stopped_command_is_ended_too(tmp_path: Path) -> None:
+async def test_stopped_command_is_killed_too(tmp_path: Path) -> None:
     ended, _ = await run(tmp_path, "echo $$ > pids; kill -STOP $$", timeout_s=0.5)
     assert ended.timed_out
     assert not any(alive(pid) for pid in pids(tmp_path))
@@ -148,7 +148,7 @@ async def test_large_output_and_exit_codes_come_whole(tmp_path: Path) -> None:
     assert out == "".join(f"{number}\n" for number in range(1, 100001))
 
 
-async def test_a_command_whose_warden_dies_before_it_can_say_so_runs_once(tmp_path: Path) -> None:
+async def test_command_whose_supervisor_dies_early_runs_once(tmp_path: Path) -> None:
     # The command stops its warden before anything else, so nothing more is heard of it, however busy the machine is.
     program = "kill -9 $PPID; echo x >> runs; sleep 300"
     started = await supervised_process.start(
@@ -165,7 +165,7 @@ async def test_a_command_whose_warden_dies_before_it_can_say_so_runs_once(tmp_pa
     assert not (tmp_path / "runs").exists() or (tmp_path / "runs").read_text() == "x\n"
 
 
-def test_a_warden_tells_of_a_command_before_the_command_runs(tmp_path: Path) -> None:
+def test_warden_reports_a_command_before_running_it(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     ours.settimeout(30)
     null = os.open(os.devnull, os.O_RDWR)

@@ -31,7 +31,7 @@ def after_of(changes: tuple[FileChange, ...]) -> bytes | None:
 
 
 @given(LINES, LINES)
-def test_the_hunks_are_those_of_the_diff_and_together_they_are_the_change(old: str, new: str) -> None:
+def test_hunk_spans_equal_the_diff_and_rebuild_the_change(old: str, new: str) -> None:
     spans = hunk_spans(old, new)
     assert len(spans) == unified(old, new, "x").hunks == len(hunks(unified(old, new, "x").text))
     made, at = "", 0
@@ -67,7 +67,7 @@ def test_a_part_and_then_the_rest_is_the_whole(old: str, new: str, random: objec
 
 
 @given(LINES, LINES, st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]), st.sampled_from(["\n", "\r\n"]))
-def test_a_text_edited_in_an_editor_gives_the_bytes_that_were_meant(
+def test_text_edited_in_an_editor_keeps_encoding_and_line_ends(
     old: str, new: str, codec: str, shown: str
 ) -> None:
     before, after = old.encode(codec), new.encode(codec)
@@ -91,7 +91,7 @@ def test_new_lines_take_the_line_end_of_their_neighbours(old: str, new: str, exp
     assert keep_line_ends(old, new) == expected
 
 
-def test_new_and_deleted_and_binary_files_are_taken_whole() -> None:
+def test_new_deleted_and_binary_files_have_no_hunks() -> None:
     for before, after in ((None, b"x\n"), (b"x\n", None), (b"\0\1", b"\0\2")):
         file = proposed(before, after)
         assert hunk_count(file) == 0
@@ -100,14 +100,14 @@ def test_new_and_deleted_and_binary_files_are_taken_whole() -> None:
             with_hunks(file, [0])
 
 
-def test_a_deleted_file_has_no_text_and_a_text_must_fit_the_encoding() -> None:
+def test_edited_text_is_refused_for_deletions_and_bad_encodings() -> None:
     with pytest.raises(ToolError, match="Accept or reject"):
         with_text(proposed(b"x\n", None), "y\n")
     with pytest.raises(ToolError, match="no character"):
         with_text(proposed(b"caf\xe9 au lait, d\xe9j\xe0 vu\n", b"caf\xe9\n"), "caf\u4e2d\n")
 
 
-def test_a_move_is_one_file_and_its_hunks_move_with_it() -> None:
+def test_move_is_one_file_with_its_hunks() -> None:
     old = b"".join(b"line %d\n" % number for number in range(30))
     new = old.replace(b"line 2\n", b"two\n").replace(b"line 25\n", b"x\n")
     target = Path("/w/b.txt")
@@ -125,7 +125,7 @@ def test_a_move_is_one_file_and_its_hunks_move_with_it() -> None:
     assert with_hunks(file, []) == ()
 
 
-def test_what_was_altered_is_told_from_proposed_to_written() -> None:
+def test_alterations_compare_the_proposal_with_the_written_files() -> None:
     first, second, third = (Path(f"/w/{name}") for name in "abc")
     names = {first: "a", second: "b", third: "c"}
     proposal = propose([FileChange(path, b"old\n", b"new\n") for path in names], names)
@@ -152,7 +152,7 @@ def test_hunk_numbers_count_over_windows_of_long_files() -> None:
         assert made == expected.encode()
 
 
-def test_a_move_over_another_file_hides_nothing_of_what_is_lost() -> None:
+def test_move_onto_a_file_shows_the_text_that_is_lost() -> None:
     target = Path("/w/b.txt")
     plan = [FileChange(PATH, b"x\n", None), FileChange(target, b"precious\n", b"x\n", moved_from=PATH)]
     gone, replaced = propose(plan, {PATH: "a.txt", target: "b.txt"})
@@ -178,7 +178,7 @@ def test_a_chain_of_moves_shows_every_file() -> None:
 
 
 @pytest.mark.parametrize(("before", "word"), [(b"a\n", "new mode"), (None, "new file mode")])
-def test_permission_bits_are_said_beside_a_change_of_the_text(before: bytes | None, word: str) -> None:
+def test_permission_bits_are_shown_beside_a_text_change(before: bytes | None, word: str) -> None:
     (file,) = propose([FileChange(PATH, before, b"b\n", mode=0o755)], {PATH: "a.txt"})
     assert file.diff.text.startswith(f"{word} 100755\n--- ")
     assert "+b\n" in file.diff.text

@@ -34,7 +34,7 @@ async def run(folder: Path, user: User, questions: object) -> ToolResult:
     return await run_tool(builtin_tools()["question"], json.dumps({"questions": questions}), ctx)
 
 
-async def test_options_and_own_words_come_back_with_their_questions(tmp_path: Path) -> None:
+async def test_options_and_free_text_are_returned_with_their_questions(tmp_path: Path) -> None:
     user = User(Answered(("SQLite",)), Answered((), "keep it small"), Answered())
     asked = [
         {
@@ -102,7 +102,7 @@ async def test_questions_are_read_as_models_write_them(tmp_path: Path, written: 
         (5, "questions"),
     ],
 )
-async def test_what_is_wrong_with_a_question_is_said_and_nobody_is_asked(
+async def test_invalid_question_is_an_error_and_is_not_asked(
     tmp_path: Path, questions: object, words: str
 ) -> None:
     user = User(Answered((), "x"))
@@ -112,7 +112,7 @@ async def test_what_is_wrong_with_a_question_is_said_and_nobody_is_asked(
     assert user.asks == []
 
 
-async def test_a_skipped_question_is_a_result_and_no_refusal(tmp_path: Path) -> None:
+async def test_skipped_question_is_a_result_and_not_an_error(tmp_path: Path) -> None:
     skipped = await run(tmp_path, User(), ["Which?"])
     assert (skipped.title, skipped.is_error) == ("skipped", False)
     assert "say what you assumed" in skipped.content
@@ -120,7 +120,7 @@ async def test_a_skipped_question_is_a_result_and_no_refusal(tmp_path: Path) -> 
     assert nobody.content == "The question was not answered: nobody can answer."
 
 
-async def test_a_rules_no_stays_a_refusal(tmp_path: Path) -> None:
+async def test_denial_by_a_rule_stays_a_denial(tmp_path: Path) -> None:
     async def forbid(ask: PermissionAsk) -> None:
         raise PermissionDeniedError("forbidden", by_rule=True)
 

@@ -66,7 +66,7 @@ async def bash(ctx: FakeToolContext, command: str, **more: object) -> ToolResult
     return await BashTool().run(BashInput.model_validate({"command": command, **more}), ctx)
 
 
-async def test_the_question_says_that_it_is_contained_and_the_workspace_is_writable(
+async def test_sandboxed_command_is_contained_and_writes_the_workspace(
     ctx: FakeToolContext,
 ) -> None:
     result = await bash(ctx, "echo b > new && git add new && git commit -qm x && git log --format=%s")
@@ -83,14 +83,14 @@ async def test_the_question_says_that_it_is_contained_and_the_workspace_is_writa
         "unshare -rm sh -c 'umount .env; cat .env'",
     ],
 )  # fmt: skip
-async def test_what_rules_hide_cannot_be_read(ctx: FakeToolContext, command: str) -> None:
+async def test_files_denied_by_rules_cannot_be_read(ctx: FakeToolContext, command: str) -> None:
     result = await bash(ctx, command)
     assert result.metadata["exit_code"] != 0
     assert "SECRET" not in result.content
     assert "TOKEN" not in result.content
 
 
-async def test_what_is_hidden_stays_so_when_its_folder_is_renamed_or_it_has_another_name(
+async def test_hidden_file_stays_hidden_after_a_rename_or_hard_link(
     ctx: FakeToolContext,
 ) -> None:
     for folder in ("deep/priv", "priv"):
@@ -106,7 +106,7 @@ async def test_what_is_hidden_stays_so_when_its_folder_is_renamed_or_it_has_anot
 
 
 @pytest.mark.parametrize("path", ["config", "hooks/pre-commit"])
-async def test_another_name_of_gits_settings_is_kept_too(ctx: FakeToolContext, path: str) -> None:
+async def test_hard_link_to_git_settings_is_protected(ctx: FakeToolContext, path: str) -> None:
     original = ctx.workspace / ".git" / path
     original.parent.mkdir(exist_ok=True)
     original.touch()
@@ -135,7 +135,7 @@ async def test_another_name_of_gits_settings_is_kept_too(ctx: FakeToolContext, p
         ("echo x > alias; sed -i s/a/b/ alias; echo x > alias", ".vscode/tasks.json"),
     ],
 )
-async def test_what_makes_others_run_something_cannot_be_written(
+async def test_files_that_make_others_run_code_cannot_be_written(
     ctx: FakeToolContext, command: str, path: str
 ) -> None:
     target = ctx.workspace / path
@@ -160,9 +160,7 @@ print("looked")
 
 
 @pytest.mark.parametrize("network", [False, True])
-async def test_nothing_of_the_whole_machine_can_be_written_in_proc(
-    ctx: FakeToolContext, network: bool
-) -> None:
+async def test_machine_wide_files_in_proc_cannot_be_written(ctx: FakeToolContext, network: bool) -> None:
     (ctx.workspace / "look.py").write_text(_OPENED_OF_THE_MACHINE)
     # Opening for writing changes nothing; what is written is what stands there.
     same = "f=/proc/sys/kernel/printk_ratelimit_burst; v=$(cat $f); echo $v > $f || echo refused\n"
@@ -175,7 +173,7 @@ async def test_nothing_of_the_whole_machine_can_be_written_in_proc(
         assert word in result.content
 
 
-async def test_a_socket_in_a_hidden_folder_and_one_that_vanishes_stop_no_command(
+async def test_hidden_or_vanishing_sockets_do_not_break_commands(
     ctx: FakeToolContext, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As the daemon's own socket: in its state folder, which no command sees.
@@ -230,7 +228,7 @@ except OSError:
 
 @pytest.mark.skipif(landlock_abi() < 6, reason="needs a kernel that keeps names without a file inside (6.12)")
 @pytest.mark.parametrize("network", [False, True])
-async def test_unix_sockets_without_a_file_are_not_reachable_whatever_the_network(
+async def test_abstract_unix_sockets_are_unreachable_from_the_sandbox(
     ctx: FakeToolContext, network: bool
 ) -> None:
     (ctx.workspace / "reach.py").write_text(_ABSTRACT)
@@ -243,7 +241,7 @@ async def test_unix_sockets_without_a_file_are_not_reachable_whatever_the_networ
     assert result.content == "Exit code: 0\nown reached\nrefused\n"
 
 
-async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_gives_it(
+async def test_network_needs_the_policy_or_a_rule_for_each_command(
     ctx: FakeToolContext,
 ) -> None:
     (ctx.workspace / "go.sh").write_text("exec 3<>/dev/tcp/127.0.0.1/$1\n")
@@ -259,7 +257,7 @@ async def test_there_is_no_network_unless_the_policy_or_a_rule_for_each_command_
         assert (await bash(ctx, f"touch x; {line}")).metadata["exit_code"] != 0
 
 
-async def test_a_proxy_and_its_password_are_for_commands_with_the_network(
+async def test_proxy_variables_are_passed_only_with_network(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("http_proxy", "HTTPS_PROXY", "all_proxy", "NO_PROXY", "npm_config_proxy")
@@ -273,7 +271,7 @@ async def test_a_proxy_and_its_password_are_for_commands_with_the_network(
     assert [name for name in names if f"{name}=http://u:SECRET@{name}:1" not in said] == []
 
 
-async def test_a_command_that_fails_in_the_sandbox_is_offered_again_outside_with_the_reason(
+async def test_failed_sandboxed_command_is_offered_outside_with_reason(
     ctx: FakeToolContext, outside: Path
 ) -> None:
     (ctx.workspace / "elsewhere").symlink_to(outside)
@@ -295,7 +293,7 @@ async def test_a_command_that_fails_in_the_sandbox_is_offered_again_outside_with
     assert target.exists()
 
 
-async def test_what_fails_for_other_reasons_is_not_offered_again(ctx: FakeToolContext) -> None:
+async def test_failure_unrelated_to_the_sandbox_is_not_offered_again(ctx: FakeToolContext) -> None:
     (ctx.workspace / "script.sh").write_text("true")
     for line in ("false", "./script.sh", "cat nothing-there", "touch /usr/x || true"):
         ctx.permission.asks.clear()
@@ -313,16 +311,14 @@ async def test_what_fails_for_other_reasons_is_not_offered_again(ctx: FakeToolCo
         (["grep"], 6, False, False),
     ],
 )
-def test_a_program_that_says_nothing_shows_by_its_exit_code_that_it_missed_the_network(
+def test_exit_code_of_a_silent_program_reveals_missing_network(
     programs: list[str], code: int, network: bool, met: bool
 ) -> None:
     sandbox = Sandbox(("true",), SandboxPolicy("workspace-write", network), None)
     assert bool(sandbox.met("", programs, code)) is met
 
 
-async def test_what_is_written_outside_is_no_command_for_the_sandbox(
-    ctx: FakeToolContext, outside: Path
-) -> None:
+async def test_command_writing_outside_runs_without_the_sandbox(ctx: FakeToolContext, outside: Path) -> None:
     result = await bash(ctx, f"echo x > {outside}/out")
     assert not ctx.permission.asks[0].contained
     assert "sandbox" not in result.metadata
@@ -331,14 +327,14 @@ async def test_what_is_written_outside_is_no_command_for_the_sandbox(
     assert ctx.permission.asks[1].contained
 
 
-async def test_what_the_user_approves_runs_as_approved(ctx: FakeToolContext) -> None:
+async def test_user_approved_command_runs_without_the_sandbox(ctx: FakeToolContext) -> None:
     ctx.permission.answered = True
     result = await bash(ctx, "touch ../made && cat .env")
     assert result.content.startswith("Exit code: 0\nSECRET")
     assert "sandbox" not in result.metadata
 
 
-async def test_where_nothing_may_change_the_approved_runs_in_the_sandbox_too(ctx: FakeToolContext) -> None:
+async def test_read_only_policy_sandboxes_approved_commands_too(ctx: FakeToolContext) -> None:
     ctx = replace(ctx, sandbox=SandboxPolicy("read-only", always=True))
     ctx.permission.answered = True
     result = await bash(ctx, "touch new")
@@ -349,7 +345,7 @@ async def test_where_nothing_may_change_the_approved_runs_in_the_sandbox_too(ctx
     assert len(ctx.permission.asks) == 1
 
 
-async def test_outside_of_the_sandbox_is_an_ordinary_question_with_its_reason(ctx: FakeToolContext) -> None:
+async def test_unsandboxed_command_needs_a_reason_and_asks(ctx: FakeToolContext) -> None:
     with pytest.raises(ToolError, match="needs a reason"):
         await bash(ctx, "cat plain", unsandboxed=True)
     ctx.permission.outside = True
@@ -371,7 +367,7 @@ async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:
     assert result.metadata["sandbox"] == "disk read-only, no network"
 
 
-async def test_the_words_say_what_the_rules_left_of_the_policy(ctx: FakeToolContext) -> None:
+async def test_result_names_what_the_rules_left_of_the_policy(ctx: FakeToolContext) -> None:
     more = ctx.workspace.parent / "cache"
     more.mkdir()
     ctx.permission.rules.append(("edit", "*", "deny"))
@@ -390,13 +386,13 @@ async def test_more_folders_may_be_writable(ctx: FakeToolContext) -> None:
     assert (more / "made").read_text() == "x\n"
 
 
-async def test_nothing_is_left_of_the_sandbox(ctx: FakeToolContext) -> None:
+async def test_sandbox_leaves_no_files_behind(ctx: FakeToolContext) -> None:
     before = sorted(ctx.workspace.iterdir())
     await bash(ctx, "true")
     assert sorted(ctx.workspace.iterdir()) == before
 
 
-async def test_without_bwrap_nothing_is_contained_and_the_person_is_told(
+async def test_missing_bwrap_contains_nothing_and_notifies_the_user(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
@@ -407,7 +403,7 @@ async def test_without_bwrap_nothing_is_contained_and_the_person_is_told(
     assert "bwrap is not installed" in told[0]
 
 
-async def test_when_not_all_files_can_be_looked_at_nothing_is_contained(
+async def test_without_a_full_survey_commands_are_not_contained(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(TooMuchToLookAtError):

@@ -99,7 +99,7 @@ async def test_the_copy_is_writable_and_commits_are_made_there(box: Boxed) -> No
         "mkdir -p ../../B/tree && touch ../../B/tree/x",
     ],
 )
-async def test_nothing_outside_of_the_copy_can_be_changed(box: Boxed, command: str) -> None:
+async def test_nothing_outside_the_copy_can_be_changed(box: Boxed, command: str) -> None:
     before = everything(box.place.workspace), everything(box.other), everything(box.place.state, but=True)
     await box.script(command)
     assert (
@@ -117,14 +117,12 @@ async def test_nothing_outside_of_the_copy_can_be_changed(box: Boxed, command: s
         "ls {state}/branches/k/B",
     ],
 )  # fmt: skip
-async def test_what_rules_hide_in_the_workspace_is_hidden_there_and_other_copies_are_not_there(
-    box: Boxed, command: str
-) -> None:
+async def test_hidden_files_and_other_copies_are_unreadable_in_a_copy(box: Boxed, command: str) -> None:
     result = await box.script(command)
     assert not {"SECRET", "TOKEN", "token", "private"} & set(result.content.split())
 
 
-async def test_the_workspace_and_what_is_linked_from_it_can_be_seen_and_run(box: Boxed) -> None:
+async def test_workspace_and_its_linked_folders_are_readable_in_a_copy(box: Boxed) -> None:
     result = await box.script("cat {ws}/src/a.py && .venv/bin/tool")
     assert result.content.startswith("Exit code: 0\nA = 1\ntool")
 

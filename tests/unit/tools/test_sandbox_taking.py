@@ -73,9 +73,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_the_persons_git_runs_nothing_that_a_command_in_the_sandbox_made(
-    ctx: FakeToolContext, attack: str
-) -> None:
+async def test_git_of_the_user_runs_nothing_made_in_the_sandbox(ctx: FakeToolContext, attack: str) -> None:
     await bash(ctx, attack)
     for folder in [ctx.workspace, *(path for path in ctx.workspace.iterdir() if path.is_dir())]:
         for command in ("git status", f"{GIT} commit -q --allow-empty -m m", "git add -A"):
@@ -91,7 +89,7 @@ NEW = [
 
 
 @pytest.mark.parametrize("name", NEW)
-async def test_new_names_that_run_something_are_taken_away_and_told(ctx: FakeToolContext, name: str) -> None:
+async def test_new_files_that_run_code_are_removed_and_reported(ctx: FakeToolContext, name: str) -> None:
     told: list[str] = []
     ctx = replace(ctx, tell_person=told.append)
     result = await bash(ctx, f"python3 -c 'import os; p = \"{name}\"; os.makedirs(os.path.dirname(p) or \".\", "
@@ -108,13 +106,13 @@ async def test_new_names_that_run_something_are_taken_away_and_told(ctx: FakeToo
     assert not kept.is_relative_to(ctx.workspace)
 
 
-async def test_what_is_taken_is_named_once(ctx: FakeToolContext) -> None:
+async def test_removed_file_is_named_once(ctx: FakeToolContext) -> None:
     result = await bash(ctx, "git init -q x; mkdir -p y/.vscode/.vscode")
     assert result.content.count(" (now ") == 2
     assert "NOT" not in result.content
 
 
-async def test_what_was_there_stays_also_when_its_folder_is_renamed(ctx: FakeToolContext) -> None:
+async def test_existing_files_survive_renaming_their_folder(ctx: FakeToolContext) -> None:
     make(
         ctx.workspace,
         "mkdir sub/.vscode; echo x > sub/.vscode/tasks.json; echo y > sub/.envrc; ln -s a .bashrc",
@@ -127,7 +125,7 @@ async def test_what_was_there_stays_also_when_its_folder_is_renamed(ctx: FakeToo
     assert (ctx.workspace / ".bashrc").is_symlink()
 
 
-async def test_what_the_person_saves_meanwhile_stays(ctx: FakeToolContext) -> None:
+async def test_file_saved_by_the_user_meanwhile_is_kept(ctx: FakeToolContext) -> None:
     make(ctx.workspace, "echo x > .envrc")
     known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
     make(ctx.workspace, "git config user.name b; echo y > new; mv new .envrc")
@@ -135,19 +133,19 @@ async def test_what_the_person_saves_meanwhile_stays(ctx: FakeToolContext) -> No
     assert (ctx.workspace / ".envrc").read_text() == "y\n"
 
 
-async def test_a_link_in_the_place_of_a_link_is_taken(ctx: FakeToolContext) -> None:
+async def test_link_that_replaces_a_link_is_removed(ctx: FakeToolContext) -> None:
     make(ctx.workspace, "ln -s a .bashrc; echo evil > b")
     await bash(ctx, "rm .bashrc; ln -s b .bashrc")
     assert not os.path.lexists(ctx.workspace / ".bashrc")
 
 
-async def test_what_a_protected_link_leads_to_cannot_be_changed(ctx: FakeToolContext) -> None:
+async def test_target_of_a_protected_link_cannot_be_changed(ctx: FakeToolContext) -> None:
     make(ctx.workspace, "ln -s a .envrc")
     await bash(ctx, "echo evil >> a")
     assert (ctx.workspace / "a").read_text() == "a\n"
 
 
-async def test_new_files_that_rules_forbid_to_edit_are_taken_away(ctx: FakeToolContext) -> None:
+async def test_new_files_that_rules_forbid_to_edit_are_removed(ctx: FakeToolContext) -> None:
     make(ctx.workspace, "echo x > old.lock")
     ctx.permission.rules = [("edit", "*.lock", "deny")]
     result = await bash(ctx, "echo 'echo y > new.lock; echo z > old.lock; echo b > b' > s.sh; sh s.sh")
@@ -157,7 +155,7 @@ async def test_new_files_that_rules_forbid_to_edit_are_taken_away(ctx: FakeToolC
     assert (ctx.workspace / "b").exists()
 
 
-async def test_nothing_of_the_sandbox_is_in_the_workspace_while_a_command_runs(ctx: FakeToolContext) -> None:
+async def test_sandbox_leaves_no_files_in_the_workspace_while_running(ctx: FakeToolContext) -> None:
     make(ctx.workspace, "rm -rf .git")
     before = {path.name for path in ctx.workspace.iterdir()}
     sandbox = prepare(ctx.sandbox, ctx.workspace, ctx.scratch, ctx.permission.decide)
@@ -167,7 +165,7 @@ async def test_nothing_of_the_sandbox_is_in_the_workspace_while_a_command_runs(c
 
 
 @pytest.mark.parametrize("there", ["", "mkdir .git", "mkdir -p .git/refs .git/objects"])
-async def test_an_empty_or_half_made_repository_is_as_good_as_none(ctx: FakeToolContext, there: str) -> None:
+async def test_empty_or_incomplete_repository_counts_as_none(ctx: FakeToolContext, there: str) -> None:
     make(ctx.workspace, f"rm -rf .git sub/.git; {there}")
     await bash(ctx, "git init -q; git config core.fsmonitor 'touch ../pwned; false'; "
                     f"{EVIL.format('.git/hooks/post-index-change')}; git add a")  # fmt: skip
@@ -182,7 +180,7 @@ def mark(outer: Path, known: Known, until: float | None) -> None:
     (outer / "running/dead.json").write_text(json.dumps(content))
 
 
-async def test_what_a_killed_daemon_left_is_taken_away_before_the_next_command(ctx: FakeToolContext) -> None:
+async def test_leftovers_of_a_killed_daemon_are_removed_before_use(ctx: FakeToolContext) -> None:
     outer = ctx.journal.with_name(f"{ctx.journal.name}-sandbox")
     known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
     mark(outer, known, None)
@@ -195,7 +193,7 @@ async def test_what_a_killed_daemon_left_is_taken_away_before_the_next_command(c
     assert list((outer / "running").iterdir()) == []
 
 
-async def test_what_came_long_after_a_killed_daemon_is_not_touched(ctx: FakeToolContext) -> None:
+async def test_files_made_long_after_a_killed_daemon_are_kept(ctx: FakeToolContext) -> None:
     outer = ctx.workspace.parent / "outer"
     known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
     mark(outer, known, 1.0)
@@ -204,7 +202,7 @@ async def test_what_came_long_after_a_killed_daemon_is_not_touched(ctx: FakeTool
     assert (ctx.workspace / "x/.git").exists()
 
 
-async def test_the_marks_of_running_commands_are_left_alone(ctx: FakeToolContext) -> None:
+async def test_marks_of_running_commands_are_not_removed(ctx: FakeToolContext) -> None:
     outer = ctx.workspace.parent / "outer"
     known = survey(ctx.workspace, ctx.permission.decide, writable=True).known
     guard = SandboxState(ctx.workspace, outer, known, ctx.permission.decide, (), limited=True)
@@ -236,7 +234,7 @@ async def test_a_missing_file_of_the_real_tmp_is_explained(ctx: FakeToolContext)
     assert "It ran in a sandbox" not in (await bash(ctx, "cat nothing-there")).content
 
 
-def test_the_survey_is_limited_by_its_own_work_and_not_by_the_clock_on_the_wall(ctx: FakeToolContext) -> None:
+def test_survey_of_two_thousand_files_finds_nothing_hidden(ctx: FakeToolContext) -> None:
     make(ctx.workspace, "mkdir d{1..50}; for d in d*; do touch $d/{1..40}; done")
     asked: list[str] = []
 
@@ -249,9 +247,7 @@ def test_the_survey_is_limited_by_its_own_work_and_not_by_the_clock_on_the_wall(
 
 
 @pytest.mark.parametrize("mode", ["111", "444", "000", "555"])
-async def test_folders_that_were_closed_to_us_are_looked_into_and_closed_again(
-    ctx: FakeToolContext, mode: str
-) -> None:
+async def test_closed_folders_are_searched_and_closed_again(ctx: FakeToolContext, mode: str) -> None:
     result = await bash(ctx, f"mkdir -p x/y/.vscode; touch x/y/.envrc; chmod {mode} x/y; chmod {mode} x")
     assert "x/y/.vscode (now " in result.content
     assert "x/y/.envrc (now " in result.content
@@ -261,7 +257,7 @@ async def test_folders_that_were_closed_to_us_are_looked_into_and_closed_again(
 
 
 @pytest.mark.parametrize("name", [".bashrc", ".zlogout", ".XSESSION", ".gitmodules", "a.code-workspace"])
-def test_what_the_rules_protect_the_sandbox_protects(name: str) -> None:
+def test_names_the_rules_protect_are_protected_in_the_sandbox(name: str) -> None:
     assert is_protected_name(name)
 
 
@@ -330,7 +326,7 @@ NAMED = {
 
 @pytest.mark.parametrize("back_end", ["bwrap", "Landlock"])
 @pytest.mark.parametrize("case", NAMED)
-async def test_what_gits_settings_name_is_protected(
+async def test_files_named_by_git_settings_are_protected(
     ctx: FakeToolContext, case: str, back_end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_the_user, attack = NAMED[case]
@@ -378,7 +374,7 @@ FORGED = {
 
 @pytest.mark.parametrize("back_end", ["bwrap", "Landlock"])
 @pytest.mark.parametrize("case", FORGED)
-async def test_what_a_stopped_operation_would_run_is_taken_away(
+async def test_state_of_a_stopped_git_operation_is_removed(
     ctx: FakeToolContext, case: str, back_end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(ctx.workspace, CONFLICT)
@@ -396,7 +392,7 @@ async def test_what_a_stopped_operation_would_run_is_taken_away(
         "merge other", "revert --no-edit HEAD~1",
     ],
 )  # fmt: skip
-async def test_an_operation_that_stops_at_a_conflict_goes_on_in_the_next_command(
+async def test_git_operation_stopped_at_a_conflict_can_be_continued(
     ctx: FakeToolContext, operation: str
 ) -> None:
     make(ctx.workspace, CONFLICT)
@@ -410,7 +406,7 @@ async def test_an_operation_that_stops_at_a_conflict_goes_on_in_the_next_command
     assert not [path for path in STATES if (ctx.workspace / ".git" / path).exists()]
 
 
-async def test_the_users_own_steps_stay_and_new_ones_do_not(ctx: FakeToolContext) -> None:
+async def test_user_rebase_steps_are_kept_and_new_ones_removed(ctx: FakeToolContext) -> None:
     make(ctx.workspace, CONFLICT)
     by_the_person(ctx.workspace, f"{GIT} rebase -q -x 'echo ran' other")
     todo = ctx.workspace / ".git/rebase-merge/git-rebase-todo"
@@ -446,7 +442,7 @@ async def test_the_users_own_steps_stay_and_new_ones_do_not(ctx: FakeToolContext
         ("opts", "[options]\n\tstrategy = \\\n../evil\n", True),
     ],
 )
-def test_what_git_runs_when_it_goes_on(tmp_path: Path, name: str, content: str, runs: bool) -> None:
+def test_would_run_detects_pending_git_commands(tmp_path: Path, name: str, content: str, runs: bool) -> None:
     (tmp_path / name).write_text(content)
     assert bool(would_run(tmp_path)) is runs
 

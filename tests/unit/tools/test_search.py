@@ -56,7 +56,7 @@ async def grep(ctx: FakeToolContext, pattern: str, path: str = ".", include: str
     )
 
 
-async def test_glob_finds_the_newest_first_and_leaves_out_git_and_packages(ctx: FakeToolContext) -> None:
+async def test_glob_lists_newest_first_without_git_and_packages(ctx: FakeToolContext) -> None:
     expected = [".hidden/conf.py", "test_cart.py", "src/deep/er/item.py", "src/cart.py"]
     assert await glob(ctx, "*.py") == expected
     assert await glob(ctx, "**/*.py") == expected
@@ -86,7 +86,7 @@ async def test_glob_hides_denied_files_and_asks(ctx: FakeToolContext) -> None:
         await glob(ctx, "*")
 
 
-async def test_glob_in_what_is_no_folder_is_refused(ctx: FakeToolContext) -> None:
+async def test_glob_in_a_missing_folder_is_refused(ctx: FakeToolContext) -> None:
     with pytest.raises(ToolError, match="is not a folder"):
         await glob(ctx, "*", "nowhere")
 
@@ -126,7 +126,7 @@ async def test_grep_takes_patterns_that_look_like_options(ctx: FakeToolContext) 
     assert await grep(ctx, "--files") == ["o.txt", "1→--files"]
 
 
-async def test_a_bad_pattern_is_explained(ctx: FakeToolContext) -> None:
+async def test_invalid_pattern_is_an_error(ctx: FakeToolContext) -> None:
     with pytest.raises(ToolError, match="regex parse error"):
         await grep(ctx, "foo(")
 
@@ -147,7 +147,7 @@ async def test_links_are_not_followed(ctx: FakeToolContext, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("limit", ["TIMEOUT_S", "FINISH_S"])
-async def test_a_walk_that_takes_too_long_gives_what_it_has_and_says_so(
+async def test_walk_that_times_out_returns_partial_results_with_a_note(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     left = itertools.count(9 if limit == "TIMEOUT_S" else 3, -1)
@@ -190,7 +190,7 @@ async def test_a_search_that_takes_too_long_is_stopped(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="of POSIX")
 @pytest.mark.parametrize("where", [".gitignore", "src/deep/.gitignore", "src/.ignore"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-async def test_an_ignore_file_without_an_end_stops_no_search(
+async def test_endless_ignore_file_does_not_block_a_search(
     ctx: FakeToolContext, where: str, kind: str
 ) -> None:
     path = ctx.workspace / where
@@ -247,7 +247,7 @@ def test_globs_match_as_people_expect(pattern: str, matches: list[str], others: 
         "**a" * 200 + "?b",
     ],
 )
-def test_no_glob_goes_back_and_forth(pattern: str) -> None:
+def test_glob_matching_never_backtracks(pattern: str) -> None:
     compiled = compile_glob(pattern)
     # A matcher that backtracks does not return from these within the test's time limit.
     for path in ("a/" * 100 + "a", "a" * 400, "ab" * 200 + "!"):
@@ -270,7 +270,7 @@ _EXPRESSIONS = {
 
 
 @given(st.lists(st.sampled_from(sorted(_EXPRESSIONS)), max_size=8), st.text("ab/", max_size=8))
-def test_globs_match_what_the_expression_of_the_same_meaning_matches(pieces: list[str], rest: str) -> None:
+def test_glob_matches_the_same_as_its_regular_expression(pieces: list[str], rest: str) -> None:
     pieces = ["a", "/", *pieces]
     for one, two in itertools.pairwise(pieces):
         assume(not (one.endswith("*") and two.startswith(("*", "/"))))  # together they are another token

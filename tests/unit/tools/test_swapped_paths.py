@@ -93,7 +93,7 @@ async def test_a_deletion_never_reaches_what_was_not_approved(
     assert victim.exists()
 
 
-async def test_a_folder_swapped_between_the_last_comparison_and_the_rename_is_noticed(
+async def test_folder_swapped_just_before_the_rename_is_noticed(
     ctx: FakeToolContext, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(ctx, "src/a.py", b"x = 1\n")
@@ -114,7 +114,7 @@ async def test_a_folder_swapped_between_the_last_comparison_and_the_rename_is_no
 
 
 @pytest.mark.parametrize("swap", SWAPS)
-async def test_nothing_is_read_that_was_not_approved(
+async def test_swapped_path_is_not_read(
     ctx: FakeToolContext, victim: Path, swap: Callable[[FakeToolContext, Path], Callable[[], None]]
 ) -> None:
     put(ctx, "src/a.py", b"mine\n")
@@ -123,7 +123,7 @@ async def test_nothing_is_read_that_was_not_approved(
         await ReadTool().run(ReadInput(file_path="src/a.py"), ctx)
 
 
-async def test_a_pipe_put_there_meanwhile_is_refused_without_waiting(ctx: FakeToolContext) -> None:
+async def test_swapped_in_pipe_is_refused_without_waiting(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.py", b"x\n")
 
     def swap() -> None:
@@ -163,7 +163,7 @@ async def test_a_hard_link_to_a_key_in_the_home_folder_is_asked_about(
     assert (home / ".ssh/id_rsa").as_posix() in [a.target for a in ctx.permission.asks[0].all_accesses]
 
 
-async def test_a_search_leaves_out_other_names_of_what_is_protected(ctx: FakeToolContext) -> None:
+async def test_search_leaves_out_hard_links_to_protected_files(ctx: FakeToolContext) -> None:
     put(ctx, ".env", b"KEY=1\n")
     os.link(ctx.workspace / ".env", ctx.workspace / "harmless.txt")
     ctx.permission.rules = [("read", ".env", "ask")]

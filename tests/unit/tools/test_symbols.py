@@ -67,7 +67,7 @@ async def test_every_operation_asks_its_own_question(
     assert servers.asked == [(kind, 3, 10)]
 
 
-async def test_a_name_that_is_not_on_the_line_is_answered_with_what_is(ctx: FakeToolContext) -> None:
+async def test_missing_name_error_shows_what_the_line_has(ctx: FakeToolContext) -> None:
     result = await symbols(ctx, "definition", path="cart.py", symbol="total", line=4)
     assert result.is_error
     assert result.content.startswith("cart.py:4 has no `total`. It says: return self.total_of(self.items)")
@@ -78,9 +78,7 @@ async def test_a_name_that_is_not_on_the_line_is_answered_with_what_is(ctx: Fake
     assert result.content.startswith("cart.py has no `nowhere`. Search for it with grep")
 
 
-async def test_without_a_line_the_outline_says_where_a_symbol_is(
-    ctx: FakeToolContext, servers: FakeNavigation
-) -> None:
+async def test_outline_locates_a_symbol_without_a_line(ctx: FakeToolContext, servers: FakeNavigation) -> None:
     cart = ctx.workspace / "cart.py"
     methods = [symbol(cart, "total", "method", 3, 9, "Cart"), symbol(cart, "total", "method", 8, 9, "Bag")]
     servers.outlined = methods
@@ -116,7 +114,7 @@ async def test_a_rename_without_a_line_must_not_guess(ctx: FakeToolContext, serv
     assert servers.asked == []
 
 
-async def test_an_unsaved_buffer_is_what_is_looked_at(ctx: FakeToolContext, servers: FakeNavigation) -> None:
+async def test_unsaved_buffer_is_examined(ctx: FakeToolContext, servers: FakeNavigation) -> None:
     ctx.files.buffers[ctx.workspace / "cart.py"] = "# new\n\nvalue = 1\n"
     await symbols(ctx, "hover", path="cart.py", symbol="value", line=3)
     assert servers.asked[0] == ("hover", 3, 1)
@@ -149,7 +147,7 @@ async def test_an_unsaved_buffer_is_what_is_looked_at(ctx: FakeToolContext, serv
     ],
     ids=str,
 )
-async def test_what_cannot_be_answered_is_said_in_words(
+async def test_unanswerable_request_is_refused_with_a_reason(
     ctx: FakeToolContext, arguments: dict[str, object], message: str
 ) -> None:
     result = await run_tool(builtin_tools()["symbols"], json.dumps(arguments), ctx)
@@ -157,7 +155,7 @@ async def test_what_cannot_be_answered_is_said_in_words(
     assert message in result.content
 
 
-async def test_no_server_is_said_once_and_clearly(ctx: FakeToolContext) -> None:
+async def test_missing_server_is_reported_clearly(ctx: FakeToolContext) -> None:
     bare = dataclasses.replace(fake_context(ctx.workspace), scratch=ctx.scratch)
     result = await symbols(bare, "references", path="cart.py", symbol="total", line=3)
     assert result.is_error
@@ -199,7 +197,7 @@ async def test_a_file_that_must_not_be_read_is_not_asked_about(
     assert servers.asked == []
 
 
-async def test_documentation_from_a_file_that_must_not_be_read_is_not_told(
+async def test_hover_text_from_an_unreadable_file_is_withheld(
     ctx: FakeToolContext, servers: FakeNavigation
 ) -> None:
     servers.said = "```python\n(constant) KEY: 'abc'\n```"
@@ -210,7 +208,9 @@ async def test_documentation_from_a_file_that_must_not_be_read_is_not_told(
     assert (result.is_error, "abc" in result.content) == (True, False)
 
 
-async def test_much_is_cut_and_silence_is_told(ctx: FakeToolContext, servers: FakeNavigation) -> None:
+async def test_long_results_are_cut_and_silent_servers_named(
+    ctx: FakeToolContext, servers: FakeNavigation
+) -> None:
     servers.places = [place(ctx.workspace / "cart.py", line, 1) for line in range(1, 400)]
     servers.silent = ("slow",)
     result = await symbols(ctx, "references", path="cart.py", symbol="total", line=3)
@@ -233,7 +233,7 @@ async def test_an_outline_leaves_out_what_is_local(ctx: FakeToolContext, servers
     assert result.content == "1:7 class Cart\n2:5 variable Cart.limit\n3:9 method Cart.total"
 
 
-async def test_symbols_of_the_workspace_are_looked_for_at_the_servers_of_its_files(
+async def test_find_queries_the_servers_of_the_workspace_languages(
     ctx: FakeToolContext, servers: FakeNavigation
 ) -> None:
     put(ctx, "src/app.ts", b"let a = 1\n")
@@ -279,7 +279,7 @@ async def test_a_rename_goes_through_the_write_path(ctx: FakeToolContext, server
     assert (len(ctx.history.kept), ctx.diagnostics.reported) == (2, 1)
 
 
-async def test_a_rename_says_where_the_old_name_still_stands(
+async def test_rename_reports_where_the_old_name_remains(
     ctx: FakeToolContext, servers: FakeNavigation
 ) -> None:
     put(ctx, "tests/test_cart.py", b"\ndef test_total():\n    assert cart.total() == total(1) and subtotal\n")
@@ -299,7 +299,7 @@ async def test_a_rename_says_where_the_old_name_still_stands(
 
 
 @pytest.mark.parametrize("why", ["nothing left", "search denied"])
-async def test_a_rename_says_no_more_when_nothing_is_left_or_searching_is_denied(
+async def test_rename_adds_no_hint_if_nothing_is_left_or_grep_denied(
     ctx: FakeToolContext, servers: FakeNavigation, why: str
 ) -> None:
     if why == "search denied":
@@ -311,7 +311,7 @@ async def test_a_rename_says_no_more_when_nothing_is_left_or_searching_is_denied
     assert "still stands" not in (await rename(ctx)).content
 
 
-async def test_a_rename_names_a_few_files_and_counts_the_others(
+async def test_rename_names_some_files_and_counts_the_others(
     ctx: FakeToolContext, servers: FakeNavigation
 ) -> None:
     (ctx.workspace / "user.py").unlink()
@@ -324,7 +324,7 @@ async def test_a_rename_names_a_few_files_and_counts_the_others(
     assert "t6.py:1 and in 3 more files. The language server" in result.content
 
 
-async def test_what_the_model_has_not_read_stays_unread_after_a_rename(
+async def test_files_not_read_stay_unread_after_a_rename(
     ctx: FakeToolContext, servers: FakeNavigation
 ) -> None:
     cart, user = ctx.workspace / "cart.py", ctx.workspace / "user.py"
@@ -356,7 +356,7 @@ async def test_a_refused_rename_changes_nothing(ctx: FakeToolContext, servers: F
 
 
 @pytest.mark.parametrize("kind", ["old text", "outside", "denied", "gone", "encoding"])
-async def test_a_rename_that_cannot_be_made_as_a_whole_is_refused(
+async def test_incomplete_rename_is_refused(
     ctx: FakeToolContext, servers: FakeNavigation, tmp_path: Path, kind: str
 ) -> None:
     cart, *_ = files = rename_of(ctx, "cart.py", "user.py")

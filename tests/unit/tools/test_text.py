@@ -43,7 +43,7 @@ def test_text_in_any_unicode_encoding_round_trips(text: str, kind: tuple[str, by
 
 
 @given(st.binary(max_size=200))
-def test_whatever_is_decoded_encodes_to_the_same_bytes(data: bytes) -> None:
+def test_decoded_text_encodes_to_the_same_bytes(data: bytes) -> None:
     try:
         decoded = decode(data)
     except ToolError:
@@ -66,7 +66,7 @@ def test_bytes_outside_the_spliced_span_are_identical(
     assert after == head + replacement.encode(codec) + tail
 
 
-def test_a_legacy_file_keeps_every_byte_and_takes_its_own_characters() -> None:
+def test_legacy_encoding_is_kept_and_new_text_uses_it() -> None:
     raw = "naïve café — déjà vu\r\nplain\n".encode("cp1252")
     decoded = decode(raw)
     start = decoded.text.index("plain")
@@ -96,13 +96,13 @@ def test_utf16_without_mark_is_read_only_when_certain() -> None:
     "data",
     [b"a\0b\n", b"a\0b\n" * 50, b"a\0\n\0", b"a\0b\0c\0d\0e\0f\0", b"one\0two\0\n", b"\0a\0b\0c\0d\0e"],
 )
-def test_text_with_nul_characters_is_not_taken_for_utf16(data: bytes) -> None:
+def test_text_with_nul_characters_is_not_utf16(data: bytes) -> None:
     assert is_binary(data)
     with pytest.raises(BinaryFileError):
         decode(data)
 
 
-def test_a_wrong_byte_order_mark_is_refused() -> None:
+def test_invalid_text_after_a_byte_order_mark_is_refused() -> None:
     with pytest.raises(ToolError, match="not valid utf-8"):
         decode(codecs.BOM_UTF8 + b"\xff\xfe")
 
@@ -115,7 +115,7 @@ def test_binary_data_is_refused(data: bytes) -> None:
         decode(data)
 
 
-def test_is_binary_looks_at_nul_bytes_only() -> None:
+def test_is_binary_checks_only_nul_bytes() -> None:
     assert is_binary(b"\0\1\2\3")
     assert not is_binary("some text".encode("utf-16-le"))
     assert not is_binary(b"plain")

@@ -156,7 +156,7 @@ def test_the_same_edit_again_is_refused(file: tuple[Kind, list[str], list[str]],
 
 
 @given(files(), st.data())
-def test_writing_keeps_the_encoding_and_the_ends_of_lines_that_stay(
+def test_write_keeps_encoding_and_line_ends_of_unchanged_lines(
     file: tuple[Kind, list[str], list[str]], data: st.DataObject
 ) -> None:
     kind, bodies, ends = file
@@ -170,7 +170,7 @@ def test_writing_keeps_the_encoding_and_the_ends_of_lines_that_stay(
 
 
 @given(files())
-def test_what_is_read_is_what_was_written(file: tuple[Kind, list[str], list[str]]) -> None:
+def test_written_text_is_read_unchanged(file: tuple[Kind, list[str], list[str]]) -> None:
     kind, bodies, ends = file
     text = text_of(bodies, ends)
     raw = kind.bom + text.encode(kind.codec)
@@ -181,7 +181,7 @@ def test_what_is_read_is_what_was_written(file: tuple[Kind, list[str], list[str]
 
 @settings(max_examples=examples(40))
 @given(st.sampled_from(KINDS), st.text(max_size=6), st.binary(max_size=40))
-def test_a_guessed_page_never_gives_other_bytes_for_what_it_keeps(kind: Kind, new: str, noise: bytes) -> None:
+def test_guessed_encoding_never_changes_the_kept_bytes(kind: Kind, new: str, noise: bytes) -> None:
     raw = noise + f"\n{kind.letters}\nmarker\n".encode(kind.codec, errors="ignore")
     try:
         decoded = decode(raw)

@@ -39,7 +39,7 @@ async def grep(ctx: FakeToolContext, pattern: str, path: str = ".", include: str
     return set((await GrepTool().run(args, ctx)).content.split("\n"))
 
 
-async def test_a_line_that_is_only_typed_is_found_where_it_stands(ctx: FakeToolContext) -> None:
+async def test_line_typed_but_unsaved_is_found(ctx: FakeToolContext) -> None:
     typed(ctx, "src/a.py", "\r\n\r\none = 1\r\nsubtotal = 2\r\n")
     expected = {f"src/a.py{TYPED}", "4→subtotal = 2", "b.py", "1→total = 3"}
     assert await grep(ctx, "total") == expected
@@ -47,27 +47,27 @@ async def test_a_line_that_is_only_typed_is_found_where_it_stands(ctx: FakeToolC
     assert await grep(ctx, "subtotal", "src/a.py") == {f"src/a.py{TYPED}", "4→subtotal = 2"}
 
 
-async def test_a_line_that_is_only_on_disk_beneath_typed_text_is_not_there(ctx: FakeToolContext) -> None:
+async def test_line_on_disk_replaced_by_typing_is_not_found(ctx: FakeToolContext) -> None:
     typed(ctx, "src/a.py", "one = 1\n")
     assert await grep(ctx, "total") == {"b.py", "1→total = 3"}
     assert await grep(ctx, "total", "src") == {"No lines match."}
     assert await grep(ctx, "total", "src/a.py") == {"No lines match."}
 
 
-async def test_what_is_left_out_of_a_search_is_left_out_of_buffers_too(ctx: FakeToolContext) -> None:
+async def test_search_excludes_apply_to_buffers_too(ctx: FakeToolContext) -> None:
     typed(ctx, "node_modules/x.py", "total\n")
     typed(ctx, "src/c.txt", "total\n")
     ctx.files.buffers[ctx.workspace.parent / "elsewhere.py"] = "total\n"
     assert await grep(ctx, "total", include="*.py") == {"src/a.py", "2→total = 2", "b.py", "1→total = 3"}
 
 
-async def test_a_file_that_reading_is_denied_of_stays_out_with_its_buffer(ctx: FakeToolContext) -> None:
+async def test_unreadable_file_is_not_searched_even_when_open(ctx: FakeToolContext) -> None:
     typed(ctx, "src/a.py", "total = 9\n")
     ctx.permission.rules = [("read", "src/*", "deny")]
     assert "1→total = 9" not in await grep(ctx, "total")
 
 
-async def test_a_new_file_that_was_never_saved_is_a_file(ctx: FakeToolContext) -> None:
+async def test_never_saved_file_is_listed_searched_and_read(ctx: FakeToolContext) -> None:
     typed(ctx, "src/new.py", "brand_new = 1\n")
     assert await grep(ctx, "brand_new") == {f"src/new.py{TYPED}", "1→brand_new = 1"}
     assert await grep(ctx, "brand_new", "src/new.py") == {f"src/new.py{TYPED}", "1→brand_new = 1"}
@@ -76,7 +76,7 @@ async def test_a_new_file_that_was_never_saved_is_a_file(ctx: FakeToolContext) -
 
 
 @pytest.mark.skipif(RIPGREP is None, reason="git's ignored files are left out by ripgrep alone")
-async def test_an_ignored_file_stays_ignored_when_it_is_typed_in(
+async def test_typing_in_an_ignored_file_keeps_it_ignored(
     ctx: FakeToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ripgrep, "ripgrep", lambda workspace: RIPGREP)

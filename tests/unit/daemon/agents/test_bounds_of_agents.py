@@ -44,7 +44,7 @@ async def test_plan_runs_nothing_that_may_change_something_in_any_mode(tmp_path:
         assert not (bench.workspace / "by_program.txt").exists()
 
 
-async def test_neither_does_who_is_sent_by_plan(tmp_path: Path) -> None:
+async def test_plan_sub_agent_runs_nothing_that_changes_files(tmp_path: Path) -> None:
     agents = {"s1": [[*RUNS, LOOK], "Not possible."]}
     async with with_subagents(tmp_path, ([task("Do it.")], "Planned."), agents, command_line=AUTO) as (
         bench,
@@ -59,7 +59,7 @@ async def test_neither_does_who_is_sent_by_plan(tmp_path: Path) -> None:
         assert not (bench.workspace / "by_program.txt").exists()
 
 
-async def test_handing_over_drops_the_own_limits_and_none_of_those_above(tmp_path: Path) -> None:
+async def test_take_over_drops_own_limits_but_keeps_those_of_parents(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line=AUTO) as bench:
         session = bench.session(agent="plan")
         designer = open_child(session, "s1", load_agent("init"))
@@ -78,9 +78,7 @@ async def test_handing_over_drops_the_own_limits_and_none_of_those_above(tmp_pat
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
-async def test_a_folders_agent_keeps_the_limits_of_the_shipped_one_of_its_name(
-    tmp_path: Path, mode: str
-) -> None:
+async def test_workspace_agent_keeps_limits_of_same_named_shipped_one(tmp_path: Path, mode: str) -> None:
     loose = "permission: allow\nread_only: false\ntools: [read, write, edit, bash]\ninsist: []"
     for name in ("plan", "explore", "init"):
         put(local(tmp_path), name, loose)
@@ -99,7 +97,7 @@ async def test_a_folders_agent_keeps_the_limits_of_the_shipped_one_of_its_name(
         assert init.rules.decide("edit", "a").action == "ask"
 
 
-def test_a_folders_agent_keeps_the_limits_of_the_persons_own_of_its_name(tmp_path: Path) -> None:
+def test_workspace_agent_keeps_limits_of_same_named_user_agent(tmp_path: Path) -> None:
     own = tmp_path / "home" / "agents"
     put(own, "review", "deny: bash\ntools: [read, bash]\ninsist: edit\nread_only: true")
     put(own, "plan", "description: mine\nread_only: false")
@@ -121,7 +119,7 @@ def test_a_folders_agent_keeps_the_limits_of_the_persons_own_of_its_name(tmp_pat
     assert "review" not in [agent.name for agent in agents.all("trusted").agents]
 
 
-def test_the_persons_own_agent_of_a_shipped_name_looks_unless_its_file_says_otherwise(tmp_path: Path) -> None:
+def test_user_override_of_shipped_agent_inherits_read_only(tmp_path: Path) -> None:
     own = tmp_path / "home" / "agents"
     put(own, "explore", "tools: [read, bash]")
     put(own, "plan", "read_only: no")

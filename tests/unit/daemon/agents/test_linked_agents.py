@@ -58,7 +58,7 @@ def test_a_link_of_a_workspace_out_of_its_agents_is_refused(home: Path, workspac
 
 
 @pytest.mark.parametrize("where", ["agents", ".goalwright"])
-def test_a_folder_that_is_a_link_out_of_the_workspace_is_not_read(
+def test_agents_folder_linked_out_of_the_workspace_is_not_read(
     home: Path, workspace: Path, where: str
 ) -> None:
     (home / "else" / "agents").mkdir(parents=True)
@@ -73,9 +73,7 @@ def test_a_folder_that_is_a_link_out_of_the_workspace_is_not_read(
     assert agents_of(home, workspace).all("unknown").unread == ""
 
 
-def test_links_within_the_folder_and_a_folder_within_the_workspace_are_fine(
-    home: Path, workspace: Path
-) -> None:
+def test_links_within_workspace_agents_are_followed(home: Path, workspace: Path) -> None:
     folder = workspace / ".goalwright" / "agents"
     folder.rmdir()
     (workspace / "prompts").mkdir()
@@ -98,7 +96,7 @@ def test_links_within_the_folder_and_a_folder_within_the_workspace_are_fine(
         ("a pipe", "it is not a file"),
     ],
 )
-def test_what_is_no_file_is_told_and_hides_no_limits(
+def test_non_file_agent_is_reported_and_drops_no_limits(
     home: Path, workspace: Path, whose: str, kind: str, because: str
 ) -> None:
     folder = (home if whose == "own" else workspace) / ".goalwright" / "agents"
@@ -114,7 +112,7 @@ def test_what_is_no_file_is_told_and_hides_no_limits(
 
 
 @pytest.mark.parametrize("target", [".ssh/id_rsa", "work/.env", ".goalwright/run/token", ".aws/agent.md"])
-def test_the_persons_own_link_to_a_secret_is_refused(home: Path, workspace: Path, target: str) -> None:
+def test_user_agent_linking_to_a_secret_is_refused(home: Path, workspace: Path, target: str) -> None:
     (home / target).parent.mkdir(parents=True, exist_ok=True)
     (home / target).write_text(SECRET)
     folder = home / ".goalwright" / "agents"
@@ -127,7 +125,7 @@ def test_the_persons_own_link_to_a_secret_is_refused(home: Path, workspace: Path
     "place", ["dotfiles/goalwright/.goalwright/agents", "dotfiles/agents", "../store/agents"]
 )
 @pytest.mark.parametrize("linked", ["file", "folder", "state"])
-def test_the_persons_own_dotfiles_work(home: Path, workspace: Path, place: str, linked: str) -> None:
+def test_linked_dotfiles_of_the_user_work(home: Path, workspace: Path, place: str, linked: str) -> None:
     kept = home / place
     kept.mkdir(parents=True)
     (kept / "fine.md").write_text(FINE)
@@ -146,7 +144,7 @@ def test_the_persons_own_dotfiles_work(home: Path, workspace: Path, place: str, 
 
 
 @pytest.mark.usefixtures("chinese")
-def test_what_is_protected_does_not_depend_on_the_language(home: Path, workspace: Path) -> None:
+def test_protection_of_links_is_independent_of_the_language(home: Path, workspace: Path) -> None:
     kept = home / "dotfiles" / ".goalwright" / "agents"
     kept.mkdir(parents=True)
     (kept / "fine.md").write_text(FINE)
@@ -160,7 +158,7 @@ def test_what_is_protected_does_not_depend_on_the_language(home: Path, workspace
         found.find("leak", "unknown")
 
 
-def test_a_link_that_is_put_in_a_files_place_counts_at_once(home: Path, workspace: Path) -> None:
+def test_file_replaced_by_a_link_is_noticed_at_once(home: Path, workspace: Path) -> None:
     path = workspace / ".goalwright" / "agents" / "fine.md"
     path.write_text(FINE)
     found = agents_of(home, workspace)
@@ -173,7 +171,7 @@ def test_a_link_that_is_put_in_a_files_place_counts_at_once(home: Path, workspac
     refused(found, "fine", "leads out of the folder of agents")
 
 
-async def test_nothing_of_a_linked_secret_reaches_the_model(tmp_path: Path) -> None:
+async def test_linked_secret_never_reaches_the_model(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Done.") as bench:
         folder = bench.workspace / ".goalwright" / "agents"
         folder.mkdir(parents=True)

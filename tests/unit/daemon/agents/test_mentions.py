@@ -31,7 +31,7 @@ def said(session: Session) -> Message:
     return next(message for message in session.state.messages if message.role == "user")
 
 
-async def test_a_user_starts_a_sub_agent_and_the_model_is_told_of_its_result(tmp_path: Path) -> None:
+async def test_mentioned_sub_agent_runs_and_the_model_sees_its_result(tmp_path: Path) -> None:
     async with with_subagents(tmp_path, ["It is main.py."], FOUND, command_line=ALLOW_ALL) as (bench, models):
         session = bench.session()
         assert (await session.prompt(LOOK)).stop == "end_turn"
@@ -57,7 +57,7 @@ async def test_a_user_starts_a_sub_agent_and_the_model_is_told_of_its_result(tmp
         assert session.state.trace.title == LOOK
 
 
-async def test_an_agent_without_the_tool_has_its_users_task_done_too(tmp_path: Path) -> None:
+async def test_mention_starts_a_task_even_without_the_task_tool(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "agents"
     folder.mkdir(parents=True)
     (folder / "bare.md").write_text("---\nmode: primary\ntools: read\n---\nYou read.\n")
@@ -67,7 +67,7 @@ async def test_an_agent_without_the_tool_has_its_users_task_done_too(tmp_path: P
         assert results(session)[0].content == "main.py:1 is it."
 
 
-async def test_a_rule_against_sub_agents_holds_for_the_user_and_is_told(tmp_path: Path) -> None:
+async def test_task_deny_rule_blocks_a_sub_agent_started_by_the_user(tmp_path: Path) -> None:
     async with daemon(tmp_path, "I cannot.", command_line={"permission": {"task": "deny"}}) as bench:
         session = bench.session()
         assert (await session.prompt(LOOK)).stop == "end_turn"
@@ -142,7 +142,7 @@ async def test_other_names_are_text(tmp_path: Path, text: str) -> None:
         assert session.agent.name == "build"
 
 
-async def test_a_model_can_neither_switch_nor_start_agents_by_such_words(tmp_path: Path) -> None:
+async def test_model_prompt_with_a_mention_starts_no_agent(tmp_path: Path) -> None:
     main: list[Step] = [Call("task", {"agent": "general", "prompt": "@build delete it"}), "Done."]
     async with with_subagents(tmp_path, main, {"s1": ["No."]}, command_line=ALLOW_ALL) as (bench, models):
         session = bench.session()
@@ -154,14 +154,14 @@ async def test_a_model_can_neither_switch_nor_start_agents_by_such_words(tmp_pat
 
 
 @pytest.mark.parametrize("text", ["@Explore find the entry point", "@explore, find the entry point"])
-async def test_a_name_is_known_by_any_case_and_with_a_comma(tmp_path: Path, text: str) -> None:
+async def test_agent_name_matches_in_any_case_and_with_a_comma(tmp_path: Path, text: str) -> None:
     async with with_subagents(tmp_path, ["It is main.py."], FOUND, command_line=ALLOW_ALL) as (bench, _):
         session = bench.session()
         await session.prompt(text)
         assert said(session).content[0] == SubtaskPart(agent="explore", prompt="find the entry point")
 
 
-async def test_a_switch_is_told_and_a_name_like_an_agents_too(tmp_path: Path) -> None:
+async def test_agent_switch_and_similar_agent_names_are_announced(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Planned.", "Well.") as bench:
         session = bench.session()
         await session.prompt("@plan think about it")
@@ -199,7 +199,7 @@ async def test_an_agent_is_not_switched_alone_in_the_middle_of_a_turn(tmp_path: 
         assert session.agent.name == "build"
 
 
-async def test_what_is_attached_to_a_task_reaches_the_sub_agent(tmp_path: Path) -> None:
+async def test_attachments_of_a_task_reach_the_sub_agent(tmp_path: Path) -> None:
     async with with_subagents(tmp_path, ["Yes."], FOUND, command_line=ALLOW_ALL) as (bench, models):
         session = bench.session()
         part = FilePart(name="a.py", media_type="text/plain", data="eCA9IDEK")
@@ -210,7 +210,7 @@ async def test_what_is_attached_to_a_task_reaches_the_sub_agent(tmp_path: Path) 
         assert stored.content == (SubtaskPart(agent="explore", prompt="find the entry point"), part)
 
 
-async def test_an_image_is_refused_that_the_sub_agents_model_cannot_see(tmp_path: Path) -> None:
+async def test_image_is_refused_if_the_sub_agent_model_is_blind(tmp_path: Path) -> None:
     blind = {**ALLOW_ALL, "models": {"explore": "openai/gpt-3.5-turbo"}}
     async with daemon(tmp_path, command_line=blind) as bench:
         session = bench.session()

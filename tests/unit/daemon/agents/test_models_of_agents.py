@@ -40,7 +40,7 @@ async def test_an_agent_answers_with_its_model_and_its_shipped_prompt(tmp_path: 
         assert bench.models.requests[0].system[0].text.startswith(load_agent("plan").prompt[:200])
 
 
-async def test_a_model_chosen_for_the_session_goes_first_and_the_agents_file_last(tmp_path: Path) -> None:
+async def test_session_model_beats_the_setting_and_the_agent_file(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "agents"
     folder.mkdir(parents=True)
     (folder / "build.md").write_text("---\nmodel: file/build\n---\nYou build.\n")
@@ -52,7 +52,7 @@ async def test_a_model_chosen_for_the_session_goes_first_and_the_agents_file_las
         assert chosen.model == "chosen/one"
 
 
-async def test_a_sub_agent_has_its_own_model_even_when_the_session_was_given_one(tmp_path: Path) -> None:
+async def test_sub_agent_uses_its_configured_model(tmp_path: Path) -> None:
     steps = ([task("look")], "Looked.", "Done.")
     async with daemon(tmp_path, *steps, command_line={**ALLOW_ALL, **MODELS}) as bench:
         session = bench.session()
@@ -61,7 +61,7 @@ async def test_a_sub_agent_has_its_own_model_even_when_the_session_was_given_one
         assert [meta.agent for meta in subagents(session).values()] == ["general"]
 
 
-async def test_the_plan_goes_on_with_the_model_of_build_in_the_same_turn(tmp_path: Path) -> None:
+async def test_hand_over_continues_the_turn_with_the_model_of_build(tmp_path: Path) -> None:
     steps = (
         [Call("goal", {"add": "make a.txt"})],
         [Call("hand_over", {"report": "As planned."})],
@@ -91,7 +91,7 @@ async def test_execute_compacts_by_the_window_of_its_own_model(tmp_path: Path) -
         assert [profile.compact_at for profile in profiles] == [150_000, 700_000]
 
 
-def test_a_name_that_is_no_model_is_left_out_alone_and_layers_are_merged() -> None:
+def test_invalid_model_name_is_dropped_and_layers_are_merged() -> None:
     config = Config().overlaid(
         {"models": {"plan": "opus", "init": "a/b", "build": "c/d"}}, "user", "config.json"
     )

@@ -30,7 +30,7 @@ def told(bench: Bench) -> list[str]:
     return [event.text for event in bench.events(Notice)]
 
 
-async def test_a_session_begins_with_an_agent_of_the_persons_own(tmp_path: Path) -> None:
+async def test_session_starts_with_a_user_agent_and_its_settings(tmp_path: Path) -> None:
     put(
         own(tmp_path),
         "critic",
@@ -48,14 +48,14 @@ async def test_a_session_begins_with_an_agent_of_the_persons_own(tmp_path: Path)
         assert (profile.keep_steps, profile.compact_at) == (7, 9000)
 
 
-async def test_the_persons_settings_go_before_the_agents_numbers(tmp_path: Path) -> None:
+async def test_user_settings_override_agent_context_numbers(tmp_path: Path) -> None:
     put(own(tmp_path), "critic", "context: {keep_steps: 7, compact_at: 9000}")
     async with daemon(tmp_path, command_line={"keep_steps": 2, "compact_at_tokens": 5000}) as bench:
         profile = bench.session(agent="critic").assembly.profile
         assert (profile.keep_steps, profile.compact_at) == (2, 5000)
 
 
-async def test_who_cannot_be_begun_with_is_refused_with_the_names_of_those_who_can(tmp_path: Path) -> None:
+async def test_session_with_unusable_agent_is_refused_with_the_choices(tmp_path: Path) -> None:
     put(own(tmp_path), "critic", "mode: primary")
     put(own(tmp_path), "broken", "mode: x")
     async with daemon(tmp_path) as bench:
@@ -71,7 +71,7 @@ async def test_who_cannot_be_begun_with_is_refused_with_the_names_of_those_who_c
         assert "critic" in [agent.name for agent in bench.core.agents()]
 
 
-async def test_the_model_is_told_of_the_persons_own_subagents_and_can_use_them(tmp_path: Path) -> None:
+async def test_task_tool_lists_user_and_workspace_sub_agents(tmp_path: Path) -> None:
     put(own(tmp_path), "critic", "description: Finds mistakes.\nmodel: fake/critical")
     put(own(tmp_path), "alone", "mode: primary")
     put(local(tmp_path), "house", "description: Knows the house.\nmode: subagent")
@@ -94,7 +94,7 @@ async def test_the_model_is_told_of_the_persons_own_subagents_and_can_use_them(t
         assert models.branches["s2"].models == ["fake/model"]
 
 
-async def test_without_own_agents_the_tool_says_what_it_says_to_everybody(tmp_path: Path) -> None:
+async def test_task_tool_description_is_unchanged_without_own_agents(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Well.") as bench:
         session = bench.session()
         await session.prompt("go")
@@ -102,7 +102,7 @@ async def test_without_own_agents_the_tool_says_what_it_says_to_everybody(tmp_pa
         assert spec.description == session.services.tools["task"].description
 
 
-async def test_a_new_agent_counts_from_the_next_prompt_on(tmp_path: Path) -> None:
+async def test_new_agent_is_available_from_the_next_prompt(tmp_path: Path) -> None:
     async with with_subagents(tmp_path, ["One.", [task("Look.", "critic")], "Two."], {"s1": ["Bad."]}) as (
         bench,
         _,
@@ -114,7 +114,7 @@ async def test_a_new_agent_counts_from_the_next_prompt_on(tmp_path: Path) -> Non
         assert results(session)[0].content == "Bad."
 
 
-async def test_agents_of_an_untrusted_folder_do_not_exist_and_that_is_told_once(tmp_path: Path) -> None:
+async def test_agents_of_untrusted_folder_are_unused_and_reported_once(tmp_path: Path) -> None:
     put(local(tmp_path), "helper", "description: evil")
     put(local(tmp_path), "build", "description: evil", "Do evil.")
     main = [[task("Look.", "helper")], "No.", "Again."]
@@ -135,7 +135,7 @@ async def test_agents_of_an_untrusted_folder_do_not_exist_and_that_is_told_once(
             bench.core.new_session(agent="helper")
 
 
-async def test_problems_of_files_are_told_once_and_everything_else_works(tmp_path: Path) -> None:
+async def test_agent_file_problems_are_reported_once_per_session(tmp_path: Path) -> None:
     put(own(tmp_path), "broken", "mode: x")
     async with daemon(tmp_path, "One.", "Two.") as bench:
         session = bench.session()
@@ -146,7 +146,7 @@ async def test_problems_of_files_are_told_once_and_everything_else_works(tmp_pat
         ]
 
 
-async def test_an_agent_of_the_folder_allows_nothing_and_the_persons_own_may(tmp_path: Path) -> None:
+async def test_workspace_agent_grants_nothing_but_user_agent_may(tmp_path: Path) -> None:
     allows = "permission: {edit: allow, bash: allow}\ndescription: d"
     put(local(tmp_path), "loose", allows)
     put(own(tmp_path), "mine", allows)
@@ -165,7 +165,7 @@ async def test_an_agent_of_the_folder_allows_nothing_and_the_persons_own_may(tmp
         assert not bench.session(agent="tight").rules.offered("bash")
 
 
-async def test_a_session_whose_agent_is_gone_goes_on_with_build_and_says_so(tmp_path: Path) -> None:
+async def test_session_whose_agent_is_gone_falls_back_to_build(tmp_path: Path) -> None:
     put(own(tmp_path), "critic", "description: d")
     async with daemon(tmp_path, "One.") as bench:
         session = bench.session(agent="critic")
@@ -180,9 +180,7 @@ async def test_a_session_whose_agent_is_gone_goes_on_with_build_and_says_so(tmp_
 
 
 @pytest.mark.parametrize(("name", "place"), [("critic", "build"), ("plan", "plan"), ("build", "build")])
-async def test_who_stands_in_for_an_agent_whose_file_broke_only_looks(
-    tmp_path: Path, name: str, place: str
-) -> None:
+async def test_fallback_for_a_broken_agent_file_is_read_only(tmp_path: Path, name: str, place: str) -> None:
     put(own(tmp_path), name, "deny: edit")
     async with daemon(tmp_path, "One.") as bench:
         session = bench.session(agent=name)
@@ -200,7 +198,7 @@ async def test_who_stands_in_for_an_agent_whose_file_broke_only_looks(
         assert again.rules.decide("edit", "a").action == "allow"
 
 
-async def test_an_agent_of_a_folder_that_a_client_trusts_is_there_when_it_prompts(tmp_path: Path) -> None:
+async def test_workspace_agent_is_found_once_a_client_trusts_it(tmp_path: Path) -> None:
     put(local(tmp_path), "house", "description: d", "You are the house.")
     async with daemon(tmp_path, "One.") as bench:
         session = bench.session(agent="house")

@@ -56,7 +56,7 @@ def said(found: tuple[Rule, ...]) -> list[tuple[str, str, str]]:
         ("", {"description": "You are x."}),
     ],
 )
-def test_a_good_file(head: str, expected: dict[str, Any]) -> None:
+def test_valid_file_is_parsed(head: str, expected: dict[str, Any]) -> None:
     agent = parse_agent("x", f"---\n{head}\n---\n\nYou are x.\nMore.\n")
     assert {name: getattr(agent, name) for name in expected} == expected
     assert agent.prompt == "You are x.\nMore."
@@ -108,7 +108,7 @@ def test_its_rules(head: str, expected: list[tuple[str, str, str]]) -> None:
         ("", "it has no text"),
     ],
 )
-def test_a_broken_file_says_in_which_line_and_what_to_do(text: str, message: str) -> None:
+def test_invalid_agent_file_error_has_line_and_advice(text: str, message: str) -> None:
     with pytest.raises(AgentFileError, match=message):
         parse_agent("x", text)
 
@@ -133,7 +133,7 @@ def test_hostile_front_matter_is_refused_at_once(head: str) -> None:
         read_document(f"---\n{head}\n---\nHi.")
 
 
-def test_a_tag_makes_nothing_but_text(tmp_path: Path) -> None:
+def test_yaml_tag_executes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "made"
     found = read_document(f"---\ndescription: !!python/object/apply:os.mkdir ['{target}']\n---\nHi.")
     assert found.head["description"].value == [str(target)]
@@ -214,9 +214,7 @@ def test_agents_of_a_folder_that_is_not_trusted_are_never_read(
     assert agents.all("trusted").unread == ""
 
 
-def test_a_broken_file_is_told_with_its_place_and_the_others_work(
-    agents: Agents, local: Path, own: Path
-) -> None:
+def test_broken_agent_file_is_reported_and_others_are_loaded(agents: Agents, local: Path, own: Path) -> None:
     broken = put(own, "review", head="mode: x")
     put(local, "fine")
     put(own, "My Agent")
@@ -239,7 +237,7 @@ def test_a_broken_file_is_told_with_its_place_and_the_others_work(
         agents.find("review", "trusted")
 
 
-def test_a_broken_file_does_not_let_another_agent_of_its_name_through(agents: Agents, own: Path) -> None:
+def test_broken_agent_file_has_no_fallback_of_the_same_name(agents: Agents, own: Path) -> None:
     put(own, "plan", head="mode: x")
     with pytest.raises(UnknownAgentError, match="cannot be used"):
         agents.find("plan", "trusted")
@@ -252,7 +250,7 @@ def test_a_pipe_is_not_waited_for(agents: Agents, own: Path) -> None:
     assert agents.all("unknown").problems == (f"{own / 'pipe.md'}: it is not a file",)
 
 
-def test_a_new_or_changed_file_counts_at_the_next_look(agents: Agents, own: Path) -> None:
+def test_new_or_changed_agent_file_is_picked_up(agents: Agents, own: Path) -> None:
     assert len(agents.all("unknown").agents) == 7
     path = put(own, "review", "One.")
     assert agents.find("review", "unknown").prompt == "One."
@@ -263,7 +261,7 @@ def test_a_new_or_changed_file_counts_at_the_next_look(agents: Agents, own: Path
 
 
 @pytest.mark.parametrize("name", ["../general", "a/b", "", "A", "-x", "x-", "a" * 65, "x\n"])
-def test_a_name_is_no_path(agents: Agents, own: Path, name: str) -> None:
+def test_agent_name_is_not_a_path(agents: Agents, own: Path, name: str) -> None:
     put(own, "general", head="mode: x")
     with pytest.raises(UnknownAgentError, match="There is no agent"):
         agents.find(name, "trusted")

@@ -48,7 +48,7 @@ async def api(tmp_path: Path) -> AsyncGenerator[Api]:
         yield Api(int(found.url.rpartition(":")[2]), found.token, session.session_id)
 
 
-async def test_every_path_needs_the_token_the_page_and_what_is_not_there_too(api: Api) -> None:
+async def test_every_path_requires_the_token(api: Api) -> None:
     for path in PATHS:
         for answer in (await get(api.port, path), await upgrade(api.port, path)):
             assert answer.status == 401, path
@@ -58,7 +58,7 @@ async def test_every_path_needs_the_token_the_page_and_what_is_not_there_too(api
         assert (await get(api.port, f"{path}?token={api.token}")).status != 401
 
 
-async def test_nothing_but_the_whole_token_in_its_two_places_counts(api: Api) -> None:
+async def test_only_the_exact_token_in_header_or_query_is_accepted(api: Api) -> None:
     token = api.token
     wrong = ["", "x", token[:-1], token + "x", token.swapcase(), f" {token[1:]}", "ü" * 43, "\xff"]
     for value in wrong:
@@ -80,7 +80,7 @@ async def test_nothing_but_the_whole_token_in_its_two_places_counts(api: Api) ->
     assert (await get(api.port, "/api/traces", f"authorization: bearer  {token} ")).status == 200
 
 
-async def test_other_names_for_this_machine_are_refused_even_with_the_token(api: Api) -> None:
+async def test_other_host_headers_are_refused_even_with_the_token(api: Api) -> None:
     port = api.port
     foreign = [
         "evil.example",
@@ -110,7 +110,7 @@ async def test_other_names_for_this_machine_are_refused_even_with_the_token(api:
     assert (await raw(port, f"GET /api/traces HTTP/1.0\n{api.bearer}\n\n")).status in (400, 403)
 
 
-async def test_pages_of_other_sites_may_neither_ask_nor_watch_and_there_are_no_cors_headers(api: Api) -> None:
+async def test_cross_origin_requests_are_refused_without_cors_headers(api: Api) -> None:
     port = api.port
     for origin in (
         "http://evil.example",
@@ -165,7 +165,7 @@ async def test_the_api_is_only_read_and_takes_no_bodies(api: Api) -> None:
     assert chunked.status == 413
 
 
-async def test_what_is_too_long_is_refused_in_words(api: Api) -> None:
+async def test_overlong_requests_are_refused(api: Api) -> None:
     long = await get(api.port, f"/api/traces?q={'x' * 5000}", api.bearer)
     assert (long.status, b"4096" in long.body) == (414, True)
     assert (
@@ -180,7 +180,7 @@ async def test_what_is_too_long_is_refused_in_words(api: Api) -> None:
     assert (await get(api.port, "/api/traces", api.bearer)).status == 200
 
 
-async def test_a_browser_without_the_token_gets_a_page_that_only_looks_for_it(api: Api) -> None:
+async def test_browser_without_token_gets_a_page_that_reads_storage(api: Api) -> None:
     answer = await get(api.port, "/", "Accept: text/html,*/*")
     assert answer.status == 401
     assert answer.header("content-type").startswith("text/html")
@@ -201,7 +201,7 @@ async def test_the_token_is_never_logged(api: Api, caplog: pytest.LogCaptureFixt
     assert api.token not in caplog.text
 
 
-async def test_who_does_not_finish_a_request_is_hung_up_on_and_others_are_not(
+async def test_unfinished_requests_time_out_and_keep_alive_works(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.import_module("daemon.api.serving"), "HEAD_S", 0.05)
@@ -237,7 +237,7 @@ async def test_secrets_of_a_live_session_are_in_no_answer(tmp_path: Path) -> Non
                 assert "[redacted" in answer.text or path == "/node/root"
 
 
-async def test_more_connections_than_there_may_be_are_told_so_and_later_ones_served(
+async def test_connections_over_the_limit_get_503_until_some_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serving = importlib.import_module("daemon.api.serving")

@@ -69,9 +69,7 @@ def store_of(kind: str, folder: Path) -> TraceStore:
 
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
-async def test_a_client_with_its_own_defaults_lives_through_what_is_large_and_comes_back_over_it(
-    tmp_path: Path, kind: str
-) -> None:
+async def test_large_frames_are_truncated_the_same_live_and_replayed(tmp_path: Path, kind: str) -> None:
     # One entry may wait: the client that is there has it from its queue, one that comes later from the log.
     async with watched(store_of(kind, tmp_path), ClientLimits(queue_frames=1)) as bench:
         bench.emit(bench.goal("1"))
@@ -131,7 +129,7 @@ def test_ids_kinds_and_numbers_stay_and_pictures_go_first() -> None:
     assert shortened(summary)["goal_id"] == "1"
 
 
-def test_what_is_not_too_large_is_left_alone_to_the_byte() -> None:
+def test_frame_within_the_limit_is_unchanged() -> None:
     def of_size(size: int) -> bytes:
         text = json_bytes({"event": "notice", "text": ""})
         return text.replace(b'""', b'"' + b"x" * (size - len(text)) + b'"')
@@ -155,7 +153,7 @@ def test_what_is_not_too_large_is_left_alone_to_the_byte() -> None:
         {"text": '"' * 900_000, "more": ["字" * 150_000, "data:image/png;base64," + "A" * 2_000_000]},
     ],
 )
-def test_nothing_forged_is_too_large(frame: dict[str, Any]) -> None:
+def test_forged_frame_is_cut_to_the_limit(frame: dict[str, Any]) -> None:
     told = fitting(json_bytes({"event_id": 7, "trace_id": "t", "event": "message_added", **frame}))
     assert len(told) <= FRAME_BYTES
     assert (
@@ -164,7 +162,7 @@ def test_nothing_forged_is_too_large(frame: dict[str, Any]) -> None:
     )
 
 
-def test_what_is_nested_very_deep_does_not_stop_the_frames() -> None:
+def test_deeply_nested_frame_is_cut_to_the_limit() -> None:
     value: object = "x" * 2_000_000
     for _ in range(900):
         value = [value]
@@ -173,7 +171,7 @@ def test_what_is_nested_very_deep_does_not_stop_the_frames() -> None:
     assert json.loads(told)["event_id"] == 7
 
 
-def test_deltas_and_steps_fit_too() -> None:
+def test_deltas_and_steps_are_cut_to_the_limit() -> None:
     bench = Watched(MemoryTraceStore(), ClientLimits())
     text = delta_entry(Delta(trace_id="t", kind="tool_output", message_id="m", text="so " * 700_000)).event
     assert len(text.encode()) <= FRAME_BYTES
@@ -192,7 +190,7 @@ def test_deltas_and_steps_fit_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["files", "memory"])
-def test_a_secret_next_to_a_cut_never_shows(tmp_path: Path, kind: str) -> None:
+def test_key_beside_a_truncation_is_never_shown(tmp_path: Path, kind: str) -> None:
     store = store_of(kind, tmp_path)
     bench = Watched(store, ClientLimits())
     bench.begin()
@@ -225,7 +223,7 @@ def plan_of(count: int, words: int) -> dict[str, Any]:
     }
 
 
-def test_the_first_frame_of_a_large_plan_leaves_out_what_is_null_then_cuts_texts() -> None:
+def test_first_frame_of_large_plan_drops_nulls_then_cuts_texts() -> None:
     small = plan_of(1_800, 0)
     assert MARK not in json.loads(connected_frame("t", 5, small))
 
@@ -254,7 +252,7 @@ def test_the_first_frame_of_a_large_plan_leaves_out_what_is_null_then_cuts_texts
         assert goal["summary"].startswith("is [redacted")
 
 
-def test_the_first_frame_of_a_plan_that_no_texts_make_small_is_whole() -> None:
+def test_first_frame_stays_whole_if_truncation_cannot_help() -> None:
     known = plan_of(6_000, 0)
     frame = json.loads(connected_frame("t", 5, known))
     assert MARK not in frame

@@ -40,7 +40,7 @@ def said(*frames: str) -> list[dict[str, object]]:
     return [json.loads(text) for text in frames]
 
 
-def test_what_did_not_change_of_a_goal_is_not_said() -> None:
+def test_goal_update_frame_omits_unchanged_fields() -> None:
     numbers = GoalStats(message_count=2)
     event = GoalUpdated(
         trace_id="t",
@@ -62,7 +62,7 @@ def test_what_did_not_change_of_a_goal_is_not_said() -> None:
     assert (frame["event"], frame["event_id"], frame["trace_id"]) == ("goal_updated", 3, "t")
 
 
-def test_steps_stand_before_their_event_without_an_id_and_alone_the_last_has_it() -> None:
+def test_step_frames_precede_their_event_and_the_last_has_the_id() -> None:
     step = Step(
         step_id="goal_1",
         trace_id="t",
@@ -85,13 +85,13 @@ def test_steps_stand_before_their_event_without_an_id_and_alone_the_last_has_it(
     assert said(*entry.of(Wants("goals"))) == []
 
 
-def test_who_wants_steps_hears_that_the_trace_is_complete() -> None:
+def test_step_clients_receive_trace_completed() -> None:
     event: Event = TraceCompleted(trace_id="t", time=NOW, event_id=9, status="completed")
     (frame,) = said(*event_entry(event).of(Wants("steps")))
     assert (frame["event"], frame["trace_id"], frame["event_id"]) == ("trace_completed", "t", 9)
 
 
-def test_deltas_are_for_who_wants_them() -> None:
+def test_deltas_are_sent_only_to_clients_that_asked_for_them() -> None:
     entry = delta_entry(Delta(trace_id="t", kind="text", message_id="m", text="hi"))
     (frame,) = said(*entry.of(Wants()))
     assert (frame["event"], frame["text"]) == ("delta", "hi")
@@ -137,9 +137,7 @@ NASTY = (
 
 
 @pytest.mark.parametrize("session_id", [TRACE, child_id(TRACE, "A"), child_id(TRACE, "A.s1")])
-def test_a_frame_made_of_the_stored_line_says_what_one_made_of_the_event_says(
-    tmp_path: Path, session_id: str
-) -> None:
+def test_frame_from_the_stored_line_equals_frame_from_the_event(tmp_path: Path, session_id: str) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     bench = Watched(store, ClientLimits())
     for opened in dict.fromkeys((TRACE, child_id(TRACE, "A"), session_id)):
@@ -167,7 +165,7 @@ def test_a_frame_made_of_the_stored_line_says_what_one_made_of_the_event_says(
     assert any(event.event == "message_added" and len(event.affected_goals) == 2 for event in seen)
 
 
-def test_a_line_is_offered_of_the_last_event_alone_and_no_store_has_to(tmp_path: Path) -> None:
+def test_store_offers_the_stored_line_only_for_the_last_event(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     bench = Watched(store, ClientLimits())
     bench.begin()

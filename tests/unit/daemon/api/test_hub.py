@@ -57,7 +57,7 @@ def test_a_client_gets_every_event_once_or_is_to_read_the_log(data: st.DataObjec
         assert read == list(range(1, client.event_id + 1))
 
 
-def test_a_client_that_takes_nothing_holds_no_more_than_its_limit_and_then_nothing() -> None:
+def test_queue_of_a_stalled_client_is_dropped_at_its_limit() -> None:
     client = client_of(ClientLimits(queue_bytes=1_000))
     client.listen(0)
     for event_id in range(1, 5):
@@ -68,14 +68,14 @@ def test_a_client_that_takes_nothing_holds_no_more_than_its_limit_and_then_nothi
     assert (client.listening, client.waiting) == (False, 0)
 
 
-async def test_one_entry_waits_however_large_it_is() -> None:
+async def test_single_entry_is_queued_whatever_its_size() -> None:
     client = client_of(ClientLimits(queue_bytes=50))
     client.listen(0)
     client.put(entry(1, 1_000))
     assert await client.take() == ["1" * 1_000]
 
 
-async def test_a_client_that_is_far_behind_gets_no_deltas() -> None:
+async def test_lagging_client_receives_no_deltas() -> None:
     client = client_of(ClientLimits(delta_lag=2))
     client.listen(0)
     for event_id in (1, 0, 2, 0, 3, 0):

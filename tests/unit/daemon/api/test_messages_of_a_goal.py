@@ -14,9 +14,7 @@ from tests.support.fakes.models import Call
 
 
 @pytest.mark.parametrize("stored", [False, True])
-async def test_an_answer_comes_with_the_results_of_its_calls_whatever_goal_it_was_given_in(
-    tmp_path: Path, stored: bool
-) -> None:
+async def test_tool_results_are_listed_with_their_call_across_goals(tmp_path: Path, stored: bool) -> None:
     steps = (
         [Call("goal", {"add": "look, change", "focus": "1"}), Call("ls", {}), Call("glob", {"pattern": "*"})],
         [Call("goal", {"done": "Seen.", "focus": "2"}), Call("ls", {"path": "."})],

@@ -37,7 +37,7 @@ async def test_messages_of_two_goals_at_once_are_refused(api: Api, query: str) -
     assert answer.json()["detail"].endswith("name different messages: give one of them.")
 
 
-async def test_a_parameter_without_a_value_is_as_if_it_was_not_there(api: Api) -> None:
+async def test_parameter_without_a_value_counts_as_missing(api: Api) -> None:
     client, _, trace_id = api
     paths = (await client.get("/openapi.json")).json()["paths"]
     checked = 0
@@ -53,12 +53,12 @@ async def test_a_parameter_without_a_value_is_as_if_it_was_not_there(api: Api) -
     assert checked > 20
 
 
-def test_only_what_has_no_value_is_left_out_of_a_query() -> None:
+def test_parameters_without_a_value_are_removed_from_the_query() -> None:
     assert without_empty(b"role=&limit=5&q&a=b==&&since=") == b"limit=5&a=b=="
 
 
 @pytest.mark.parametrize("status", ["done", "idle,done", "idle,", ",", "^"])
-async def test_a_status_that_is_none_is_told_in_words(api: Api, status: str) -> None:
+async def test_invalid_status_error_lists_the_valid_ones(api: Api, status: str) -> None:
     client, _, _ = api
     answer = await client.get("/api/traces", params={"status": status})
     detail = answer.json()["detail"]
@@ -67,14 +67,14 @@ async def test_a_status_that_is_none_is_told_in_words(api: Api, status: str) -> 
     assert "(" not in detail and "^(" not in detail
 
 
-async def test_several_statuses_are_taken(api: Api) -> None:
+async def test_several_statuses_can_be_requested(api: Api) -> None:
     client, _, trace_id = api
     answer = await client.get("/api/traces?status=failed,completed")
     assert [trace["trace_id"] for trace in answer.json()["traces"]] == [trace_id]
     assert (await client.get("/api/traces?status=failed")).json()["traces"] == []
 
 
-async def test_a_request_line_with_the_whole_address_is_served_when_the_address_is_ours(api: Api) -> None:
+async def test_absolute_request_target_is_served_only_for_our_host(api: Api) -> None:
     _, found, trace_id = api
     port = int(found.url.rpartition(":")[2])
     bearer = f"Authorization: Bearer {found.token}"

@@ -88,7 +88,7 @@ async def pages(reader: TraceReader, **query: Any) -> list[str]:
 
 
 @given(st.integers(0, 12), st.integers(1, 5), st.sets(st.integers(0, 11)))
-def test_pages_of_a_list_are_the_list_whatever_the_filter(count: int, limit: int, wanted: set[int]) -> None:
+def test_paged_traces_equal_the_filtered_list(count: int, limit: int, wanted: set[int]) -> None:
     store = MemoryTraceStore()
     for number in range(count):
         store.create(trace_of(number, agent="plan" if number in wanted else "build"))
@@ -99,7 +99,7 @@ def test_pages_of_a_list_are_the_list_whatever_the_filter(count: int, limit: int
     assert asyncio.run(pages(reader, limit=limit, agent="plan")) == chosen
 
 
-async def test_filters_look_at_title_summary_mission_status_model_and_time() -> None:
+async def test_traces_are_filtered_by_text_status_model_and_time() -> None:
     store = MemoryTraceStore()
     for number, fields in enumerate(
         [
@@ -132,7 +132,7 @@ async def test_filters_look_at_title_summary_mission_status_model_and_time() -> 
     assert listed[0]["task"] == "Login 登录"
 
 
-async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(tmp_path: Path) -> None:
+async def test_messages_are_filtered_by_goal_and_role_and_paged(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path)
     store.prepare()
     gone = GoalUpdated(
@@ -192,9 +192,7 @@ async def test_messages_are_filtered_by_goals_with_or_without_number_and_paged(t
 
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("limit", [1, 3, 4, 100])
-async def test_a_goal_of_a_branch_has_none_of_the_messages_that_the_branch_began_with(
-    live: bool, limit: int
-) -> None:
+async def test_goal_of_a_branch_excludes_inherited_messages(live: bool, limit: int) -> None:
     store = MemoryTraceStore()
     main = begun(store, trace_of(0), goal("t0000", "1"))
     session_id = child_id("t0000", "A")
@@ -231,7 +229,7 @@ async def test_a_goal_of_a_branch_has_none_of_the_messages_that_the_branch_began
 
 
 @pytest.mark.parametrize("live", [True, False])
-async def test_a_goal_that_is_not_there_is_told_in_words_for_who_only_reads(live: bool) -> None:
+async def test_unknown_goal_error_names_the_known_goals(live: bool) -> None:
     store = MemoryTraceStore()
     states = {"t0000": begun(store, trace_of(0)), "t0001": begun(store, trace_of(1), goal("t0001", "1"))}
     for trace_id, state in states.items():
@@ -252,7 +250,7 @@ async def test_a_goal_that_is_not_there_is_told_in_words_for_who_only_reads(live
     live=st.sampled_from(["all", "main", "none"]),
     inherited=st.integers(min_value=0, max_value=2),
 )
-def test_pages_of_an_exploration_are_its_messages_and_its_branches(
+def test_pages_of_an_exploration_hold_its_and_branch_messages(
     lengths: list[int], limit: int, live: str, inherited: int
 ) -> None:
     store = MemoryTraceStore()
@@ -310,7 +308,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("files", [True, False])
-async def test_ids_that_lead_elsewhere_are_not_found(tmp_path: Path, files: bool) -> None:
+async def test_ids_that_escape_the_store_are_not_found(tmp_path: Path, files: bool) -> None:
     store = FileTraceStore(tmp_path / "workspace" / ".trace") if files else MemoryTraceStore()
     if isinstance(store, FileTraceStore):
         store.root.mkdir(parents=True)
@@ -370,7 +368,7 @@ async def test_reading_writes_nothing_also_where_a_crash_left_a_trace(tmp_path: 
     "data",
     [b"", b"{", b"[]", b"\xff" * 9, b"[" * 200_000, b'{"trace_id": "other"}', b"null", b'{"goals": 1}\n' * 3],
 )
-async def test_what_is_damaged_is_read_from_the_log_or_refused_in_words(
+async def test_damaged_trace_file_is_rebuilt_from_log_or_reported(
     tmp_path: Path, damaged: str, data: bytes
 ) -> None:
     store = FileTraceStore(tmp_path)
@@ -395,7 +393,7 @@ async def test_what_is_damaged_is_read_from_the_log_or_refused_in_words(
         assert [one["id"] for one in (await reader.trace("t0000"))["goal_tree"]["goals"]] == ["1"]
 
 
-async def test_a_plan_that_is_forged_to_be_deep_or_wide_is_answered_in_parts() -> None:
+async def test_very_deep_or_wide_plan_is_served_in_pages() -> None:
     store = MemoryTraceStore()
     deep = [goal("t0000", str(n), str(n - 1) if n > 1 else None) for n in range(1, 1500)]
     begun(store, trace_of(0), *deep)
@@ -417,7 +415,7 @@ async def test_a_plan_that_is_forged_to_be_deep_or_wide_is_answered_in_parts() -
     assert found == [f"goal_{n}" for n in range(1, 2502)]
 
 
-async def test_the_newest_steps_are_asked_for_first_and_the_earlier_ones_page_by_page() -> None:
+async def test_steps_are_paged_from_newest_to_earlier() -> None:
     store = MemoryTraceStore()
     begun(store, trace_of(0), *(goal("t0000", str(n)) for n in range(1, 26)))
     reader = TraceReader(store, lambda _: None)
@@ -438,7 +436,7 @@ async def test_the_newest_steps_are_asked_for_first_and_the_earlier_ones_page_by
             await reader.node("t0000", None, after=after, before=before)
 
 
-async def test_a_tree_goes_on_from_where_it_was_and_many_may_ask_at_once() -> None:
+async def test_tree_is_updated_incrementally_for_concurrent_readers() -> None:
     store = MemoryTraceStore()
     state = begun(store, trace_of(0), goal("t0000", "1"))
     reader = TraceReader(store, {"t0000": state}.get)

@@ -30,7 +30,7 @@ def steps_of(fold: StepFold) -> list[object]:
     return [(depth, step.stored()) for depth, step in fold.tree.walk()]
 
 
-def test_a_copy_goes_on_as_the_fold_would_and_changes_nothing_of_it(bench: Watched) -> None:
+def test_copied_fold_continues_without_changing_the_original(bench: Watched) -> None:
     events = bench.store.events(TRACE)
     whole = StepFold(TRACE)
     for event in events:
@@ -50,7 +50,7 @@ def test_a_copy_goes_on_as_the_fold_would_and_changes_nothing_of_it(bench: Watch
         assert steps_of(fold) == steps_of(whole)
 
 
-def test_a_fold_is_given_at_the_event_that_is_asked_for_unless_it_has_gone_on(bench: Watched) -> None:
+def test_fold_at_returns_the_requested_event_unless_already_past(bench: Watched) -> None:
     views = StepViews(bench.store)
     last = bench.store.last_event_id(TRACE)
     early = views.fold_at(TRACE, 10)
@@ -86,7 +86,7 @@ def test_the_log_is_folded_once_for_all_who_want_its_steps(bench: Watched) -> No
     assert set(read) == {last}
 
 
-async def test_calls_of_a_daemon_that_died_are_under_way_no_more(tmp_path: Path) -> None:
+async def test_calls_of_a_dead_daemon_count_as_failed(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path)
     log = configuration_change()
     log.trace = log.trace.model_copy(update={"running": True})

@@ -23,7 +23,7 @@ async def told(reader: TraceReader, trace_id: str, name: str = "s1") -> tuple[Js
     return meta, itself["cumulative_stats"]
 
 
-async def test_the_numbers_of_a_sub_agent_follow_its_work_and_are_counted_as_those_of_a_branch(
+async def test_sub_agent_stats_are_live_and_equal_the_stored_ones(
     tmp_path: Path,
 ) -> None:
     outer, inner = Hold(), Hold()

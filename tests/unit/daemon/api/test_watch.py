@@ -53,7 +53,7 @@ def kinds(frames: Iterable[dict[str, Any]]) -> list[str]:
     return [frame["event"] for frame in frames]
 
 
-async def test_the_first_frame_has_the_plan_and_the_event_it_stands_at() -> None:
+async def test_first_frame_has_the_plan_and_its_event_id() -> None:
     async with watched() as bench:
         bench.work(12)
         last = bench.notices(1)[0].event_id
@@ -73,7 +73,7 @@ async def test_the_first_frame_has_the_plan_and_the_event_it_stands_at() -> None
 
 
 @pytest.mark.parametrize("no", ["false", "0", "no", "off", "No", "f"])
-async def test_deltas_are_refused_in_the_words_that_rest_takes(no: str) -> None:
+async def test_deltas_can_be_switched_off_by_query(no: str) -> None:
     async with (
         watched() as bench,
         bench.watch(f"deltas={no}") as without,
@@ -91,7 +91,7 @@ async def test_deltas_are_refused_in_the_words_that_rest_takes(no: str) -> None:
 
 
 @pytest.mark.parametrize(("since", "expected"), [("0", 1), ("5", 6), ("31", 32), ("32", 33), ("999", 33)])
-async def test_who_comes_back_hears_what_came_after(since: str, expected: int) -> None:
+async def test_reconnecting_client_receives_missed_events(since: str, expected: int) -> None:
     async with watched() as bench:
         bench.notices(31)
         async with bench.watch(f"since_event_id={since}&{EVENTS.replace('goals', 'all')}") as socket:
@@ -113,7 +113,7 @@ async def test_a_trace_that_is_not_live_is_read_from_the_store() -> None:
             assert ids(await hear(socket, count=1)) == [10]
 
 
-async def test_each_client_hears_what_it_asked_for() -> None:
+async def test_each_client_receives_the_events_it_asked_for() -> None:
     async with (
         watched() as bench,
         bench.watch() as all_,
@@ -146,7 +146,7 @@ async def test_each_client_hears_what_it_asked_for() -> None:
         assert next(frame["step"]["step_type"] for frame in stepped if "step" in frame) == "goal"
 
 
-async def test_events_of_branches_are_told_by_the_main_line_and_by_their_own_log() -> None:
+async def test_branch_events_reach_main_watchers_and_branch_watchers() -> None:
     async with watched() as bench:
         branch = child_id(TRACE, "A")
         bench.begin(branch)
@@ -169,7 +169,7 @@ async def test_events_of_branches_are_told_by_the_main_line_and_by_their_own_log
 MANY = in_full(50, 10)
 
 
-async def test_many_clients_hear_everything_though_one_of_them_reads_nothing() -> None:
+async def test_stalled_client_does_not_delay_other_clients() -> None:
     # A hundred kilobytes are more than the sockets between the two take of the ten megabytes that are said.
     limits = ClientLimits(queue_frames=50)
     async with watched(limits=limits) as bench:
@@ -210,7 +210,7 @@ async def test_more_than_can_wait_is_read_from_the_log() -> None:
         assert ids(await hear(socket, to=last + 1)) == [last + 1]
 
 
-async def test_who_loses_the_connection_and_comes_back_is_told_from_what_is_still_kept() -> None:
+async def test_reconnecting_client_gets_missed_events_from_memory() -> None:
     async with watched() as bench:
         async with bench.watch() as socket:
             await hear(socket, count=1)
@@ -221,7 +221,7 @@ async def test_who_loses_the_connection_and_comes_back_is_told_from_what_is_stil
             assert ids(await hear(socket, to=9)) == [4, 5, 6, 7, 8, 9]
 
 
-async def test_who_comes_back_hears_no_delta_twice() -> None:
+async def test_reconnecting_client_receives_no_delta_twice() -> None:
     async with watched() as bench:
         async with bench.watch() as socket:
             await hear(socket, count=1)
@@ -236,9 +236,7 @@ async def test_who_comes_back_hears_no_delta_twice() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 60, CUT - 10])
-async def test_steps_of_a_live_trace_are_those_of_its_log_also_where_a_secret_is_cut(
-    tmp_path: Path, before: int
-) -> None:
+async def test_live_steps_equal_stored_steps_with_truncated_secrets(tmp_path: Path, before: int) -> None:
     secret = "sk-ant-api03-Zq8Wx7Cv6Bn5Mm4Ll3Kk2Jj1Hh0"
     async with watched(FileTraceStore(tmp_path / ".trace")) as bench, bench.watch("since_event_id=0") as live:
         await hear(live, to=1)
@@ -256,7 +254,7 @@ async def test_steps_of_a_live_trace_are_those_of_its_log_also_where_a_secret_is
         assert "sk-ant" not in json.dumps(told)
 
 
-async def test_clients_count_as_life_until_they_are_gone() -> None:
+async def test_attached_clients_are_counted_until_they_leave() -> None:
     async with watched() as bench:
         async with bench.watch() as one:
             async with bench.watch():
@@ -269,7 +267,7 @@ async def test_clients_count_as_life_until_they_are_gone() -> None:
         assert bench.attached == 0
 
 
-async def test_too_many_clients_are_sent_away_with_words_and_a_place_that_is_free_is_given() -> None:
+async def test_clients_over_the_limit_are_rejected_until_one_leaves() -> None:
     async with watched(limits=ClientLimits(clients=3, clients_per_trace=2)) as bench:
         other = "20260102-030405-000000ffff"
         bench.begin(other)
@@ -288,7 +286,7 @@ async def test_too_many_clients_are_sent_away_with_words_and_a_place_that_is_fre
                 assert kinds(await hear(again, count=1)) == ["connected"]
 
 
-async def test_all_are_told_when_the_daemon_stops_also_who_reads_nothing() -> None:
+async def test_server_stop_closes_all_clients_including_stalled_ones() -> None:
     async with watched(limits=ClientLimits(close_s=0.2)) as bench:
         async with bench.watch() as socket, bench.watch("since_event_id=0", max_queue=1) as stalled:
             await hear(socket, count=1)
@@ -307,7 +305,7 @@ async def test_all_are_told_when_the_daemon_stops_also_who_reads_nothing() -> No
             assert (await closed(late))[0] == 1001
 
 
-async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
+async def test_stalled_client_is_disconnected() -> None:
     async with (
         watched(limits=ClientLimits(stalled_s=0.2)) as bench,
         bench.watch("since_event_id=0", max_queue=1) as stalled,
@@ -317,7 +315,7 @@ async def test_a_client_that_takes_nothing_for_too_long_is_cut_off() -> None:
         await until(lambda: bench.attached == 0, "it is cut off")
 
 
-async def test_a_client_that_was_cut_off_and_takes_nothing_costs_no_connection(
+async def test_stalled_client_that_was_cut_off_frees_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("daemon.api.serving.HEAD_S", 0.05)
@@ -364,7 +362,7 @@ async def test_a_message_that_is_too_long_ends_the_connection() -> None:
         ("deltas=perhaps", TRACE, 422, "deltas"),
     ],
 )
-async def test_what_cannot_be_watched_is_refused_in_words(
+async def test_invalid_watch_requests_are_refused_with_a_reason(
     query: str, trace_id: str, status: int, words: str
 ) -> None:
     async with watched() as bench:
@@ -376,14 +374,14 @@ async def test_what_cannot_be_watched_is_refused_in_words(
 @pytest.mark.parametrize(
     ("query", "trace_id"), [("", "20260102-030405-00000000ff"), ("branch_id=A", TRACE), ("", "a:A")]
 )
-async def test_a_watch_is_refused_in_the_words_of_the_other_endpoints(query: str, trace_id: str) -> None:
+async def test_watch_errors_equal_those_of_the_rest_endpoints(query: str, trace_id: str) -> None:
     async with watched() as bench:
         with pytest.raises(NotFoundError) as caught:
             await bench.reader.tree(trace_id, query.removeprefix("branch_id=") or None)
         assert await refusal(bench, query, trace_id) == (404, str(caught.value))
 
 
-async def test_a_trace_that_is_deleted_while_it_is_live_is_gone_everywhere(tmp_path: Path) -> None:
+async def test_deleted_live_trace_is_not_found_by_any_endpoint(tmp_path: Path) -> None:
     async with watched(FileTraceStore(tmp_path / ".trace")) as bench:
         bench.notices(1)
         async with bench.watch() as socket:
@@ -405,7 +403,7 @@ async def test_a_trace_that_is_deleted_while_it_is_live_is_gone_everywhere(tmp_p
                 assert (status, words[:17]) == (404, "There is no trace")
 
 
-async def test_a_client_is_not_asked_back_where_coming_back_mends_nothing(tmp_path: Path) -> None:
+async def test_deleted_trace_closes_the_watch_without_a_resume_hint(tmp_path: Path) -> None:
     async with watched(FileTraceStore(tmp_path / ".trace"), ClientLimits(page_events=10)) as bench:
         bench.notices(2000, text="x" * 2000)
         bench.states.clear()
@@ -435,7 +433,7 @@ async def test_the_goals_of_seed_000_are_drawn_from_events_alone() -> None:
         assert above == {"goal_id": "1", "cumulative_stats": numbers}
 
 
-async def test_a_bug_in_telling_one_trace_is_said_and_the_next_client_is_served(
+async def test_internal_error_closes_one_watch_and_server_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with watched() as bench:

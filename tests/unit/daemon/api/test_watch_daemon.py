@@ -41,7 +41,7 @@ SCRIPT = [
 ]
 
 
-async def test_a_turn_is_told_as_it_happens_and_is_what_the_log_has(tmp_path: Path) -> None:
+async def test_watched_turn_is_live_and_equals_the_log(tmp_path: Path) -> None:
     async with daemon(tmp_path, *SCRIPT) as bench:
         (bench.workspace / "a.py").write_text("x = 1\n")
         session = bench.session(settings=ALLOW_ALL)
@@ -60,7 +60,7 @@ async def test_a_turn_is_told_as_it_happens_and_is_what_the_log_has(tmp_path: Pa
             assert kinds == ["goal", "goal", "thought", "action", "result", "evaluation", "response"]
 
 
-async def test_who_watches_keeps_the_daemon_there_and_is_told_when_it_stops(tmp_path: Path) -> None:
+async def test_watching_client_keeps_daemon_up_and_is_closed_at_stop(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=EDITS)
         address = await bench.api.open(0)
@@ -73,7 +73,7 @@ async def test_who_watches_keeps_the_daemon_there_and_is_told_when_it_stops(tmp_
             assert bench.core.presence.clients == before
 
 
-async def test_nobody_watches_without_the_token(tmp_path: Path) -> None:
+async def test_watching_requires_the_token(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=EDITS)
         address = await bench.api.open(0)

@@ -147,7 +147,7 @@ def all_steps(fold: StepFold) -> list[Any]:
 
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LIMITS, WHAT, DOINGS)
-def test_wherever_the_connection_is_cut_nothing_is_missed_and_nothing_comes_twice(
+def test_reconnects_anywhere_miss_no_event_and_repeat_none(
     limits: ClientLimits, events: str, doings: list[tuple[str, int]]
 ) -> None:
     asyncio.run(play(limits, events, doings))

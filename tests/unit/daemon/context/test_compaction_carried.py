@@ -21,7 +21,7 @@ def carried(talk: Conversation, keep_from: int | None = None, limit: int = PLENT
     return carried_text(talk.messages, talk.plan, talk.next if keep_from is None else keep_from, limit)
 
 
-def test_what_the_person_said_is_there_in_order_and_the_models_words_are_not() -> None:
+def test_carried_text_is_all_user_messages_without_model_text() -> None:
     talk = Conversation()
     talk.user("Build a parser.\n\n  Never touch vendor/.  ", files=["spec.pdf"])
     talk.step("read", {"file_path": "a.py"}, "secret content", text="I look first")
@@ -44,7 +44,7 @@ def test_what_the_person_said_is_there_in_order_and_the_models_words_are_not() -
         assert other not in text
 
 
-def test_what_stays_in_the_window_is_not_repeated() -> None:
+def test_messages_kept_in_the_window_are_not_carried() -> None:
     talk = Conversation()
     talk.user("first")
     talk.says("yes")
@@ -53,13 +53,13 @@ def test_what_stays_in_the_window_is_not_repeated() -> None:
     assert "first" in carried(talk, kept.sequence)
 
 
-def test_the_task_of_a_sub_agent_counts_as_what_was_asked() -> None:
+def test_task_of_a_sub_agent_is_carried_like_a_user_message() -> None:
     talk = Conversation()
     talk.add("user", SubtaskPart(agent="general", prompt="Count the files."))
     assert "Count the files." in carried(talk)
 
 
-def test_a_very_long_message_stays_whole_while_there_is_room() -> None:
+def test_very_long_message_is_kept_whole_if_there_is_room() -> None:
     talk = Conversation()
     long = "BEGIN " + "w" * 60_000 + " MIDDLE " + "v" * 60_000 + " END"
     talk.user(long)
@@ -84,7 +84,7 @@ def test_the_longest_messages_are_cut_first_and_counted() -> None:
     assert 5_000 < estimate_tokens(found.text) < 6_200
 
 
-def test_one_long_message_in_the_middle_does_not_hide_those_before_it() -> None:
+def test_one_long_message_is_cut_without_dropping_earlier_ones() -> None:
     talk = Conversation()
     talk.user("THE MISSION")
     for number in range(6):
@@ -98,7 +98,7 @@ def test_one_long_message_in_the_middle_does_not_hide_those_before_it() -> None:
     assert estimate_tokens(found.text) < 1_100
 
 
-def test_the_persons_words_may_have_more_room_than_the_rest() -> None:
+def test_user_messages_may_have_a_larger_limit() -> None:
     talk = Conversation()
     said = [f"BEGIN{number} " + "x" * 7_000 + f" END{number}" for number in range(5)]
     for text in said:
@@ -116,7 +116,7 @@ def test_the_persons_words_may_have_more_room_than_the_rest() -> None:
     assert estimate_tokens(found.text) < sum(map(estimate_tokens, said)) + 800
 
 
-def test_beyond_the_limit_the_mission_and_the_newest_words_stay_and_the_rest_is_counted() -> None:
+def test_over_limit_carries_mission_and_newest_and_counts_others() -> None:
     talk = Conversation()
     talk.user("THE MISSION")
     for number in range(20):
@@ -131,7 +131,7 @@ def test_beyond_the_limit_the_mission_and_the_newest_words_stay_and_the_rest_is_
     assert estimate_tokens(text) < 600
 
 
-def test_a_mission_and_a_last_word_longer_than_the_limit_stay_in_part() -> None:
+def test_mission_and_last_message_over_the_limit_are_cut_in_part() -> None:
     talk = Conversation()
     talk.user("MISSION " + "a" * 15_000 + " tail of it")
     talk.user("LAST " + "b" * 15_000 + " very end")
@@ -141,7 +141,7 @@ def test_a_mission_and_a_last_word_longer_than_the_limit_stay_in_part() -> None:
     assert estimate_tokens(text) < 1_200
 
 
-def test_earlier_compactions_are_not_carried_but_the_words_behind_them_are() -> None:
+def test_compactions_are_not_carried_but_later_user_messages_are() -> None:
     talk = Conversation()
     talk.user("the very first words")
     talk.says("ok")
@@ -154,7 +154,7 @@ def test_earlier_compactions_are_not_carried_but_the_words_behind_them_are() -> 
     assert "compact_summary" not in text
 
 
-def test_goals_that_ended_say_how_without_display_numbers() -> None:
+def test_ended_goals_are_carried_without_display_numbers() -> None:
     talk = Conversation()
     talk.user("go")
     first, second = talk.goals("analyse", "build it")
@@ -199,7 +199,7 @@ def test_an_abandoned_goal_gives_its_reason_and_its_successor() -> None:
     assert "## Finished" not in text
 
 
-def test_a_goal_whose_work_all_stays_in_the_window_is_not_repeated() -> None:
+def test_goal_with_all_its_work_in_the_window_is_not_carried() -> None:
     talk = Conversation()
     talk.user("go")
     first, second = talk.goals("old", "new")
@@ -215,7 +215,7 @@ def test_a_goal_whose_work_all_stays_in_the_window_is_not_repeated() -> None:
     assert "new summary" not in text
 
 
-def test_beyond_the_limit_the_oldest_finished_goals_are_left_out_and_counted() -> None:
+def test_over_limit_drops_and_counts_the_oldest_finished_goals() -> None:
     talk = Conversation()
     talk.user("go")
     goals = talk.goals(*(f"goal {n}" for n in range(30)))
@@ -231,7 +231,7 @@ def test_beyond_the_limit_the_oldest_finished_goals_are_left_out_and_counted() -
     assert "<said>\ngo\n</said>" in text
 
 
-def test_instruction_files_of_dropped_results_are_given_once_in_their_newest_form() -> None:
+def test_dropped_instruction_files_are_carried_once_at_newest() -> None:
     talk = Conversation()
     talk.step("read", {"file_path": "a/x.py"}, metadata={"instructions": {"a/AGENTS.md": "old rule"}})
     talk.step("read", {"file_path": "a/y.py"}, metadata={"instructions": {"a/AGENTS.md": "new rule"}})
@@ -257,7 +257,7 @@ def test_instruction_files_that_do_not_fit_are_named() -> None:
     assert "read them before you work there: b/AGENTS.md" in text
 
 
-def test_open_goals_are_told_by_name_when_the_plan_does_not_come_with_each_request() -> None:
+def test_open_goals_are_carried_when_the_plan_is_not_in_requests() -> None:
     talk = Conversation()
     talk.user("go")
     first, second, _ = talk.goals("look", "change it", "test")
@@ -272,7 +272,7 @@ def test_open_goals_are_told_by_name_when_the_plan_does_not_come_with_each_reque
     assert "## Open goals" not in carried(talk)
 
 
-def test_the_history_of_the_steps_stands_for_ended_and_open_goals() -> None:
+def test_step_history_replaces_finished_and_open_goals() -> None:
     talk = Conversation()
     talk.user("Change the configuration")
     first, second, _ = talk.goals("探索代码库", "修改配置", "运行测试")
@@ -309,7 +309,7 @@ def test_the_history_of_the_steps_stands_for_ended_and_open_goals() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 300, 2_000])
-def test_the_history_takes_no_more_than_what_is_left_for_it(limit: int) -> None:
+def test_history_uses_only_the_remaining_budget(limit: int) -> None:
     talk = Conversation()
     talk.user("x" * 4_000)
     for number in range(40):
@@ -328,7 +328,7 @@ def test_the_history_takes_no_more_than_what_is_left_for_it(limit: int) -> None:
     assert estimate_tokens(found) - estimate_tokens(bare) <= limit + 60
 
 
-def test_nothing_to_carry_still_tells_the_model_to_go_on() -> None:
+def test_empty_conversation_carries_only_the_fixed_instructions() -> None:
     talk = Conversation()
     assert carried(talk).rstrip().endswith("files can be read again.")
 
@@ -337,7 +337,7 @@ def test_nothing_to_carry_still_tells_the_model_to_go_on() -> None:
     st.lists(st.text(min_size=1, max_size=300).filter(str.strip), min_size=1, max_size=12),
     st.integers(min_value=0, max_value=3_000),
 )
-def test_the_limit_holds_whatever_was_said(said: list[str], limit: int) -> None:
+def test_carried_text_respects_the_limit_for_any_messages(said: list[str], limit: int) -> None:
     talk = Conversation()
     for text in said:
         talk.user(text)
@@ -348,7 +348,7 @@ def test_the_limit_holds_whatever_was_said(said: list[str], limit: int) -> None:
 
 
 @given(st.text(max_size=300), st.integers(min_value=0, max_value=300))
-def test_cutting_keeps_both_ends_and_counts_the_rest(text: str, length: int) -> None:
+def test_cut_middle_keeps_both_ends_and_counts_the_omission(text: str, length: int) -> None:
     cut = cut_middle(text, length)
     if len(text) <= length:
         assert cut == text

@@ -53,7 +53,7 @@ def test_long_results_keep_both_ends_and_attachments_their_name() -> None:
     assert TextPart(text="[attached: big.pdf]") in short[0].content
 
 
-def test_the_oldest_go_but_for_the_mission_and_calls_keep_their_results() -> None:
+def test_shortening_drops_oldest_but_keeps_mission_and_pairs() -> None:
     short = shortened(build_window(long_talk().messages).messages, 5_000)
     assert "THE MISSION" in str(short[0])
     assert "older messages are left out here" in str(short[1])
@@ -76,7 +76,7 @@ def test_long_arguments_stay_arguments() -> None:
     assert len(call.input) < 6_000
 
 
-def test_one_message_that_is_too_long_alone_is_cut_to_the_limit() -> None:
+def test_single_too_long_message_is_truncated_to_the_limit() -> None:
     talk = Conversation()
     talk.user("begin" + "x" * 1_000_000 + "end")
     short = shortened(build_window(talk.messages).messages, 2_000)
@@ -88,7 +88,7 @@ def test_one_message_that_is_too_long_alone_is_cut_to_the_limit() -> None:
     st.lists(st.sampled_from(["user", "step", "says"]), max_size=25),
     st.integers(min_value=0, max_value=3_000),
 )
-def test_calls_and_results_are_never_parted(kinds: list[str], limit: int) -> None:
+def test_calls_and_results_are_never_separated(kinds: list[str], limit: int) -> None:
     talk = Conversation()
     for number, kind in enumerate(kinds):
         if kind == "step":

@@ -65,7 +65,7 @@ def problem(text: str, agent: str = "build") -> str:
 @pytest.mark.parametrize(
     ("agent", "summary"), [("build", GOOD), ("plan", GOOD), ("init", INIT), ("execute", EXECUTE)]
 )
-def test_the_prompt_shows_exactly_the_fields_that_a_summary_is_read_with(agent: str, summary: Any) -> None:
+def test_summary_prompt_shows_exactly_the_fields_that_are_read(agent: str, summary: Any) -> None:
     prompt = summary_prompt(agent)
     shown = json.loads(prompt[prompt.index("{") : prompt.rindex("}") + 1])
     assert shown == summary_fields(agent)
@@ -89,7 +89,7 @@ def test_the_fields_of_init_and_execute_are_those_of_the_seed() -> None:
                 assert list(value) == list(like[name])
 
 
-def test_the_prompt_says_what_is_lost_asks_for_json_only_and_passes_the_persons_wish_on() -> None:
+def test_summary_prompt_asks_for_json_and_adds_user_instructions() -> None:
     assert "what you leave out is lost" in summary_prompt("build")
     assert "one JSON object and nothing else" in summary_prompt("build")
     assert summary_prompt("build", instructions="  keep the API names ").endswith("keep the API names")
@@ -108,39 +108,39 @@ def test_the_prompt_says_what_is_lost_asks_for_json_only_and_passes_the_persons_
         "I did the following...\n<compact_summary>\n```json\n{}\n```\n</compact_summary>",
     ],
 )
-def test_the_object_is_found_in_whatever_a_model_puts_around_it(around: str) -> None:
+def test_summary_object_is_found_in_surrounding_text(around: str) -> None:
     head, _, tail = around.replace("{{", "\1").replace("}}", "\2").partition("{}")
     text = (head + json.dumps(GOOD, indent=2) + tail).replace("\1", "{").replace("\2", "}")
     assert read_summary(text, "build") == GOOD
 
 
-def test_a_stored_summary_reads_the_same_again_also_in_other_scripts() -> None:
+def test_stored_summary_round_trips_in_any_script() -> None:
     summary = GOOD | {"current_work": '修改 "配置" </compact_summary> 🙂'}
     assert read_summary(summary_text(summary), "build") == summary
     assert "修改" in summary_text(summary)
 
 
-def test_line_breaks_inside_of_strings_are_taken() -> None:
+def test_line_breaks_inside_json_strings_are_accepted() -> None:
     text = json.dumps(GOOD).replace("next: quotes", "next:\nquotes")
     read = read_summary(text, "build")
     assert isinstance(read, dict)
     assert read["current_work"] == "The parser; next:\nquotes."
 
 
-def test_fields_that_nobody_asked_for_are_kept_and_half_of_the_others_may_be_missing() -> None:
+def test_unknown_summary_fields_are_kept_and_half_may_be_missing() -> None:
     few = {name: GOOD[name] for name in list(GOOD)[:4]} | {"risks": ["time"]}
     assert read_summary(json.dumps(few), "build") == few
     assert "missing: findings, files_changed" in problem(json.dumps({n: GOOD[n] for n in list(GOOD)[:3]}))
 
 
 @pytest.mark.parametrize("cut", range(20, 330, 31))
-def test_an_answer_that_was_cut_off_is_told_from_one_that_is_wrong(cut: int) -> None:
+def test_truncated_summary_is_reported_as_cut_off(cut: int) -> None:
     text = "Here: " + json.dumps(EXECUTE | GOOD)[:cut]
     assert "cut off" in problem(text)
     assert "cut off" in problem("```json\n" + text)
 
 
-def test_nothing_and_prose_are_no_summary() -> None:
+def test_empty_text_and_prose_are_no_summary() -> None:
     assert "empty" in problem("  \n")
     assert "no valid JSON object" in problem("I have finished the parser.")
     assert "no valid JSON object" in problem('["current_work"]')
@@ -161,26 +161,26 @@ def test_a_field_of_another_kind_is_named(change: dict[str, Any], said: str) -> 
     assert said in problem(json.dumps(GOOD | change))
 
 
-def test_kinds_are_checked_inside_of_fields_too_and_numbers_may_be_written_as_text() -> None:
+def test_nested_field_types_are_checked_and_numeric_text_passes() -> None:
     wrong = EXECUTE | {"identified_issues": {"layer2_problems": "t.py"}}
     assert '"identified_issues.layer2_problems" must be a list' in problem(json.dumps(wrong), "execute")
     rate = EXECUTE | {"evaluation_progress": {"current_iteration": "5", "success_rate": 0.8}}
     assert read_summary(json.dumps(rate), "execute") == rate
 
 
-def test_null_is_as_good_as_empty_and_paths_may_be_lists() -> None:
+def test_summary_accepts_null_and_lists_of_paths() -> None:
     summary = GOOD | {"failed_attempts": None, "key_paths": {"what": ["a", "b"]}}
     assert read_summary(json.dumps(summary), "build") == summary
 
 
 @pytest.mark.parametrize("agent", ["build", "init", "execute"])
-def test_a_summary_that_says_nothing_or_repeats_the_prompt_is_refused(agent: str) -> None:
+def test_empty_or_echoed_summary_is_rejected(agent: str) -> None:
     assert "says nothing" in problem(json.dumps(summary_fields(agent)), agent)
     empty = {name: type(value)() for name, value in summary_fields(agent).items()}
     assert "says nothing" in problem(json.dumps(empty), agent)
 
 
-def test_one_that_is_far_too_long_is_refused() -> None:
+def test_overlong_summary_is_refused() -> None:
     assert "too long" in problem(json.dumps(GOOD | {"current_work": "word " * 10_000}))
     assert "too long" in problem("blah " * 50_000)
 
@@ -203,7 +203,7 @@ def test_hostile_answers_are_refused_soon(text: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from('{}[]",:\\ntru0e- `<>/'), max_size=80) | st.text(max_size=40))
-def test_any_text_is_read_or_refused_with_words(text: str) -> None:
+def test_any_text_is_read_or_gets_a_retry_prompt(text: str) -> None:
     read = read_summary(text, "build")
     assert isinstance(read, SummaryProblem)
     assert read in retry_prompt(read)

@@ -51,7 +51,7 @@ from daemon.context.families.loader import FAMILIES, family_of, is_small, provid
         ("/", "other"),
     ],
 )
-def test_the_family_is_known_by_the_models_name_behind_any_router(model: str, family: str) -> None:
+def test_family_is_detected_from_the_model_name_behind_routers(model: str, family: str) -> None:
     assert family_of(model) == family
 
 
@@ -72,17 +72,17 @@ def test_the_family_is_known_by_the_models_name_behind_any_router(model: str, fa
         ("anthropic/claude-sonnet-5-5", False),
     ],
 )
-def test_a_small_model_is_known_by_its_size_or_because_it_runs_here(model: str, small: bool) -> None:
+def test_small_model_is_detected_by_size_or_local_provider(model: str, small: bool) -> None:
     assert is_small(model) is small
 
 
-def test_each_family_has_a_short_text_of_its_own() -> None:
+def test_each_family_has_its_own_short_prompt() -> None:
     texts = {family: provider_prompt(f"{family}/{family}") for family in FAMILIES}
     assert len(set(texts.values())) == len(FAMILIES)
     assert all(0 < len(text.encode()) <= 1024 for text in texts.values())
 
 
-def test_a_small_model_is_told_its_familys_and_its_own() -> None:
+def test_small_model_prompt_extends_the_family_prompt() -> None:
     large, small = provider_prompt("dashscope/qwen-max"), provider_prompt("ollama/qwen3:8b")
     assert small.startswith(large)
     assert "One tool call" in small

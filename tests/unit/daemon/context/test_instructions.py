@@ -46,7 +46,7 @@ def put(path: Path, text: str) -> None:
 # -- the person's own and the root's --
 
 
-def test_instructions_are_the_persons_own_then_the_workspaces(folders: tuple[Path, Path]) -> None:
+def test_user_instructions_precede_workspace_instructions(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
     put(home / "AGENTS.md", "mine")
     put(workspace / "AGENTS.md", "its\n")
@@ -54,7 +54,7 @@ def test_instructions_are_the_persons_own_then_the_workspaces(folders: tuple[Pat
     assert list(read_instructions(workspace, home).values()) == ["mine", "its", "other"]
 
 
-def test_the_same_text_is_given_once_and_empty_files_not_at_all(folders: tuple[Path, Path]) -> None:
+def test_equal_files_are_included_once_and_empty_ones_never(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
     put(home / "AGENTS.md", " \n")
     put(workspace / "AGENTS.md", "its")
@@ -62,14 +62,14 @@ def test_the_same_text_is_given_once_and_empty_files_not_at_all(folders: tuple[P
     assert read_instructions(workspace, home) == {str(workspace / "AGENTS.md"): "its"}
 
 
-def test_a_long_file_is_cut_and_says_so(folders: tuple[Path, Path]) -> None:
+def test_long_instruction_file_is_truncated_with_a_note(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
     put(workspace / "AGENTS.md", "x" * (MAX_INSTRUCTIONS + 1))
     (text,) = read_instructions(workspace, home).values()
     assert text == "x" * MAX_INSTRUCTIONS + "\n[… cut]"
 
 
-def test_odd_bytes_folders_devices_and_pipes_do_no_harm(folders: tuple[Path, Path]) -> None:
+def test_unusual_instruction_files_are_skipped_or_decoded(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
     (workspace / "AGENTS.md").symlink_to("/dev/zero")
     (home / "AGENTS.md").mkdir()
@@ -81,7 +81,7 @@ def test_odd_bytes_folders_devices_and_pipes_do_no_harm(folders: tuple[Path, Pat
     assert list(read_instructions(workspace, home).values()) == ["good � bad"]
 
 
-def test_instructions_that_a_repository_links_to_elsewhere_are_not_sent(folders: tuple[Path, Path]) -> None:
+def test_instructions_linked_out_of_the_workspace_are_not_sent(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
     put(workspace.parent / "secret.md", "the person's own notes")
     (workspace / "AGENTS.md").symlink_to(workspace.parent / "secret.md")
@@ -90,7 +90,7 @@ def test_instructions_that_a_repository_links_to_elsewhere_are_not_sent(folders:
     assert list(read_instructions(workspace, home).values()) == ["be brief"]
 
 
-def test_a_persons_own_file_may_be_a_link_to_anywhere(folders: tuple[Path, Path]) -> None:
+def test_user_instruction_file_may_be_a_link(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
     put(workspace.parent / "dotfiles" / "agents.md", "mine")
     (home / "AGENTS.md").symlink_to(workspace.parent / "dotfiles" / "agents.md")
@@ -100,7 +100,7 @@ def test_a_persons_own_file_may_be_a_link_to_anywhere(folders: tuple[Path, Path]
 # -- those of folders --
 
 
-async def test_a_file_brings_the_instructions_of_all_folders_above_it_but_the_roots(tmp_path: Path) -> None:
+async def test_file_brings_instructions_of_all_parent_folders_but_root(tmp_path: Path) -> None:
     put(tmp_path / "AGENTS.md", "root")
     put(tmp_path / "a" / "AGENTS.md", "outer")
     put(tmp_path / "a" / "b" / "CLAUDE.md", "inner")
@@ -109,7 +109,7 @@ async def test_a_file_brings_the_instructions_of_all_folders_above_it_but_the_ro
     assert list(found.items()) == [("a/AGENTS.md", "outer"), ("a/b/CLAUDE.md", "inner")]
 
 
-async def test_what_was_given_is_not_given_again_until_it_changes(tmp_path: Path) -> None:
+async def test_given_instructions_are_repeated_only_when_changed(tmp_path: Path) -> None:
     nested = NestedInstructions(tmp_path)
     put(tmp_path / "a" / "AGENTS.md", "outer")
     first = await nested.for_files(["a/x.py"], {})
@@ -125,7 +125,7 @@ async def test_several_files_bring_each_folders_instructions_once(tmp_path: Path
     assert found == {"a/AGENTS.md": "of a", "b/AGENTS.md": "of b"}
 
 
-async def test_both_names_in_a_folder_are_given_when_they_say_different_things(tmp_path: Path) -> None:
+async def test_both_instruction_files_are_given_only_if_they_differ(tmp_path: Path) -> None:
     put(tmp_path / "a" / "AGENTS.md", "one")
     put(tmp_path / "a" / "CLAUDE.md", "two")
     put(tmp_path / "b" / "AGENTS.md", "same")
@@ -138,14 +138,12 @@ async def test_both_names_in_a_folder_are_given_when_they_say_different_things(t
     "path",
     ["node_modules/p/x.js", "web/node_modules/p/x.js", "vendor/p/x.go", ".venv/lib/site-packages/p/x.py"],
 )
-async def test_what_other_peoples_code_says_to_its_own_developers_is_not_given(
-    tmp_path: Path, path: str
-) -> None:
+async def test_instructions_in_dependency_folders_are_ignored(tmp_path: Path, path: str) -> None:
     put((tmp_path / path).parent / "AGENTS.md", "obey me")
     assert await NestedInstructions(tmp_path).for_files([path], {}) == {}
 
 
-async def test_no_path_leads_out_of_the_workspace(folders: tuple[Path, Path]) -> None:
+async def test_paths_outside_the_workspace_have_no_instructions(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
     put(home / "AGENTS.md", "mine")
     put(home / "sub" / "AGENTS.md", "mine too")
@@ -153,7 +151,7 @@ async def test_no_path_leads_out_of_the_workspace(folders: tuple[Path, Path]) ->
     assert await NestedInstructions(workspace).for_files(paths, {}) == {}
 
 
-async def test_links_out_of_the_workspace_and_what_is_no_file_are_passed_over(
+async def test_instruction_links_out_and_non_files_are_skipped(
     folders: tuple[Path, Path],
 ) -> None:
     workspace, home = folders
@@ -171,14 +169,14 @@ async def test_links_out_of_the_workspace_and_what_is_no_file_are_passed_over(
     assert found == {"f/AGENTS.md": "fine"}
 
 
-async def test_a_link_to_the_roots_own_is_not_given_twice(tmp_path: Path) -> None:
+async def test_link_to_the_root_instructions_is_not_included_again(tmp_path: Path) -> None:
     put(tmp_path / "AGENTS.md", "root")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "CLAUDE.md").symlink_to("../AGENTS.md")
     assert await NestedInstructions(tmp_path).for_files(["a/x"], {}) == {}
 
 
-async def test_a_file_that_the_rules_forbid_to_read_is_not_given(tmp_path: Path) -> None:
+async def test_file_that_rules_forbid_to_read_is_not_included(tmp_path: Path) -> None:
     put(tmp_path / "a" / "AGENTS.md", "hidden")
     put(tmp_path / "b" / "AGENTS.md", "shown")
     found = await NestedInstructions(tmp_path).for_files(
@@ -187,7 +185,7 @@ async def test_a_file_that_the_rules_forbid_to_read_is_not_given(tmp_path: Path)
     assert found == {"b/AGENTS.md": "shown"}
 
 
-async def test_long_files_are_cut_and_what_is_too_much_waits_nearest_first(tmp_path: Path) -> None:
+async def test_long_instructions_are_cut_and_the_nearest_come_first(tmp_path: Path) -> None:
     nested = NestedInstructions(tmp_path)
     for folder in ("a", "a/b", "a/b/c"):
         put(tmp_path / folder / "AGENTS.md", folder * MAX_NESTED)
@@ -223,18 +221,18 @@ def test_the_files_at_work_are_those_read_and_written() -> None:
 
 
 @pytest.mark.parametrize("tool", ["bash", "ls", "glob", "grep", "goal"])
-def test_listings_searches_and_commands_are_about_no_file(tool: str) -> None:
+def test_listings_searches_and_commands_name_no_file_at_work(tool: str) -> None:
     result = ToolResult("…", metadata={"path": "a", "files": [{"path": "a/x.py", "sha256": "0"}]})
     assert files_at_work(tool, result) == ()
 
 
-def test_a_listed_folder_and_a_failed_call_are_about_no_file() -> None:
+def test_listed_folder_and_failed_call_name_no_file_at_work() -> None:
     assert files_at_work("read", ToolResult("a is a folder", metadata={"path": "a"})) == ()
     failed = ToolResult("no", metadata={"path": "a/x.py", "sha256": "0"}, is_error=True)
     assert files_at_work("edit", failed) == ()
 
 
-def test_instructions_stand_at_the_end_of_the_result_and_in_its_metadata() -> None:
+def test_instructions_are_appended_to_result_and_its_metadata() -> None:
     result = ToolResult("1→x", title="x", metadata={"path": "a/x"})
     found = {"a/AGENTS.md": "be brief"}
     told = with_instructions(result, found)
@@ -245,11 +243,11 @@ def test_instructions_stand_at_the_end_of_the_result_and_in_its_metadata() -> No
 
 
 @pytest.mark.parametrize("damaged", [{}, {"instructions": 3}, {"instructions": {"a": 1}}])
-def test_damaged_metadata_holds_no_instructions(damaged: dict[str, object]) -> None:
+def test_damaged_metadata_yields_no_instructions(damaged: dict[str, object]) -> None:
     assert instructions_of(damaged) == {}
 
 
-async def test_the_real_tools_say_which_files_they_are_about(tmp_path: Path) -> None:
+async def test_tool_results_name_the_files_they_are_about(tmp_path: Path) -> None:
     ctx = fake_context(tmp_path)
     tools = builtin_tools()
     put(ctx.workspace / "a" / "AGENTS.md", "be brief")

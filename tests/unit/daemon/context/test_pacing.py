@@ -24,37 +24,35 @@ def mark(before: int, after: int, reason: str = "threshold") -> CompactionPart:
     ("before", "after", "little"),
     [(10_100, 7_900, False), (10_100, 8_100, True), (30_000, 9_000, True), (9_000, 7_500, True)],
 )
-def test_it_is_too_little_above_four_fifths_of_the_trigger_or_of_what_there_was(
-    before: int, after: int, little: bool
-) -> None:
+def test_compaction_freed_too_little_if_above_four_fifths(before: int, after: int, little: bool) -> None:
     assert freed_too_little(before, after, 10_000) is little
 
 
-def test_only_those_in_a_row_since_one_that_freed_enough_count() -> None:
+def test_only_failures_since_the_last_success_count() -> None:
     bad, good = mark(11_000, 10_500), mark(11_000, 5_000)
     assert in_vain([], 10_000) == []
     assert in_vain([bad, good], 10_000) == []
     assert in_vain([bad, good, bad, bad], 10_000) == [bad, bad]
 
 
-def test_those_by_hand_and_after_an_overflow_do_not_count_unless_they_freed_enough() -> None:
+def test_manual_and_overflow_runs_count_only_if_they_freed_much() -> None:
     bad = mark(11_000, 10_500)
     assert in_vain([bad, mark(9_000, 8_900, "manual"), mark(11_000, 10_000, "overflow")], 10_000) == [bad]
     assert in_vain([bad, mark(9_000, 3_000, "manual")], 10_000) == []
 
 
-def test_one_that_freed_too_little_was_told_of_whatever_came_after_it() -> None:
+def test_ever_in_vain_is_not_reset_by_later_compactions() -> None:
     bad, good = mark(11_000, 10_500), mark(11_000, 5_000)
     assert ever_in_vain([bad, good], 10_000)
     assert not ever_in_vain([good, mark(11_000, 10_500, "overflow")], 10_000)
     assert not ever_in_vain([bad], 50_000)
 
 
-def test_those_of_a_lower_trigger_say_nothing() -> None:
+def test_failures_below_a_lower_trigger_do_not_count() -> None:
     assert in_vain([mark(11_000, 10_500)] * 3, 50_000) == []
 
 
-def test_the_growth_doubles_for_each_that_freed_little_but_not_for_one_that_halved_the_context() -> None:
+def test_growth_doubles_per_failed_compaction_unless_it_halved() -> None:
     bad, fair = mark(11_000, 10_500), mark(25_000, 10_500)
     assert [doublings([bad] * count) for count in range(5)] == [0, 0, 1, 2, 3]
     assert doublings([bad, bad, fair, fair]) == 1
@@ -62,7 +60,7 @@ def test_the_growth_doubles_for_each_that_freed_little_but_not_for_one_that_halv
     assert tries == [12_100, 13_200, 15_400, 19_800]
 
 
-def test_near_to_what_the_model_takes_it_is_tried_whatever_the_last_ones_freed() -> None:
+def test_near_the_model_limit_compaction_is_always_tried() -> None:
     assert next_try(11_000, PROFILE, MOST, 50) == int(MOST * 0.9)
     # What cannot be shortened is there itself: each time half of the rest.
     assert next_try(160_000, PROFILE, MOST, 50) == 164_000
@@ -73,7 +71,7 @@ def test_near_to_what_the_model_takes_it_is_tried_whatever_the_last_ones_freed()
     st.integers(min_value=1_000, max_value=300_000),
     st.integers(min_value=0, max_value=100_000),
 )
-def test_the_next_one_never_comes_at_once(left: int, trigger: int, doubled: int) -> None:
+def test_next_compaction_never_starts_immediately(left: int, trigger: int, doubled: int) -> None:
     again = next_try(left, replace(PROFILE, compact_at=trigger), MOST, doubled)
     assert again > left
     assert again <= max(int(MOST * 0.9), (left + MOST) // 2, left + 2_000)

@@ -14,7 +14,7 @@ from daemon.provider.model_calls import SystemBlock
 MODEL = "anthropic/claude-sonnet-5-5"
 
 
-def test_the_layers_stand_in_order_and_say_where_they_come_from(tmp_path: Path) -> None:
+def test_prompt_layers_are_ordered_and_name_their_source(tmp_path: Path) -> None:
     workspace, home = tmp_path / "workspace", tmp_path / "home"
     workspace.mkdir()
     home.mkdir()
@@ -34,13 +34,13 @@ def test_the_layers_stand_in_order_and_say_where_they_come_from(tmp_path: Path) 
     assert layers[3].text == f'<instructions file="{home / "AGENTS.md"}">\nmine\n</instructions>'
 
 
-def test_the_environment_names_what_does_not_change_while_the_model_works() -> None:
+def test_environment_lists_workspace_shell_and_date() -> None:
     text = Environment(Path("/w"), is_git=False, today=date(2025, 1, 2), shell="sh").text()
     assert text.splitlines()[1:3] == ["Workspace: /w", "Git repository: no"]
     assert "Shell: sh\nDate: 2025-01-02\n" in text
 
 
-def test_the_environment_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_detects_git_and_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
@@ -59,7 +59,7 @@ def test_the_last_layer_ends_the_cached_prefix() -> None:
     assert system_blocks([]) == []
 
 
-def test_every_agent_is_told_what_replaces_messages_and_what_instructions_are(tmp_path: Path) -> None:
+def test_every_agent_prompt_explains_summaries_and_instructions(tmp_path: Path) -> None:
     environment = Environment(tmp_path, is_git=False, today=date(2025, 1, 2))
     agent, *_ = prompt_layers("Somebody's own agent.", MODEL, environment, tmp_path / "none")
     for word in (
@@ -73,7 +73,7 @@ def test_every_agent_is_told_what_replaces_messages_and_what_instructions_are(tm
         assert word in agent.text
 
 
-def test_the_same_place_makes_the_same_bytes(tmp_path: Path) -> None:
+def test_prompt_of_the_same_workspace_is_byte_identical(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("its")
     environment = Environment(tmp_path, is_git=True, today=date(2025, 1, 2))
     first, second = (system_blocks(prompt_layers("a", MODEL, environment, tmp_path)) for _ in range(2))

@@ -40,7 +40,7 @@ def test_a_prompt_is_recorded_when_it_changes_and_each_text_once() -> None:
     assert [history.text(layer) for layer in history.changes[2].layers] == ["You work.", "Monday"]
 
 
-def test_the_order_and_the_names_of_layers_count_and_a_lost_text_is_told() -> None:
+def test_layer_order_and_names_change_the_hash_and_loss_is_shown() -> None:
     one, two = Layer("a", "x"), Layer("b", "y")
     assert len({event.sha256 for event in changes([one, two], [two, one], [Layer("c", "x"), two])}) == 3
     history = PromptHistory()
@@ -60,7 +60,7 @@ def test_snapshots_of_older_versions_open() -> None:
     assert Carried.model_validate({}).system_prompt == RecordedPrompt()
 
 
-async def test_a_session_records_its_prompt_once_per_change_also_after_it_was_reopened(
+async def test_system_prompt_is_recorded_per_change_across_reopening(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, [Call("ls", {})], "Done.", "Again.", "Third.") as bench:

@@ -82,7 +82,7 @@ def test_no_tool_and_no_layer_takes_more_than_its_share() -> None:
         assert size(provider.text) <= 1_100
 
 
-def test_the_map_of_a_project_takes_no_more_than_its_share(tmp_path: Path) -> None:
+def test_project_map_stays_within_its_share(tmp_path: Path) -> None:
     for top, below in itertools.product(range(30), range(10)):
         (tmp_path / f"a-rather-long-folder-{top}" / f"another-long-one-{below}").mkdir(parents=True)
         (tmp_path / f"a-rather-long-folder-{top}" / f"another-long-one-{below}" / "a.py").touch()
@@ -90,7 +90,7 @@ def test_the_map_of_a_project_takes_no_more_than_its_share(tmp_path: Path) -> No
     assert 500 <= size(text) <= 1_100
 
 
-async def test_a_whole_first_request_of_the_real_sdk_is_no_larger_on_the_wire() -> None:
+async def test_first_request_on_the_wire_is_within_the_size_limit() -> None:
     async with ModelServer([{"text": "hello"}]) as server:
         made = replace(request("build", "anthropic/claude-sonnet-5-5"), env=anthropic_env(server))
         provider = AnthropicProvider()

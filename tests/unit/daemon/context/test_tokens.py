@@ -34,12 +34,12 @@ def test_short_texts(text: str, tokens: int) -> None:
         ('{"file_path": "/work/shop/cart.py", "old_string": "a = 1", "new_string": "a = 2"}', 29),
     ],
 )
-def test_the_estimate_is_near_what_a_tokenizer_counts(text: str, counted: int) -> None:
+def test_token_estimate_is_close_to_a_tokenizer(text: str, counted: int) -> None:
     assert 0.75 * counted <= estimate_tokens(text) <= 1.35 * counted
 
 
 @given(st.text(), st.text())
-def test_longer_texts_have_more_tokens_and_any_text_can_be_counted(text: str, more: str) -> None:
+def test_token_estimate_grows_with_length_and_takes_any_text(text: str, more: str) -> None:
     assert (
         estimate_tokens(text) <= estimate_tokens(text + more) <= estimate_tokens(text) + estimate_tokens(more)
     )
@@ -47,7 +47,7 @@ def test_longer_texts_have_more_tokens_and_any_text_can_be_counted(text: str, mo
     assert estimate_tokens("\ud83d" + text) > 0
 
 
-def test_parts_are_counted_by_what_is_sent_of_them() -> None:
+def test_parts_are_estimated_by_what_is_sent() -> None:
     image = FilePart(name="a.png", media_type="image/png", data="A" * 1_000_000)
     assert part_tokens(image) == IMAGE_TOKENS
     assert part_tokens(FilePart(name="a.png", media_type="image/png")) < 20
@@ -77,7 +77,7 @@ def test_a_request_is_counted_by_layer() -> None:
     assert request_tokens(request) == tokens
 
 
-def test_calibration_goes_to_the_newest_count_by_halves() -> None:
+def test_calibration_moves_halfway_to_the_newest_count() -> None:
     assert calibrated(1.0, 1_500, 1_000) == 1.25
     ratio = 1.0
     for _ in range(20):
@@ -86,7 +86,7 @@ def test_calibration_goes_to_the_newest_count_by_halves() -> None:
 
 
 @given(st.floats(0.5, 3), st.integers(-5, 10**9), st.integers(-5, 10**9))
-def test_calibration_stays_within_reason(ratio: float, counted: int, estimated: int) -> None:
+def test_calibration_stays_within_bounds(ratio: float, counted: int, estimated: int) -> None:
     found = calibrated(ratio, counted, estimated)
     assert 0.5 <= found <= 3
     if counted <= 0 or estimated <= 0:

@@ -24,7 +24,7 @@ from tests.support.scenarios.told_sessions import Told, rules
 # -- pairing --
 
 
-def test_a_plain_history_is_sent_as_it_is() -> None:
+def test_plain_history_is_sent_unchanged() -> None:
     s = Told()
     s.user()
     s.asks("1", "2", text="let me see")
@@ -39,7 +39,7 @@ def test_a_plain_history_is_sent_as_it_is() -> None:
     assert s.window().tokens == sum(entry.tokens for entry in s.window().entries) > 0
 
 
-def test_results_stand_in_the_order_of_their_calls() -> None:
+def test_results_are_in_the_order_of_their_calls() -> None:
     s = Told()
     s.user()
     s.asks("1", "2")
@@ -48,7 +48,7 @@ def test_results_stand_in_the_order_of_their_calls() -> None:
     assert s.lines()[-2:] == ["t: 1=a", "t: 2=b"]
 
 
-def test_a_call_without_a_result_gets_one_that_says_so() -> None:
+def test_call_without_a_result_gets_an_interrupted_one() -> None:
     s = Told()
     s.user()
     s.asks("1", "2")
@@ -58,7 +58,7 @@ def test_a_call_without_a_result_gets_one_that_says_so() -> None:
     assert (result.tool_call_id, result.content, result.is_error) == ("2", INTERRUPTED, True)
 
 
-def test_results_without_a_call_second_results_and_empty_messages_are_left_out() -> None:
+def test_orphan_and_duplicate_results_and_empty_text_are_dropped() -> None:
     s = Told()
     s.user()
     s.user(" ")
@@ -71,7 +71,7 @@ def test_results_without_a_call_second_results_and_empty_messages_are_left_out()
     assert s.lines() == ["u: do it", "a: call 1", "t: 1=first"]
 
 
-def test_reasoning_goes_back_unchanged() -> None:
+def test_reasoning_is_sent_unchanged() -> None:
     s = Told()
     s.user()
     thought = ReasoningPart(text="hm", signature="sig")
@@ -79,7 +79,7 @@ def test_reasoning_goes_back_unchanged() -> None:
     assert s.window().messages[1].content == (thought, TextPart(text="x"))
 
 
-def test_call_ids_of_a_server_that_counts_from_one_in_each_answer_do_not_mix() -> None:
+def test_repeated_call_ids_across_answers_are_kept_apart() -> None:
     s = Told()
     s.user()
     s.step("call_0", "first")
@@ -93,7 +93,7 @@ def test_call_ids_of_a_server_that_counts_from_one_in_each_answer_do_not_mix() -
     ]
 
 
-def test_of_two_calls_with_one_id_in_a_message_the_first_counts() -> None:
+def test_duplicate_call_id_in_a_message_keeps_the_first() -> None:
     s = Told()
     s.user()
     s.asks("1", "1")
@@ -102,7 +102,7 @@ def test_of_two_calls_with_one_id_in_a_message_the_first_counts() -> None:
     assert s.lines() == ["u: do it", "a: call 1", "t: 1=a"]
 
 
-def test_a_result_that_came_in_after_the_persons_word_still_belongs_to_its_call() -> None:
+def test_result_after_a_user_message_moves_to_its_call() -> None:
     # A damaged or foreign log; the session itself never writes one in this order.
     s = Told()
     s.user()
@@ -118,7 +118,7 @@ def test_a_subtask_is_sent_as_text() -> None:
     assert s.lines() == ["u: find it"]
 
 
-def test_a_window_begins_with_a_user_message_and_never_ends_with_the_models() -> None:
+def test_window_starts_with_user_and_never_ends_with_the_model() -> None:
     s = Told()
     assert s.lines() == []
     s.says("hello")
@@ -131,7 +131,7 @@ def test_a_window_begins_with_a_user_message_and_never_ends_with_the_models() ->
 # -- goal compaction --
 
 
-def test_a_finished_goal_is_one_message_where_its_first_one_stood() -> None:
+def test_finished_goal_becomes_one_summary_at_its_first_message() -> None:
     s = Told()
     s.user()
     s.asks("g", text="a plan", name="goal")
@@ -150,7 +150,7 @@ def test_a_finished_goal_is_one_message_where_its_first_one_stood() -> None:
     assert [(e.kind, e.goal_id) for e in s.window().entries][3] == ("goal_summary", goal)
 
 
-def test_goals_below_an_ended_one_are_told_in_its_message_by_depth() -> None:
+def test_sub_goals_are_summarized_by_depth_in_the_parent_message() -> None:
     s = Told()
     s.user()
     s.goal("Build it")
@@ -179,7 +179,7 @@ def test_goals_below_an_ended_one_are_told_in_its_message_by_depth() -> None:
     assert s.plan.goals["1"].summary == "Two tables.\nOne index.; parser.py"
 
 
-def test_a_summary_of_its_own_stands_before_those_of_the_goals_below() -> None:
+def test_own_summary_precedes_those_of_sub_goals() -> None:
     s = Told()
     s.user()
     parent = s.goal("Build it")
@@ -199,7 +199,7 @@ def test_a_summary_of_its_own_stands_before_those_of_the_goals_below() -> None:
         ("abandoned", "It was given up without a reason."),
     ],
 )
-def test_a_missing_summary_is_said_in_words(status: str, words: str) -> None:
+def test_missing_goal_summary_gets_a_placeholder(status: str, words: str) -> None:
     s = Told()
     s.user()
     goal = s.goal("Build it")
@@ -237,7 +237,7 @@ def test_summaries_below_are_cut_when_they_are_many_and_long() -> None:
     assert all(f"first words {number} " in text for number in range(60))
 
 
-def test_a_call_goes_with_the_goal_it_ran_for_and_text_with_its_messages_goal() -> None:
+def test_call_belongs_to_the_goal_it_ran_for_not_its_message() -> None:
     s = Told()
     s.user()
     s.goal("A")
@@ -275,7 +275,7 @@ def test_a_call_goes_with_the_goal_it_ran_for_and_text_with_its_messages_goal() 
     ]  # fmt: skip
 
 
-def test_text_whose_calls_all_left_is_followed_by_a_word_on_them() -> None:
+def test_text_whose_calls_were_summarized_gets_a_note() -> None:
     s = Told()
     s.user()
     s.goal("A")
@@ -294,7 +294,7 @@ def test_messages_of_unknown_goals_are_nobodys() -> None:
     assert s.lines() == ["u: do it", "a: x", "a: call 1", "t: 1=y"]
 
 
-def test_after_abandoning_the_model_sees_the_reason_and_its_successor_tells_of_it() -> None:
+def test_abandoned_goal_leaves_reason_and_successor_mentions_it() -> None:
     # Seed 000, "After 回溯": one message in the place of plan A's, and plan B begins with what failed.
     s = Told()
     s.user()
@@ -317,7 +317,7 @@ def test_after_abandoning_the_model_sees_the_reason_and_its_successor_tells_of_i
     assert s.lines()[3:] == ['u: <goal_summary status="completed" goal="方案 C">\nC works\n</goal_summary>']
 
 
-def test_without_goal_compaction_everything_stays() -> None:
+def test_without_goal_compaction_nothing_is_summarized() -> None:
     s = Told(profile=replace(PROFILE, goal_compaction=False))
     s.user()
     s.goal("A")

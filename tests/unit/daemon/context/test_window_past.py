@@ -16,7 +16,7 @@ CLEARED_TOKENS = 10
 # -- history --
 
 
-def test_of_past_turns_the_persons_message_and_the_last_words_stay() -> None:
+def test_past_turns_keep_user_message_and_last_answer() -> None:
     s = Told()
     s.user("first")
     s.step("1", text="I look")
@@ -35,7 +35,7 @@ def test_of_past_turns_the_persons_message_and_the_last_words_stay() -> None:
     assert s.window().entries[1].kind == "history"
 
 
-def test_the_history_rule_leaves_live_goals_whole_and_summaries_where_they_are() -> None:
+def test_history_rule_keeps_live_goals_and_summaries() -> None:
     s = Told()
     s.user("first")
     s.says("a plan")
@@ -56,7 +56,7 @@ def test_the_history_rule_leaves_live_goals_whole_and_summaries_where_they_are()
     assert sum("goal_summary" in line for line in shown) == 1
 
 
-def test_a_turn_under_way_when_the_mark_is_set_goes_on_whole() -> None:
+def test_turn_running_at_the_history_mark_stays_whole() -> None:
     s = Told()
     s.user("first")
     for number in range(1, 6):
@@ -70,7 +70,7 @@ def test_a_turn_under_way_when_the_mark_is_set_goes_on_whole() -> None:
 # -- full compaction --
 
 
-def test_a_compaction_leaves_its_three_messages_and_those_that_it_keeps() -> None:
+def test_compaction_leaves_three_messages_and_the_kept_steps() -> None:
     s = Told()
     s.user("first")
     s.step("1")
@@ -88,7 +88,7 @@ def test_a_compaction_leaves_its_three_messages_and_those_that_it_keeps() -> Non
 @pytest.mark.parametrize(
     "kinds", [("request",), ("request", "summary"), ("request", "carried"), ("carried",)]
 )
-def test_an_incomplete_compaction_counts_as_nothing(kinds: tuple[str, ...]) -> None:
+def test_incomplete_compaction_is_ignored(kinds: tuple[str, ...]) -> None:
     s = Told()
     s.user("first")
     s.step("1")
@@ -100,7 +100,7 @@ def test_an_incomplete_compaction_counts_as_nothing(kinds: tuple[str, ...]) -> N
     assert s.lines() == ["u: <request>", "a: <summary>", "u: <carried>", "a: call 1", "t: 1=result"]
 
 
-def test_a_compaction_that_would_cut_between_a_call_and_its_result_leaves_both_out() -> None:
+def test_compaction_between_call_and_result_drops_both() -> None:
     s = Told()
     s.user("first")
     s.asks("1", "2")
@@ -110,7 +110,7 @@ def test_a_compaction_that_would_cut_between_a_call_and_its_result_leaves_both_o
     assert s.lines() == ["u: <request>", "a: <summary>", "u: <carried>"]
 
 
-def test_what_comes_after_a_compaction_is_shown_whatever_it_says_it_keeps() -> None:
+def test_messages_after_a_compaction_are_always_shown() -> None:
     s = Told()
     s.user("first")
     s.compacted(1_000)
@@ -118,7 +118,7 @@ def test_what_comes_after_a_compaction_is_shown_whatever_it_says_it_keeps() -> N
     assert s.lines()[3:] == ["u: second"]
 
 
-def test_long_results_are_cut_when_the_compaction_says_so() -> None:
+def test_long_results_are_truncated_by_a_cutting_compaction() -> None:
     s = Told()
     s.user("first")
     text = "a" * RESULT_LIMIT + "b"
@@ -137,7 +137,7 @@ def keep(s: Told) -> int:
     return keep_from(s.messages, s.plan, s.marks, s.profile)
 
 
-def test_the_last_steps_are_kept_with_what_the_person_said_directly_before() -> None:
+def test_last_steps_are_kept_with_the_preceding_user_messages() -> None:
     s = Told()
     s.user("first")
     for number in range(5):
@@ -158,7 +158,7 @@ def test_a_compaction_of_the_first_message_keeps_it() -> None:
     assert keep(s) == 1
 
 
-def test_what_has_an_answer_already_is_not_kept_when_nothing_stands_before_it() -> None:
+def test_answered_first_message_is_not_kept() -> None:
     s = Told()
     s.user("a very long first message")
     s.step("1")
@@ -196,7 +196,7 @@ def test_steps_of_ended_goals_are_not_counted() -> None:
     assert keep(s) == 18
 
 
-def test_with_no_step_left_only_what_waits_for_an_answer_is_kept() -> None:
+def test_with_no_step_left_only_unanswered_messages_are_kept() -> None:
     s = Told()
     s.user("first")
     s.goal("A")
@@ -240,7 +240,7 @@ def test_old_results_beyond_the_protected_tokens_are_pruned() -> None:
     assert to_prune(s) == ((), 0)
 
 
-def test_nothing_is_pruned_for_less_than_the_minimum() -> None:
+def test_pruning_below_the_minimum_does_nothing() -> None:
     assert to_prune(turns(PRUNE_MINIMUM - 1, PRUNE_PROTECT)) == ((), 0)
     assert to_prune(turns(PRUNE_MINIMUM, PRUNE_PROTECT)) == ((3,), PRUNE_MINIMUM)
 
@@ -261,7 +261,7 @@ def test_results_of_the_last_two_turns_are_never_pruned() -> None:
     assert to_prune(s)[0] == (3,)
 
 
-def test_protected_tools_and_results_that_are_not_shown_are_passed_over() -> None:
+def test_pruning_skips_protected_tools_and_hidden_results() -> None:
     s = Told()
     s.user()
     s.goal("A")

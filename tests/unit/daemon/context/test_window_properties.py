@@ -161,7 +161,7 @@ def test_any_part_of_a_log_makes_a_valid_window(script: list[Action]) -> None:
 
 @often
 @given(scripts())
-def test_what_the_person_said_is_there_word_for_word(script: list[Action]) -> None:
+def test_user_messages_are_in_the_window_verbatim(script: list[Action]) -> None:
     session = FakeSession().play(script)
     shown = texts(window_of(session))
     for message in session.messages:
@@ -171,7 +171,7 @@ def test_what_the_person_said_is_there_word_for_word(script: list[Action]) -> No
 
 @often
 @given(scripts(context=False))
-def test_what_belongs_to_no_ended_goal_is_sent_whole_and_in_order_and_nothing_else(
+def test_window_sends_everything_outside_ended_goals_in_order(
     script: list[Action],
 ) -> None:
     session = FakeSession().play(script)
@@ -196,7 +196,7 @@ def test_what_belongs_to_no_ended_goal_is_sent_whole_and_in_order_and_nothing_el
 
 @often
 @given(scripts(context=False))
-def test_of_an_ended_goal_only_its_summary_is_left_once(script: list[Action]) -> None:
+def test_ended_goal_leaves_exactly_one_summary(script: list[Action]) -> None:
     session = FakeSession().play(script)
     plan, window = session.plan, window_of(session)
     shown = texts(window)
@@ -223,7 +223,7 @@ def test_of_an_ended_goal_only_its_summary_is_left_once(script: list[Action]) ->
 
 @often
 @given(scripts(context=False))
-def test_who_takes_the_place_of_abandoned_goals_is_told_of_them_before_its_first_message(
+def test_successor_of_abandoned_goals_starts_with_their_reasons(
     script: list[Action],
 ) -> None:
     session = FakeSession().play(script)
@@ -263,7 +263,7 @@ def test_without_goal_compaction_ended_goals_stay(script: list[Action]) -> None:
 
 @often
 @given(scripts(), st.integers(1, 3), st.booleans())
-def test_the_last_steps_are_whole_after_any_number_of_compactions(
+def test_last_steps_stay_whole_after_repeated_compactions(
     script: list[Action], times: int, steps_between: bool
 ) -> None:
     session = FakeSession().play(script)
@@ -301,7 +301,7 @@ def last_steps(session: FakeSession) -> list[Stored]:
 
 @often
 @given(scripts(), st.integers(0, 3))
-def test_what_the_person_said_last_stays_below_any_compaction(script: list[Action], more: int) -> None:
+def test_last_user_messages_survive_any_compaction(script: list[Action], more: int) -> None:
     session = FakeSession().play(script)
     said = [session.prompt() for _ in range(1 + more)]
     for cut in (False, True):
@@ -339,7 +339,7 @@ def test_a_cache_changes_nothing_and_nothing_stored_is_changed(script: list[Acti
 
 @often
 @given(scripts())
-def test_what_is_pruned_is_cleared_and_counted(script: list[Action]) -> None:
+def test_pruned_results_are_cleared_and_tokens_counted(script: list[Action]) -> None:
     session = FakeSession().play(script)
     before = window_of(session)
     sequences, freed = prunable(session.messages, session.plan, session.marks, session.profile)
@@ -393,7 +393,7 @@ def call_of(session: FakeSession, cache: WindowCache) -> Call:
 
 @settings(often, max_examples=examples(300))
 @given(scripts(damaged=False, max_size=50))
-def test_the_prefix_up_to_the_outermost_goal_that_ended_is_the_same_from_call_to_call(
+def test_prefix_before_the_outermost_ended_goal_is_stable(
     script: list[Action],
 ) -> None:
     session = FakeSession()

@@ -59,9 +59,7 @@ def _processes_about(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(in_full(3, 1)))
-async def test_killed_at_any_moment_it_leaves_nothing_that_recover_does_not_remove(
-    seed: int, tmp_path: Path
-) -> None:
+async def test_kill_at_any_moment_leaves_only_what_recover_removes(seed: int, tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     _planted(top)
     before = fingerprint(top)
@@ -81,7 +79,7 @@ async def test_killed_at_any_moment_it_leaves_nothing_that_recover_does_not_remo
         assert fingerprint(top) == before
 
 
-async def test_what_was_done_in_complete_copies_is_told_after_a_crash(tmp_path: Path) -> None:
+async def test_results_of_complete_copies_are_recovered_after_a_crash(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
     child = _child(top, state)
@@ -99,7 +97,7 @@ async def test_what_was_done_in_complete_copies_is_told_after_a_crash(tmp_path: 
     assert _empty(state)
 
 
-async def test_canceled_at_any_moment_it_leaves_nothing(tmp_path: Path) -> None:
+async def test_cancel_at_any_moment_leaves_no_copy_or_process(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     _planted(top)
     before = fingerprint(top)
@@ -142,7 +140,7 @@ async def test_thousands_of_files_are_equal(tmp_path: Path) -> None:
     assert _empty(state)
 
 
-async def test_full_disk_is_an_error_that_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_full_disk_raises_an_error_and_leaves_no_copy(tmp_path: Path) -> None:
     top = tmp_path / "project"
     _planted(top, 300)
     put(top, "big.bin", os.urandom(3 << 20))
@@ -169,7 +167,7 @@ async def test_full_disk_is_an_error_that_says_so_and_leaves_nothing(tmp_path: P
     assert fingerprint(top) == before
 
 
-async def test_what_cannot_be_stored_after_a_crash_stays_but_not_for_ever(
+async def test_unstorable_copy_is_kept_and_removed_after_some_tries(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
@@ -196,7 +194,7 @@ async def test_what_cannot_be_stored_after_a_crash_stays_but_not_for_ever(
     assert "is removed" in caplog.text
 
 
-async def test_read_only_folders_and_links_do_not_stop_or_lead_astray_the_cleaning(tmp_path: Path) -> None:
+async def test_cleanup_handles_read_only_folders_and_follows_no_links(tmp_path: Path) -> None:
     top, state, precious = tmp_path / "project", tmp_path / "state", tmp_path / "precious"
     TREES["clean"](top)
     put(precious, "kept.txt", b"kept\n")

@@ -14,9 +14,7 @@ _ODD = {"filters"}
 
 
 @pytest.mark.parametrize("name", TREES)
-async def test_copy_has_the_tree_and_the_bytes_of_the_workspace_and_leaves_no_trace(
-    name: str, tmp_path: Path
-) -> None:
+async def test_git_copy_equals_the_workspace_and_leaves_no_trace(name: str, tmp_path: Path) -> None:
     top = tmp_path / "place" / "project"
     top.parent.mkdir()
     TREES[name](top)
@@ -48,7 +46,7 @@ async def test_copy_has_the_tree_and_the_bytes_of_the_workspace_and_leaves_no_tr
 
 
 @pytest.mark.parametrize("name", [name for name in TREES if name not in ("filters", "partial")])
-async def test_git_status_in_the_copy_says_what_it_says_in_the_workspace(name: str, tmp_path: Path) -> None:
+async def test_git_status_in_the_copy_equals_that_of_the_workspace(name: str, tmp_path: Path) -> None:
     top = tmp_path / "place" / "project"
     top.parent.mkdir()
     TREES[name](top)
@@ -67,7 +65,7 @@ async def test_git_status_in_the_copy_says_what_it_says_in_the_workspace(name: s
 @pytest.mark.parametrize(
     "name", ["dirty", "autocrlf", "line_ends", "names", "links", "submodules", "flags", "sha256"]
 )
-async def test_patch_applies_on_the_base_and_makes_what_the_branch_has(name: str, tmp_path: Path) -> None:
+async def test_patch_on_the_base_yields_the_tree_of_the_branch(name: str, tmp_path: Path) -> None:
     top = tmp_path / "place" / "project"
     top.parent.mkdir()
     TREES[name](top)
@@ -95,7 +93,7 @@ async def test_patch_applies_on_the_base_and_makes_what_the_branch_has(name: str
     await other.close()
 
 
-async def test_commits_stashes_and_branches_in_the_copy_stay_private_and_hide_no_change(
+async def test_commits_and_stashes_in_a_copy_stay_private(
     tmp_path: Path,
 ) -> None:
     top = tmp_path / "project"
@@ -120,7 +118,7 @@ async def test_commits_stashes_and_branches_in_the_copy_stay_private_and_hide_no
     await copy.close()
 
 
-async def test_what_the_branch_configures_in_its_git_folder_is_not_run_by_us(tmp_path: Path) -> None:
+async def test_git_config_of_the_branch_is_never_executed(tmp_path: Path) -> None:
     top = tmp_path / "project"
     TREES["clean"](top)
     copies = copies_for(top, tmp_path / "state", ())
@@ -136,7 +134,7 @@ async def test_what_the_branch_configures_in_its_git_folder_is_not_run_by_us(tmp
     await copy.close()
 
 
-async def test_branches_start_from_the_base_also_when_the_person_goes_on_working(tmp_path: Path) -> None:
+async def test_copies_start_from_the_base_despite_later_user_edits(tmp_path: Path) -> None:
     top = tmp_path / "project"
     TREES["autocrlf"](top)
     expected = not_ignored(top, kept_files(top))
@@ -178,7 +176,7 @@ async def test_edit_of_the_same_size_and_time_is_seen(tmp_path: Path) -> None:
     await copy.close()
 
 
-async def test_repositories_that_a_branch_makes_are_part_of_its_changes(tmp_path: Path) -> None:
+async def test_nested_repositories_of_a_branch_count_as_changes(tmp_path: Path) -> None:
     top = tmp_path / "project"
     TREES["submodules"](top)
     copies = copies_for(top, tmp_path / "state", ())

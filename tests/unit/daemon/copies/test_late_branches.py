@@ -26,9 +26,7 @@ def _empty(state: Path) -> bool:
 
 
 @pytest.mark.parametrize("with_git", [True, False])
-async def test_branch_opened_after_all_others_closed_starts_from_the_same_base(
-    with_git: bool, tmp_path: Path
-) -> None:
+async def test_late_branch_starts_from_the_same_base(with_git: bool, tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
     if not with_git:
@@ -62,9 +60,7 @@ async def test_branch_opened_after_all_others_closed_starts_from_the_same_base(
 
 
 @pytest.mark.parametrize("with_git", [True, False])
-async def test_done_keeps_open_copies_and_leaves_nothing_when_they_close(
-    with_git: bool, tmp_path: Path
-) -> None:
+async def test_done_keeps_open_copies_and_cleans_up_when_they_close(with_git: bool, tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
     copies = _copies(top, state, with_git)
@@ -112,7 +108,7 @@ async def test_base_that_came_over_a_pipe_is_the_same(tmp_path: Path) -> None:
     await copies.done(base)
 
 
-async def test_person_who_prunes_the_repository_takes_nothing_from_branches(tmp_path: Path) -> None:
+async def test_git_gc_by_the_user_does_not_break_branches(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
     put(top, "once staged.txt", b"once staged\n")
@@ -146,7 +142,7 @@ async def test_person_who_prunes_the_repository_takes_nothing_from_branches(tmp_
 
 
 @pytest.mark.parametrize("with_git", [True, False])
-async def test_too_much_is_told_with_what_to_do(
+async def test_oversized_tree_error_mentions_gitignore(
     with_git: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
@@ -173,9 +169,7 @@ async def test_too_much_is_told_with_what_to_do(
     assert fingerprint(top) == before
 
 
-async def test_data_set_that_nobody_ignored_does_not_fill_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_large_untracked_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
     put(top, "data.bin", os.urandom(3 << 20))
@@ -205,9 +199,7 @@ async def test_opened_at_once_all_are_whole(with_git: bool, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("with_git", [True, False])
-async def test_files_that_change_while_they_are_copied_are_one_version_or_the_other(
-    with_git: bool, tmp_path: Path
-) -> None:
+async def test_files_changing_during_the_copy_are_never_torn(with_git: bool, tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["clean"](top)
     if not with_git:

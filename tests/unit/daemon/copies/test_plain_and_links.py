@@ -76,7 +76,7 @@ async def test_folder_without_repository(with_git: bool, tmp_path: Path) -> None
     assert not state.exists() or not list(state.iterdir())
 
 
-async def test_folder_that_a_repository_around_it_ignores_is_a_plain_one(tmp_path: Path) -> None:
+async def test_folder_ignored_by_its_repository_is_copied_without_git(tmp_path: Path) -> None:
     home = tmp_path / "home"
     TREES["clean"](home)
     put(home, ".gitignore", b"*\n")
@@ -87,7 +87,7 @@ async def test_folder_that_a_repository_around_it_ignores_is_a_plain_one(tmp_pat
     await copy.close()
 
 
-async def test_ignored_folders_are_links_that_never_count_as_changes(tmp_path: Path) -> None:
+async def test_ignored_folders_are_linked_and_never_count_as_changes(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["clean"](top)
     put(top, ".venv/bin/python", b"x")
@@ -110,7 +110,7 @@ async def test_ignored_folders_are_links_that_never_count_as_changes(tmp_path: P
     assert (top / ".venv/bin/python").read_bytes() == b"x"
 
 
-async def test_editable_installs_lead_to_the_sources_of_the_copy(tmp_path: Path) -> None:
+async def test_editable_installs_point_into_the_copy(tmp_path: Path) -> None:
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["clean"](top)
     put(top, "src/pkg/__init__.py")
@@ -136,7 +136,7 @@ async def test_editable_installs_lead_to_the_sources_of_the_copy(tmp_path: Path)
     await copy.close()
 
 
-async def test_too_big_is_an_error_that_says_what_to_do(
+async def test_too_many_files_error_mentions_gitignore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path / "project", "a.txt")

@@ -58,7 +58,7 @@ def _do(top: Path, what: str, name: str, other: str, content: bytes) -> None:
     max_examples=in_full(40, 8), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(st.lists(_step, max_size=14), st.booleans(), st.lists(_step, max_size=5))
-def test_copy_of_any_tree_is_the_tree_and_its_patch_makes_what_the_branch_has(
+def test_random_tree_is_copied_exactly_and_its_patch_applies(
     steps: list[tuple[str, str, str, bytes]], crlf: bool, inside: list[tuple[str, str, str, bytes]]
 ) -> None:
     with tempfile.TemporaryDirectory() as name:

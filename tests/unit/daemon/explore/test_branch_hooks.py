@@ -27,7 +27,7 @@ def hook(folder: Path, body: str) -> str:
     return str(path)
 
 
-async def test_hooks_guard_the_tools_of_branches_and_hear_of_one_session(tmp_path: Path) -> None:
+async def test_hooks_guard_branch_tools_but_fire_for_one_session(tmp_path: Path) -> None:
     program = hook(tmp_path, "")
     settings: dict[str, Any] = {**EDITS, "hooks": {name: [{"command": [program]}] for name in NAMES}}
     steps = {
@@ -55,7 +55,7 @@ async def test_hooks_guard_the_tools_of_branches_and_hear_of_one_session(tmp_pat
     assert [item["hook"] for item in heard].count("session.end") == 1
 
 
-async def test_what_a_hook_refuses_is_refused_in_a_branch(tmp_path: Path) -> None:
+async def test_hook_can_deny_a_tool_call_in_a_branch(tmp_path: Path) -> None:
     program = hook(tmp_path, "echo 'not that' >&2; exit 2")
     settings: dict[str, Any] = {
         **EDITS,

@@ -36,7 +36,7 @@ async def waiting(session: Session, start: str = "1") -> asyncio.Task[str]:
     return task
 
 
-async def test_the_model_chooses_unless_the_person_wants_to(tmp_path: Path) -> None:
+async def test_model_chooses_unless_the_user_setting_says_otherwise(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": []})
@@ -45,7 +45,7 @@ async def test_the_model_chooses_unless_the_person_wants_to(tmp_path: Path) -> N
         assert await awaited_choice(session, "1") == ""  # there is nothing to choose from
 
 
-async def test_the_persons_choice_is_waited_for_seen_and_told_to_the_model(tmp_path: Path) -> None:
+async def test_explore_waits_for_the_user_choice_and_reports_it(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=PERSON)
         explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
@@ -65,7 +65,7 @@ async def test_the_persons_choice_is_waited_for_seen_and_told_to_the_model(tmp_p
         assert (bench.workspace / "b.py").exists() and not (bench.workspace / "a.py").exists()
 
 
-async def test_a_review_that_ends_with_a_no_leaves_the_choice_open(tmp_path: Path) -> None:
+async def test_rejected_review_leaves_the_choice_open(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=PERSON)
         explored(session, {"A": [created("a.py", "a\n")]})
@@ -81,7 +81,7 @@ async def test_a_review_that_ends_with_a_no_leaves_the_choice_open(tmp_path: Pat
         assert "VS Code leaves the choice to you" in await task
 
 
-async def test_the_person_may_want_none(tmp_path: Path) -> None:
+async def test_user_may_choose_none_of_the_branches(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=PERSON)
         explored(session, {"A": []})
@@ -111,7 +111,7 @@ async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
             branch_actions.choose_none(session, "1")
 
 
-async def test_nobody_in_time_means_that_nothing_is_chosen(tmp_path: Path) -> None:
+async def test_choice_timeout_selects_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings={**PERSON, "permission_timeout_s": 0.05})
         explored(session, {"A": [created("a.py", "a\n")]})
@@ -126,9 +126,7 @@ async def model_picks(session: Session, *choice: str) -> WorkOutcome:
 
 
 @pytest.mark.parametrize("how", ["nobody", "none", "canceled", "picked", "restarted"])
-async def test_a_choice_that_is_the_persons_stays_theirs_until_they_leave_it(
-    tmp_path: Path, how: str
-) -> None:
+async def test_user_choice_is_not_open_to_the_model_until_released(tmp_path: Path, how: str) -> None:
     settings = {**PERSON, "permission": {"edit": "allow"}}
     async with daemon(tmp_path) as bench:
         session = bench.session(
@@ -169,7 +167,7 @@ async def test_a_choice_that_is_the_persons_stays_theirs_until_they_leave_it(
         assert leavable(await bench.opened(session.session_id)) == ()
 
 
-async def test_where_nobody_was_asked_or_the_setting_is_another_now_the_model_may_choose(
+async def test_model_may_choose_if_nobody_was_asked_or_setting_changed(
     tmp_path: Path,
 ) -> None:
     edits = {"permission": {"edit": "allow"}}
@@ -191,7 +189,7 @@ async def test_where_nobody_was_asked_or_the_setting_is_another_now_the_model_ma
 @pytest.mark.parametrize(
     "settings", [{"mode": "accept-edits"}, {"mode": "auto"}, {"permission": {"edit": "allow", "*": "allow"}}]
 )
-async def test_the_persons_own_choice_is_reviewed_whatever_passes_unasked(
+async def test_user_choice_is_reviewed_in_every_permission_mode(
     tmp_path: Path, settings: dict[str, object]
 ) -> None:
     async with daemon(tmp_path) as bench:
@@ -210,7 +208,7 @@ async def test_the_persons_own_choice_is_reviewed_whatever_passes_unasked(
         assert "b.py" in (await model_picks(session, "B")).content
 
 
-async def test_a_conflict_is_told_to_people_with_what_they_can_use(tmp_path: Path) -> None:
+async def test_conflict_message_for_users_differs_from_that_for_models(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [updated("my file.py", "1\n", "2\n")]})
@@ -226,7 +224,7 @@ async def test_a_conflict_is_told_to_people_with_what_they_can_use(tmp_path: Pat
         assert "goalwright explore" not in str(model.value)
 
 
-async def test_a_choice_about_another_exploration_does_not_answer_this_one(tmp_path: Path) -> None:
+async def test_choice_for_one_exploration_does_not_answer_another(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=PERSON)
         explored(session, {"A": []})
@@ -241,7 +239,7 @@ async def test_a_choice_about_another_exploration_does_not_answer_this_one(tmp_p
 # -- at any time --
 
 
-async def test_what_the_person_merges_later_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+async def test_later_merge_by_the_user_is_noted_in_the_next_prompt(tmp_path: Path) -> None:
     async with daemon(tmp_path, "ok") as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")]})
@@ -260,7 +258,7 @@ async def test_what_the_person_merges_later_is_told_with_the_next_prompt(tmp_pat
         assert not (bench.workspace / "a.py").exists()
 
 
-async def test_the_person_may_merge_while_the_model_works_and_a_turn_waits_for_a_merge(
+async def test_user_may_merge_during_a_turn_and_turns_wait_for_merges(
     tmp_path: Path,
 ) -> None:
     hold = Hold()
@@ -321,7 +319,7 @@ async def test_clients_see_what_a_branch_changed(tmp_path: Path) -> None:
         assert await branch_actions.branch_patch(session, "A") == b"patch of A"
 
 
-async def test_a_removed_branch_is_gone_but_for_its_words(tmp_path: Path) -> None:
+async def test_removed_branch_keeps_only_its_summary(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")], "B": []})
@@ -341,7 +339,7 @@ async def test_a_removed_branch_is_gone_but_for_its_words(tmp_path: Path) -> Non
             await branch_actions.remove_branch(session, "C")
 
 
-async def test_nothing_of_somebody_elses_session_is_removed_or_merged(tmp_path: Path) -> None:
+async def test_branch_of_imported_session_is_not_removed_or_merged(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")]})

@@ -40,9 +40,7 @@ def replays(bench: Bench, session: Session) -> None:
 
 
 @pytest.mark.parametrize("how", ["model", "person"])
-async def test_a_pick_while_others_work_is_in_the_record_and_ends_the_choice(
-    tmp_path: Path, how: str
-) -> None:
+async def test_pick_during_exploration_is_recorded_and_ends_the_choice(tmp_path: Path, how: str) -> None:
     hold = Hold()
     steps = {
         "A": [Call("write", {"file_path": "a.txt", "content": "a\n"}), "A is done."],
@@ -75,7 +73,7 @@ async def test_a_pick_while_others_work_is_in_the_record_and_ends_the_choice(
         replays(bench, session)
 
 
-async def test_a_pick_that_was_undone_before_the_end_is_none(tmp_path: Path) -> None:
+async def test_undo_of_a_pick_clears_the_selected_branch(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")]})
@@ -98,7 +96,7 @@ async def test_a_pick_that_was_undone_before_the_end_is_none(tmp_path: Path) -> 
         assert used(session) is None
 
 
-async def test_of_two_merges_the_one_that_is_left_is_named(tmp_path: Path) -> None:
+async def test_undo_of_one_of_two_merges_names_the_remaining_branch(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")], "B": [created("b.py", "b\n")]})
@@ -114,7 +112,7 @@ async def test_of_two_merges_the_one_that_is_left_is_named(tmp_path: Path) -> No
         assert used(session) == "A"
 
 
-async def test_what_is_there_already_when_it_is_picked_again_goes_with_the_undo(tmp_path: Path) -> None:
+async def test_undo_of_a_repeated_pick_clears_the_selected_branch(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")], "B": [created("a.py", "a\n")]})
@@ -127,7 +125,7 @@ async def test_what_is_there_already_when_it_is_picked_again_goes_with_the_undo(
         assert goal.summary == "The merge of branch A was undone."
 
 
-async def test_a_branch_that_changed_nothing_is_chosen_and_not_used(tmp_path: Path) -> None:
+async def test_branch_without_changes_is_selected_but_not_used(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         explored(session, {"A": []})
@@ -136,7 +134,7 @@ async def test_a_branch_that_changed_nothing_is_chosen_and_not_used(tmp_path: Pa
         assert used(session) is None and session.state.plan.goals["2"].status == "completed"
 
 
-async def test_goals_name_the_branch_whose_plan_they_are_in(tmp_path: Path) -> None:
+async def test_goals_of_a_branch_carry_its_id(tmp_path: Path) -> None:
     steps = {"A": [Call("goal", {"add": ["Look"]}), "A is done."]}
     async with exploring(tmp_path, [explore("one"), "Done."], steps) as bench:
         session = bench.session(settings=EDITS)
@@ -148,7 +146,7 @@ async def test_goals_name_the_branch_whose_plan_they_are_in(tmp_path: Path) -> N
         assert [goal.branch_id for goal in child.plan.snapshot().goals] == ["A"]
 
 
-async def test_a_branch_is_told_at_once_that_the_workspace_is_not_its_to_change(tmp_path: Path) -> None:
+async def test_branch_edit_of_the_workspace_is_refused_with_a_hint(tmp_path: Path) -> None:
     edit = {"file_path": f"{tmp_path}/workspace/src/a.py", "old_string": "a = 1", "new_string": "a = 2"}
     async with exploring(
         tmp_path, [explore("one"), "Done."], {"A": [Call("edit", edit), "A is done."]}
@@ -160,7 +158,7 @@ async def test_a_branch_is_told_at_once_that_the_workspace_is_not_its_to_change(
         assert "works in its own copy at" in told(child, "edit").content
 
 
-async def test_what_branches_took_counts_for_the_goal_of_their_exploration(tmp_path: Path) -> None:
+async def test_usage_of_branches_counts_for_the_exploration_goal(tmp_path: Path) -> None:
     steps = {"A": [Call("write", {"file_path": "a.txt", "content": "a\n"}), "A is done."]}
     async with exploring(tmp_path, [explore("one"), "Done."], steps) as bench:
         session = bench.session(settings=EDITS)
@@ -184,7 +182,7 @@ async def test_what_branches_took_counts_for_the_goal_of_their_exploration(tmp_p
         ("left", "Take a branch over with explore(select=", "do not select"),
     ],
 )
-async def test_a_result_says_what_was_decided_and_not_the_contrary_too(
+async def test_result_reports_the_decision_without_contradiction(
     tmp_path: Path, how: str, said: str, unsaid: str
 ) -> None:
     steps = {name: [Call("write", {"file_path": f"{name}.txt", "content": "x\n"}), "Done."] for name in "AB"}

@@ -38,7 +38,7 @@ def outputs(session_folder: Path) -> str:
     return "".join(path.read_text() for path in session_folder.rglob("events.jsonl"))
 
 
-async def test_what_a_recipe_writes_into_a_linked_folder_is_not_written(tmp_path: Path) -> None:
+async def test_branch_command_cannot_write_into_linked_folders(tmp_path: Path) -> None:
     workspace = prepared(tmp_path)
     hard = (
         "ln node_modules/p.js hard.js 2>&1; echo x >> hard.js; git commit -qam mine 2>&1; git log --format=%s"

@@ -41,7 +41,7 @@ def alive(tmp_path: Path) -> list[int]:
     return found
 
 
-async def test_cancel_of_the_main_turn_ends_all_branches_and_keeps_what_they_did(tmp_path: Path) -> None:
+async def test_canceling_the_main_turn_ends_branches_and_keeps_results(tmp_path: Path) -> None:
     write = Call("write", {"file_path": "half.py", "content": "x = 1\n"})
     steps = {
         "A": [write, Call("bash", {"command": running(tmp_path)})],
@@ -75,7 +75,7 @@ async def test_cancel_of_the_main_turn_ends_all_branches_and_keeps_what_they_did
         assert (child.state.turn, child.sealed != "") == (None, True)
 
 
-async def test_cancel_again_and_again_while_it_cleans_up_changes_nothing(tmp_path: Path) -> None:
+async def test_repeated_cancel_during_cleanup_is_harmless(tmp_path: Path) -> None:
     async with exploring(tmp_path, TWO[:1], {"A": [[Hold()]], "B": [[Hold()]]}) as bench:
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
@@ -113,7 +113,7 @@ async def test_cancel_of_one_branch_ends_only_that_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seen", [0, 1])
-async def test_a_daemon_that_is_closed_in_the_middle_leaves_nothing(tmp_path: Path, seen: int) -> None:
+async def test_closing_the_daemon_during_an_exploration_leaves_nothing(tmp_path: Path, seen: int) -> None:
     question = Call("write", {"file_path": "a.txt", "content": "1"})
     async with exploring(tmp_path, TWO[:1], {"A": [question], "B": [[Hold()]]}) as bench:
         session = bench.session(settings=ASKED)
@@ -127,7 +127,7 @@ async def test_a_daemon_that_is_closed_in_the_middle_leaves_nothing(tmp_path: Pa
         assert (await again.prompt("go on")).stop == "end_turn"
 
 
-async def test_branches_wait_for_a_place_and_are_ended_when_they_never_got_one(tmp_path: Path) -> None:
+async def test_branches_queued_for_a_slot_are_abandoned_on_cancel(tmp_path: Path) -> None:
     hold = Hold()
     main = [explore("one", "two", "three")]
     async with exploring(tmp_path, main, {"A": [[hold]], "B": ["no"], "C": ["no"]}) as bench:
@@ -142,7 +142,7 @@ async def test_branches_wait_for_a_place_and_are_ended_when_they_never_got_one(t
         assert session.services.children.parallel.working == 0
 
 
-async def test_with_one_place_branches_work_one_after_the_other(tmp_path: Path) -> None:
+async def test_max_parallel_of_one_runs_branches_in_sequence(tmp_path: Path) -> None:
     async with exploring(tmp_path, TWO, {"A": ["first."], "B": ["second."]}) as bench:
         session = bench.session(settings={**EDITS, "max_parallel": 1})
         assert (await session.prompt("go")).stop == "end_turn"
@@ -152,7 +152,7 @@ async def test_with_one_place_branches_work_one_after_the_other(tmp_path: Path) 
         ]
 
 
-async def test_no_copy_for_one_branch_ends_that_one_and_for_all_is_an_error(tmp_path: Path) -> None:
+async def test_failed_copy_ends_one_branch_and_failure_of_all_is_error(tmp_path: Path) -> None:
     def some(workspace: Path, folder: Path, links: object) -> CopiedTrees:
         return CopiedTrees(workspace, folder, fails=("A", "C", "D"))
 
@@ -166,7 +166,7 @@ async def test_no_copy_for_one_branch_ends_that_one_and_for_all_is_an_error(tmp_
         assert "The disk is full: make room." in told(session).content
 
 
-async def test_the_person_gives_the_exploration_up_in_the_plan(tmp_path: Path) -> None:
+async def test_user_abandons_a_running_exploration(tmp_path: Path) -> None:
     hold = Hold()
     main = [[Call("goal", {"add": "find a way", "focus": "1"})], explore("one", "two"), "I see."]
     async with exploring(tmp_path, main, {"A": [[hold]], "B": ["B works."]}) as bench:
@@ -188,7 +188,7 @@ async def test_the_person_gives_the_exploration_up_in_the_plan(tmp_path: Path) -
         assert session.state.children.branches["A"].status == "abandoned"
 
 
-async def test_the_person_gives_up_a_goal_above(tmp_path: Path) -> None:
+async def test_user_abandons_the_parent_of_an_exploration(tmp_path: Path) -> None:
     hold = Hold()
     begin = [
         Call("goal", {"add": "above", "focus": "1"}),
@@ -205,7 +205,7 @@ async def test_the_person_gives_up_a_goal_above(tmp_path: Path) -> None:
         assert session.state.plan.goals["3"].status == "abandoned"
 
 
-async def test_what_else_the_person_does_to_the_plan_is_no_harm(tmp_path: Path) -> None:
+async def test_other_plan_edits_during_an_exploration_are_kept(tmp_path: Path) -> None:
     hold = Hold()
     main = [[Call("goal", {"add": "find a way, use it", "focus": "1"})], explore("one", "two"), "I see."]
     async with exploring(tmp_path, main, {"A": [[hold, "A works."]], "B": ["B works."]}) as bench:
@@ -253,7 +253,7 @@ async def test_two_branches_at_the_sessions_limit_ask_one_question(tmp_path: Pat
         assert len(asked) == 1
 
 
-async def test_a_no_at_the_limit_ends_both_branches(tmp_path: Path) -> None:
+async def test_rejection_at_the_budget_limit_ends_both_branches(tmp_path: Path) -> None:
     look = Call("ls", {"path": "."})
     steps = {name: [[look], [look], ["Done."]] for name in "AB"}
     async with exploring(tmp_path, TWO[:1], steps) as bench:
@@ -269,7 +269,7 @@ async def test_a_no_at_the_limit_ends_both_branches(tmp_path: Path) -> None:
         assert all(steps.left for steps in scripts(bench).branches.values())
 
 
-async def test_the_same_call_again_and_again_is_asked_about_in_a_branch(tmp_path: Path) -> None:
+async def test_repeated_calls_in_a_branch_trigger_loop_detection(tmp_path: Path) -> None:
     look = Call("ls", {"path": "."})
     async with exploring(tmp_path, TWO, {"A": [look, look, look, "Stopped."], "B": ["Done."]}) as bench:
         session = bench.session(settings=EDITS)

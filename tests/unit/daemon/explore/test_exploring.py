@@ -41,7 +41,7 @@ A = [
 B = [Call("write", {"file_path": "dict.py", "content": "x = {}\n"}), "A dict it is: quick. Long."]
 
 
-async def test_what_happens_is_told_in_the_events_of_the_main_line(tmp_path: Path) -> None:
+async def test_exploration_is_recorded_in_events_of_the_main_session(tmp_path: Path) -> None:
     async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
         session = await ran(bench)
         events = bench.core.store.events(session.session_id)
@@ -77,7 +77,7 @@ async def test_what_happens_is_told_in_the_events_of_the_main_line(tmp_path: Pat
         assert (ended.explore_start_id, ended.explore_merge_id) == ("2", "3")
 
 
-async def test_the_plan_has_a_start_and_a_merge_and_the_work_of_the_branches_counts_for_it(
+async def test_explore_adds_start_and_merge_goals_with_branch_stats(
     tmp_path: Path,
 ) -> None:
     async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
@@ -144,7 +144,7 @@ async def test_an_exploration_has_the_labels_of_the_language(tmp_path: Path) -> 
         assert "\n---\n以上内容都还没有写入工作区，请选择一种继续。" in text
 
 
-async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_their_goal_is_done(
+async def test_branches_leave_one_message_in_context_after_their_goal(
     tmp_path: Path,
 ) -> None:
     done = Call("goal", {"done": "A is best"})
@@ -165,7 +165,7 @@ async def test_of_the_branches_one_message_is_in_the_context_and_stays_when_thei
         assert "x = []" not in notes
 
 
-async def test_while_the_goal_above_is_open_the_result_stays_as_one_message(tmp_path: Path) -> None:
+async def test_explore_result_stays_in_context_while_parent_is_open(tmp_path: Path) -> None:
     more = [Call("goal", {"add": "use it"}), Call("goal", {"focus": "1"})]
     main = [MAIN[0], MAIN[1], more, "Going on."]
     async with exploring(tmp_path, main, {"A": A, "B": B}) as bench:
@@ -180,7 +180,7 @@ async def test_while_the_goal_above_is_open_the_result_stays_as_one_message(tmp_
         assert results == [session.state.plan.goals["3"].merge_summary]
 
 
-async def test_each_branch_is_stored_and_can_be_read_when_its_copy_is_gone(tmp_path: Path) -> None:
+async def test_branch_session_and_result_are_readable_without_its_copy(tmp_path: Path) -> None:
     async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
         session = await ran(bench)
         for name, file in (("A", "list.py"), ("B", "dict.py")):
@@ -196,7 +196,7 @@ async def test_each_branch_is_stored_and_can_be_read_when_its_copy_is_gone(tmp_p
             assert file.encode() in result.patch
 
 
-async def test_after_a_restart_the_exploration_is_as_it_was(tmp_path: Path) -> None:
+async def test_exploration_state_is_restored_after_a_restart(tmp_path: Path) -> None:
     async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
         session = await ran(bench)
         plan, children = session.state.plan.snapshot(), session.state.children
@@ -212,7 +212,7 @@ async def test_after_a_restart_the_exploration_is_as_it_was(tmp_path: Path) -> N
         assert (await again.prompt("and now?")).stop == "end_turn"
 
 
-async def test_ids_of_branches_go_on_from_one_exploration_to_the_next(tmp_path: Path) -> None:
+async def test_branch_ids_continue_across_explorations(tmp_path: Path) -> None:
     main = [explore("one", "two"), explore("three", "four"), "Done."]
     steps = {name: ["Nothing to do."] for name in "ABCD"}
     async with exploring(tmp_path, main, steps) as bench:
@@ -236,7 +236,7 @@ async def test_ids_of_branches_go_on_from_one_exploration_to_the_next(tmp_path: 
         ({"branches": ["a", "b"], "background": "x" * 100_001}, "sum it up"),
     ],
 )
-async def test_a_wrong_call_is_told_what_is_wrong_and_begins_nothing(
+async def test_invalid_explore_call_is_an_error_and_starts_nothing(
     tmp_path: Path, arguments: dict[str, object], words: str
 ) -> None:
     async with exploring(tmp_path, [Call("explore", arguments), "I see."], {}) as bench:
@@ -247,7 +247,7 @@ async def test_a_wrong_call_is_told_what_is_wrong_and_begins_nothing(
         assert not bench.events(BranchStarted)
 
 
-async def test_one_direction_is_allowed_and_may_come_as_text(tmp_path: Path) -> None:
+async def test_single_direction_is_allowed_and_may_be_a_string(tmp_path: Path) -> None:
     async with exploring(
         tmp_path, [Call("explore", {"branches": "try it"}), "Done."], {"A": ["It works."]}
     ) as bench:
@@ -268,7 +268,7 @@ async def test_branches_are_not_offered_to_explore_themselves(tmp_path: Path) ->
         assert "cannot be used now" in told(child).content
 
 
-async def test_a_branch_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+async def test_failed_branch_is_reported_and_others_continue(tmp_path: Path) -> None:
     failing = [Call("write", {"file_path": "half.py", "content": "x"}), Fail("bad_request", "No such model.")]
     async with exploring(tmp_path, [explore("a", "b"), "Done."], {"A": failing, "B": ["Works."]}) as bench:
         session = await ran(bench)
@@ -283,7 +283,7 @@ async def test_a_branch_that_fails_is_told_and_the_others_go_on(tmp_path: Path) 
         assert [change.name for change in result.changes] == ["half.py"]
 
 
-async def test_a_slow_branch_does_not_hold_up_the_others(tmp_path: Path) -> None:
+async def test_slow_branch_does_not_delay_the_others(tmp_path: Path) -> None:
     hold = Hold()
     async with exploring(
         tmp_path, [explore("slow", "quick"), "Done."], {"A": [[hold, "Late."]], "B": B}
@@ -298,7 +298,7 @@ async def test_a_slow_branch_does_not_hold_up_the_others(tmp_path: Path) -> None
         assert (await turn).stop == "end_turn"
 
 
-async def test_questions_of_two_branches_wait_at_once_and_are_answered_in_any_order(tmp_path: Path) -> None:
+async def test_branches_ask_concurrently_and_are_answered_in_any_order(tmp_path: Path) -> None:
     steps = {
         name: [Call("write", {"file_path": f"{name}.txt", "content": name}), f"{name} is done."]
         for name in "ABC"
@@ -342,7 +342,7 @@ async def test_edits_of_a_branchs_copy_are_not_asked_about(tmp_path: Path) -> No
         assert not (bench.workspace / "a.txt").exists()
 
 
-async def test_what_is_always_allowed_in_one_branch_is_allowed_in_all(tmp_path: Path) -> None:
+async def test_always_grant_in_one_branch_applies_to_all(tmp_path: Path) -> None:
     hold = Hold()
     steps = {
         "A": [Call("write", {"file_path": "same.txt", "content": "1"}), "Done."],
@@ -358,7 +358,7 @@ async def test_what_is_always_allowed_in_one_branch_is_allowed_in_all(tmp_path: 
         assert len(asked) == 1
 
 
-async def test_what_is_not_saved_in_the_editor_is_told_not_to_be_in_the_branches(tmp_path: Path) -> None:
+async def test_unsaved_files_are_listed_as_missing_from_branches(tmp_path: Path) -> None:
     async with exploring(tmp_path, [explore("a", "b"), "Done."], {"A": ["1."], "B": ["2."]}) as bench:
         bench.unsaved[bench.workspace / "src" / "a.py"] = "typed"
         session = await ran(bench)
@@ -367,7 +367,7 @@ async def test_what_is_not_saved_in_the_editor_is_told_not_to_be_in_the_branches
         )
 
 
-async def test_a_fork_has_the_plan_of_an_exploration_without_its_branches(tmp_path: Path) -> None:
+async def test_fork_keeps_the_plan_of_an_exploration_without_branches(tmp_path: Path) -> None:
     async with exploring(tmp_path, MAIN, {"A": A, "B": B}) as bench:
         session = await ran(bench)
         fork = await bench.opened(await bench.core.keeping.fork(session))

@@ -46,11 +46,11 @@ OLD, NEW = Path("/home/me/my shop"), Path("/state/branches/A/my shop")
         ("no place at all", None),
     ],
 )
-def test_places_are_rewritten_where_they_are_whole_names(text: str, expected: str | None) -> None:
+def test_paths_are_rewritten_only_as_whole_names(text: str, expected: str | None) -> None:
     assert rewriter(OLD, NEW, Path("/home/me"))(text) == (text if expected is None else expected)
 
 
-def test_arguments_results_and_what_is_kept_with_them_are_rewritten() -> None:
+def test_inherited_calls_results_and_metadata_get_new_paths() -> None:
     call = ToolCallPart(id="1", name="bash", input=json.dumps({"command": 'x="é"\ncd "/home/me/my shop"'}))
     plain = ToolCallPart(id="2", name="ls", input='{"path":  "src"}')
     broken = ToolCallPart(id="3", name="ls", input='{"path": "/home/me/my shop/src')
@@ -77,7 +77,7 @@ def test_arguments_results_and_what_is_kept_with_them_are_rewritten() -> None:
     assert answer.metadata == {"files": [{"path": f"{NEW}/a"}]}
 
 
-def test_a_place_with_signs_that_json_escapes_is_found_in_both_spellings() -> None:
+def test_non_ascii_path_is_rewritten_in_both_json_spellings() -> None:
     rewrite = rewriter(Path("/home/é/proj"), Path("/copy"))
     for text in (
         json.dumps({"a": "/home/é/proj/x"}),
@@ -86,7 +86,7 @@ def test_a_place_with_signs_that_json_escapes_is_found_in_both_spellings() -> No
         assert json.loads(rewrite(text)) == {"a": "/copy/x"}
 
 
-def test_what_was_read_keeps_its_hash_under_its_new_name() -> None:
+def test_read_state_moves_to_the_copy_paths() -> None:
     known = {"/w/a.py": "1", "/w": "2", "/other/a.py": "3", "/w2/a.py": "4"}
     assert places_moved(known, Path("/w"), Path("/c")) == {
         "/c/a.py": "1",
@@ -96,11 +96,11 @@ def test_what_was_read_keeps_its_hash_under_its_new_name() -> None:
     }
 
 
-def test_nothing_to_tell_is_nothing() -> None:
+def test_empty_conversation_inherits_nothing() -> None:
     assert conversation([], {"x"}) == ()
 
 
-def test_a_task_and_an_outcome_can_be_sent_elsewhere() -> None:
+def test_branch_task_and_outcome_can_be_pickled() -> None:
     task = BranchTask(
         trace_id="t",
         branch_id="A",
@@ -128,7 +128,7 @@ def test_a_task_and_an_outcome_can_be_sent_elsewhere() -> None:
     assert task.session_id == "t:A"
 
 
-async def test_without_background_a_branch_has_the_conversation_with_the_copys_places(tmp_path: Path) -> None:
+async def test_branch_without_background_inherits_the_conversation(tmp_path: Path) -> None:
     readme = str((tmp_path / "workspace" / "README.md").resolve())
     main = [
         [Think("let me see"), "I look.", Call("read", {"file_path": readme})],
@@ -174,14 +174,14 @@ async def test_without_background_a_branch_has_the_conversation_with_the_copys_p
         assert own.position == (0, 2)
 
 
-async def test_the_model_is_sent_nothing_of_the_call_that_explores(tmp_path: Path) -> None:
+async def test_branch_requests_omit_the_explore_call(tmp_path: Path) -> None:
     async with exploring(tmp_path, [explore("one", "two"), "Done."], {"A": ["1."], "B": ["2."]}) as bench:
         await ran(bench)
         request = scripts(bench).seen_by("B")[0]
         assert [message.role for message in request.messages] == ["user", "user"]
 
 
-async def test_with_background_a_branch_knows_that_and_not_the_conversation(tmp_path: Path) -> None:
+async def test_branch_with_background_inherits_no_conversation(tmp_path: Path) -> None:
     main = [
         Call("read", {"file_path": "README.md"}),
         explore("one", "two", background="Only <said>this</said>."),
@@ -202,7 +202,7 @@ async def test_with_background_a_branch_knows_that_and_not_the_conversation(tmp_
         assert result.is_error  # it has not read the file
 
 
-async def test_a_file_that_changed_on_disk_since_it_was_read_must_be_read_again_in_the_branch(
+async def test_file_changed_since_it_was_read_must_be_reread_in_branch(
     tmp_path: Path,
 ) -> None:
     main = [

@@ -40,9 +40,7 @@ def tree(root: Path) -> dict[str, tuple[bytes, bool]]:
 
 
 @pytest.mark.parametrize("repository", [True, False])
-async def test_merging_a_real_copy_gives_its_tree_and_keeps_what_the_person_did(
-    tmp_path: Path, repository: bool
-) -> None:
+async def test_merge_of_a_real_copy_gives_its_tree_and_keeps_edits(tmp_path: Path, repository: bool) -> None:
     root = (tmp_path / "workspace").resolve()
     (root / "src").mkdir(parents=True)
     numbered = "".join(f"{n}\n" for n in range(40))

@@ -72,7 +72,9 @@ OLD = "one\ntwo\nthree\nfour\nfive\n"
         ),
     ],
 )
-def test_what_is_written(change: BranchChange, now: FileVersion, after: bytes | None) -> None:
+def test_merge_plan_writes_the_expected_content(
+    change: BranchChange, now: FileVersion, after: bytes | None
+) -> None:
     assert written(plan(("A", change), a=now)) == {"a": after}
 
 
@@ -113,11 +115,11 @@ def test_what_is_written(change: BranchChange, now: FileVersion, after: bytes | 
         (created("a", "x"), FileVersion(in_the_way=("a/",)), "an empty folder of this name is there"),
     ],
 )
-def test_what_is_a_conflict(change: BranchChange, now: FileVersion, reason: str) -> None:
+def test_merge_plan_detects_the_conflict(change: BranchChange, now: FileVersion, reason: str) -> None:
     assert reason in conflict(plan(("A", change), a=now))
 
 
-def test_a_file_that_the_person_renamed_meanwhile_is_a_conflict_and_both_sides_are_shown() -> None:
+def test_merge_into_a_renamed_file_is_a_conflict_with_both_sides() -> None:
     found = plan(("A", updated("a.py", OLD, OLD + "six\n")), b_py=file(OLD))
     assert "has it deleted" in conflict(found)
     text = conflicts_text(found, {"a.py": ["kept/x (branch A)"]})
@@ -129,7 +131,7 @@ def test_a_file_that_the_person_renamed_meanwhile_is_a_conflict_and_both_sides_a
     )
 
 
-def test_one_conflict_keeps_everything_from_being_written_and_the_rest_is_named() -> None:
+def test_one_conflict_blocks_the_merge_and_names_the_other_files() -> None:
     change = updated("a", OLD, OLD.replace("one", "1"))
     found = plan(("A", change), ("A", created("b", "x")), a=file(OLD.replace("one", "eins")))
     assert [item.name for item in found.conflicts] == ["a"]
@@ -138,7 +140,7 @@ def test_one_conflict_keeps_everything_from_being_written_and_the_rest_is_named(
     assert "select them by name: b" in text
 
 
-def test_conflicts_are_told_within_bounds() -> None:
+def test_conflict_text_is_limited() -> None:
     picks = [Pick("A", updated(f"f{n:03}", "a\n" * 50, "b" * 5000 + "\n" + "b\n" * 500)) for n in range(200)]
     found = plan_merge(picks, {pick.change.name: file("c\n" * 50) for pick in picks})
     assert len(found.conflicts) == 200
@@ -147,7 +149,7 @@ def test_conflicts_are_told_within_bounds() -> None:
     assert "and 175 more" in text
 
 
-def test_two_branches_of_one_file_are_put_together_or_are_a_conflict() -> None:
+def test_changes_of_two_branches_to_one_file_merge_or_conflict() -> None:
     top, end = updated("a", OLD, "0\n" + OLD), updated("a", OLD, OLD + "6\n")
     assert written(plan(("A", top), ("B", end), a=file(OLD))) == {"a": f"0\n{OLD}6\n".encode()}
     (merged,) = plan(("A", top), ("B", end), a=file(OLD)).files
@@ -161,12 +163,12 @@ def test_two_branches_of_one_file_are_put_together_or_are_a_conflict() -> None:
     assert "different beginnings" in conflict(plan(("A", top), ("B", elsewhere), a=file(OLD)))
 
 
-def test_a_file_cannot_be_a_folder_too() -> None:
+def test_file_and_folder_of_the_same_name_conflict() -> None:
     both = plan(("A", created("x", "file")), ("B", created("x/y", "inner")))
     assert "file and a folder" in both.conflicts[0].reason
 
 
-def test_a_file_becomes_a_folder_and_a_folder_a_file_where_the_branch_did_it() -> None:
+def test_merge_turns_a_file_into_a_folder_and_back() -> None:
     opened = [("A", deleted("x", "file")), ("A", created("x/y", "inner"))]
     below = FileVersion(why="what was a folder above it is a file now", in_the_way=("x",))
     now = {"x": file("file"), "x/y": below}
@@ -177,7 +179,7 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file_where_the_branch_did_it() -
     assert written(plan(*closed, **now)) == {"x": b"file", "x/y": None, "x/z/w": None}
 
 
-def test_what_turns_is_refused_with_what_is_in_its_way_and_only_advised_what_works() -> None:
+def test_blocked_type_change_is_a_conflict_with_usable_advice() -> None:
     below = FileVersion(why="what was a folder above it is a file now", in_the_way=("x",))
     alone = plan(("A", created("x/y", "inner")), **{"x/y": below})
     assert "x would have to be a folder, and is a file that the selection does not delete" in conflict(alone)
@@ -208,7 +210,7 @@ def test_modes_follow_the_branch_and_keep_the_rest_of_the_bits() -> None:
     assert merged.mode is None and merged.after.executable
 
 
-def test_what_cannot_be_written_is_left_out_by_name() -> None:
+def test_unwritable_changes_are_left_out_and_named() -> None:
     found = plan(
         ("A", BranchChange("link", None, b"a", None, LINK)),
         ("A", deleted("old-link", "a", LINK)),
@@ -259,14 +261,14 @@ def test_onto_an_unchanged_tree_a_merge_gives_exactly_the_branch(change: BranchC
 
 
 @given(wanted)
-def test_merging_what_is_there_already_is_nothing(change: BranchChange) -> None:
+def test_merging_changes_already_present_does_nothing(change: BranchChange) -> None:
     _, after = of_change(change)
     found = plan_merge([Pick("A", change), Pick("B", change)], {"f": after})
     assert found == MergePlan(same=("f",))
 
 
 @given(states, states, states)
-def test_exchanging_the_sides_changes_nothing_but_the_words(
+def test_merge_result_is_independent_of_the_order_of_sides(
     base: FileVersion, ours: FileVersion, theirs: FileVersion
 ) -> None:
     one = merge_states(base, ours, theirs, sides=SIDES)
@@ -290,7 +292,7 @@ def test_no_line_that_only_one_side_added_is_lost(sides: list[bool], data: st.Da
 
 
 @given(wanted, states)
-def test_a_plan_never_guesses(change: BranchChange, now: FileVersion) -> None:
+def test_merge_plan_never_guesses(change: BranchChange, now: FileVersion) -> None:
     found = plan_merge([Pick("A", change)], {"f": now})
     assert len(found.files) + len(found.same) + len(found.conflicts) + len(found.left_out) == 1
     before, after = of_change(change)

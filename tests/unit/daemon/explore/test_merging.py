@@ -55,7 +55,7 @@ def kinds(bench: Bench) -> Sequence[tuple[str, str]]:
     return [(event.path, event.kind) for event in bench.events(FileChanged)]
 
 
-async def test_a_branch_is_merged_as_one_reviewed_change_and_its_goal_is_done(tmp_path: Path) -> None:
+async def test_branch_merge_is_one_reviewed_change_and_completes_goal(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD, gone_py="bye\n", crlf_txt="x\r\ny\r\n", bare_txt="end")
@@ -100,7 +100,7 @@ async def test_a_branch_is_merged_as_one_reviewed_change_and_its_goal_is_done(tm
         ]  # fmt: skip
 
 
-async def test_the_model_must_read_what_a_merge_wrote_before_it_edits_it(tmp_path: Path) -> None:
+async def test_file_written_by_a_merge_must_be_read_before_an_edit(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD)
@@ -109,7 +109,7 @@ async def test_the_model_must_read_what_a_merge_wrote_before_it_edits_it(tmp_pat
         assert str(bench.workspace / "a.py") not in session.state.seen_files
 
 
-async def test_what_happened_meanwhile_is_kept(tmp_path: Path) -> None:
+async def test_concurrent_user_edits_are_kept_in_a_merge(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=END, other_py="mine\n")
@@ -119,7 +119,7 @@ async def test_what_happened_meanwhile_is_kept(tmp_path: Path) -> None:
         assert (bench.workspace / "other.py").read_text() == "mine\n"
 
 
-async def test_unsaved_text_counts_as_the_file(tmp_path: Path) -> None:
+async def test_merge_uses_the_unsaved_buffer_text(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD)
@@ -136,7 +136,7 @@ async def test_unsaved_text_counts_as_the_file(tmp_path: Path) -> None:
         assert (bench.workspace / "a.py").read_text() == TOP.replace("line 29\n", "line twenty-nine\n")
 
 
-async def test_a_conflict_anywhere_writes_nothing_and_asks_nobody(tmp_path: Path) -> None:
+async def test_one_conflict_blocks_the_merge_without_asking(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD.replace("line 2\n", "mine\n"), b_py="b\n")
@@ -166,7 +166,7 @@ async def test_a_conflict_anywhere_writes_nothing_and_asks_nobody(tmp_path: Path
         (lambda path: path.write_bytes(OLD.encode("utf-16")), "encoding"),
     ],
 )
-async def test_what_stands_there_now_is_never_overwritten_by_a_guess(
+async def test_unexpected_file_in_place_is_never_overwritten(
     tmp_path: Path, make: object, reason: str
 ) -> None:
     async with daemon(tmp_path) as bench:
@@ -177,7 +177,7 @@ async def test_what_stands_there_now_is_never_overwritten_by_a_guess(
         assert reason in await refusal(session, "A")
 
 
-async def test_a_folder_that_became_a_link_leads_nowhere(tmp_path: Path) -> None:
+async def test_merge_does_not_follow_a_folder_replaced_by_a_link(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         (tmp_path / "outside").mkdir()
@@ -219,7 +219,7 @@ def files(root: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-async def test_files_that_became_folders_and_folders_that_became_files_are_merged_and_undone(
+async def test_merge_of_file_folder_swaps_can_be_undone_and_redone(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path) as bench:
@@ -243,7 +243,7 @@ async def test_files_that_became_folders_and_folders_that_became_files_are_merge
         assert files(root) == old and not list((root / ".trace").rglob("*.journal"))
 
 
-async def test_each_of_them_can_be_selected_by_itself(tmp_path: Path) -> None:
+async def test_type_changes_can_be_selected_one_by_one(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session, root = bench.session(), bench.workspace
         turning(root)
@@ -256,7 +256,7 @@ async def test_each_of_them_can_be_selected_by_itself(tmp_path: Path) -> None:
         assert (root / "plain/in/side.txt").read_text() == "in\n"
 
 
-async def test_what_else_is_in_a_folder_that_became_a_file_is_never_lost(tmp_path: Path) -> None:
+async def test_other_files_in_a_folder_replaced_by_a_file_are_kept(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session, root = bench.session(), bench.workspace
         turning(root)
@@ -285,7 +285,7 @@ async def test_what_else_is_in_a_folder_that_became_a_file_is_never_lost(tmp_pat
         assert files(root) == new
 
 
-async def test_a_part_of_a_turned_file_that_the_person_refuses_is_told_in_words(tmp_path: Path) -> None:
+async def test_rejecting_part_of_a_type_change_is_refused_with_reason(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session, root = bench.session(), bench.workspace
         old = turning(root)
@@ -323,7 +323,7 @@ async def test_parts_of_several_branches_are_one_change(tmp_path: Path) -> None:
         assert len({event.tool_call_id for event in bench.events(FileChanged)}) == 1
 
 
-async def test_a_second_choice_goes_over_the_first_with_the_same_base(tmp_path: Path) -> None:
+async def test_second_merge_uses_the_base_of_the_first(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD)
@@ -339,7 +339,7 @@ async def test_a_second_choice_goes_over_the_first_with_the_same_base(tmp_path: 
         assert (goal.status, goal.selected_branch) == ("completed", "A, B")
 
 
-async def test_hunks_that_the_person_refuses_are_told_to_the_model(tmp_path: Path) -> None:
+async def test_hunks_left_out_by_the_user_are_reported_to_the_model(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD, b_py="b\n")
@@ -360,7 +360,7 @@ async def test_hunks_that_the_person_refuses_are_told_to_the_model(tmp_path: Pat
         assert summary is not None and "altered" in summary and "b.py" not in summary
 
 
-async def test_the_persons_no_writes_nothing_and_chooses_nothing(tmp_path: Path) -> None:
+async def test_rejected_merge_writes_and_selects_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD)
@@ -375,7 +375,7 @@ async def test_the_persons_no_writes_nothing_and_chooses_nothing(tmp_path: Path)
         assert (goal.status, goal.selected_branch) == ("pending", None)
 
 
-async def test_what_changes_during_the_review_stops_the_write(tmp_path: Path) -> None:
+async def test_change_during_the_review_stops_the_merge(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD, b_py="b\n")
@@ -393,7 +393,7 @@ async def test_what_changes_during_the_review_stops_the_write(tmp_path: Path) ->
         assert (bench.workspace / "a.py").read_text() == TOP + "typed meanwhile\n"
 
 
-async def test_after_a_restart_what_is_stored_is_enough(tmp_path: Path) -> None:
+async def test_branch_can_be_merged_after_a_restart(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD)
@@ -406,7 +406,7 @@ async def test_after_a_restart_what_is_stored_is_enough(tmp_path: Path) -> None:
         assert session.state.plan.goals["2"].selected_branch == "A"
 
 
-async def test_a_session_of_somebody_else_is_never_merged(tmp_path: Path) -> None:
+async def test_imported_session_is_never_merged(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         write(bench, a_py=OLD)
@@ -416,7 +416,7 @@ async def test_a_session_of_somebody_else_is_never_merged(tmp_path: Path) -> Non
         assert (bench.workspace / "a.py").read_text() == OLD
 
 
-async def test_links_and_names_that_are_no_text_are_left_out_and_named(tmp_path: Path) -> None:
+async def test_links_and_non_text_names_are_left_out_and_named(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         changes = [
@@ -453,7 +453,7 @@ async def test_a_branch_without_changes_can_be_chosen(tmp_path: Path) -> None:
         assert goal.summary is not None and goal.summary.endswith("there is nothing to take over.")
 
 
-async def test_what_cannot_be_chosen_says_what_there_is(tmp_path: Path) -> None:
+async def test_invalid_selection_error_lists_the_choices(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         assert "nothing was explored" in await refusal(session, "A")
@@ -478,7 +478,7 @@ async def test_what_cannot_be_chosen_says_what_there_is(tmp_path: Path) -> None:
         assert "damaged" in await refusal(session, "A")
 
 
-async def test_rules_and_modes_hold_for_a_merge(tmp_path: Path) -> None:
+async def test_permission_rules_and_modes_apply_to_merges(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings={"permission": {"edit": {"*.lock": "deny"}}})
         explored(session, {"A": [created("x.lock", "x"), created("a.py", "x")]})

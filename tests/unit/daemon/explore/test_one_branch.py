@@ -56,7 +56,7 @@ async def test_a_branch_can_be_canceled_while_its_copy_is_made(tmp_path: Path) -
             assert not bench.core.cancel(f"{session.session_id}:{nobody}")
 
 
-async def test_a_branch_that_waits_for_a_place_is_canceled_at_once(tmp_path: Path) -> None:
+async def test_queued_branch_is_canceled_at_once(tmp_path: Path) -> None:
     a = Hold()
     async with exploring(tmp_path, TWO, {"A": [[a, "A works."]]}) as bench:
         session = bench.session(settings={**EDITS, "max_parallel": 1})
@@ -71,7 +71,7 @@ async def test_a_branch_that_waits_for_a_place_is_canceled_at_once(tmp_path: Pat
         assert summary == "Canceled before it had begun."
 
 
-async def test_a_canceled_branch_has_the_facts_that_cost_nothing_and_runs_no_tests(tmp_path: Path) -> None:
+async def test_canceled_branch_gets_a_diff_score_without_running_tests(tmp_path: Path) -> None:
     a = Hold()
     ran_tests = tmp_path / "tests-ran"
     settings = {**EDITS, "test_command": f"echo x >> {ran_tests}", "sandbox": "off"}
@@ -94,7 +94,7 @@ async def test_a_canceled_branch_has_the_facts_that_cost_nothing_and_runs_no_tes
         assert "not run: it was canceled" in row and "1 +2 -0" in row
 
 
-async def test_a_branch_that_is_tested_can_be_canceled_and_keeps_its_result(tmp_path: Path) -> None:
+async def test_branch_canceled_during_its_tests_keeps_its_result(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     (tmp_path / "hold.sh").write_text(f"echo x >> {pids}; exec sleep 300\n")
     command = f"sh {tmp_path}/hold.sh"
@@ -119,7 +119,7 @@ def asking(**more: object) -> dict[str, object]:
     return {"permission": {"edit": "allow"}, "test_command": "true", **more}
 
 
-async def test_tests_are_asked_about_while_the_branches_work_and_a_slow_answer_holds_up_none(
+async def test_approval_for_tests_is_asked_early_and_blocks_no_branch(
     tmp_path: Path,
 ) -> None:
     main = [explore("one", "two", "three"), "Done."]
@@ -141,7 +141,7 @@ async def test_tests_are_asked_about_while_the_branches_work_and_a_slow_answer_h
         ] * 3
 
 
-async def test_before_the_first_branch_has_done_anything_the_question_is_there(tmp_path: Path) -> None:
+async def test_approval_for_tests_is_asked_at_start_and_withdrawn(tmp_path: Path) -> None:
     a = Hold()
     async with exploring(tmp_path, [explore("one"), "Done."], {"A": [[a, "Nothing to do."]]}) as bench:
         session = bench.session(settings=asking())
@@ -201,7 +201,7 @@ async def refused(bench: Bench) -> None:
         ),
     ],
 )
-async def test_the_table_says_why_nothing_was_tested(
+async def test_score_table_gives_the_reason_for_missing_tests(
     tmp_path: Path, settings: dict[str, object], answer: str, trusted: bool, words: str
 ) -> None:
     given = {**asking(), **settings}
@@ -226,7 +226,7 @@ async def test_the_table_says_why_nothing_was_tested(
         ([Fail("bad_request", "No such model.")], "Failed: No such model."),
     ],
 )
-async def test_what_an_unfinished_branch_did_can_be_selected_and_it_is_told_why_it_stopped(
+async def test_unfinished_branch_is_selectable_and_names_its_end(
     tmp_path: Path, last: list[object], why: str
 ) -> None:
     steps = {"A": [["I write it now.", WRITE], last]}

@@ -24,7 +24,7 @@ CHANGES = (
 )
 
 
-def test_what_is_stored_comes_back_whatever_the_names_are(tmp_path: Path) -> None:
+def test_result_round_trips_with_any_file_names(tmp_path: Path) -> None:
     save_result(tmp_path / "result", CHANGES, b"diff\0")
     found = load_result(tmp_path / "result")
     assert found is not None
@@ -33,7 +33,7 @@ def test_what_is_stored_comes_back_whatever_the_names_are(tmp_path: Path) -> Non
     assert found.patch == b"diff\0"
 
 
-def test_a_second_result_replaces_the_first_and_none_is_none(tmp_path: Path) -> None:
+def test_second_result_replaces_the_first_and_removal_deletes_it(tmp_path: Path) -> None:
     folder = tmp_path / "branches" / "A" / "result"
     assert load_result(folder) is None
     save_result(folder, CHANGES, b"1")
@@ -46,7 +46,7 @@ def test_a_second_result_replaces_the_first_and_none_is_none(tmp_path: Path) -> 
     assert list(folder.parent.iterdir()) == []
 
 
-def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
+def test_saved_result_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         save_result(tmp_path / "result", CHANGES, b"x")
@@ -56,7 +56,7 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_a_crash_half_way_leaves_no_result_and_the_next_save_clears_it_up(
+def test_crash_during_save_leaves_no_result_and_is_cleaned_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "result"
@@ -81,7 +81,7 @@ def test_a_crash_half_way_leaves_no_result_and_the_next_save_clears_it_up(
 @pytest.mark.parametrize(
     "name", ["/etc/passwd", "../x", "a/../../x", "a//b", "", "a/", "./a", "a\0b", ".", ".."]
 )
-def test_names_that_lead_elsewhere_are_neither_stored_nor_loaded(tmp_path: Path, name: str) -> None:
+def test_names_that_escape_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     assert name_problem(name)
     with pytest.raises(ResultError, match="not used"):
         save_result(tmp_path / "result", [created(name, "x")], b"")
@@ -109,7 +109,7 @@ def test_names_that_lead_elsewhere_are_neither_stored_nor_loaded(tmp_path: Path,
         lambda known: known["files"][0].pop("before"),
     ],
 )
-def test_a_list_that_somebody_changed_is_refused_in_words(tmp_path: Path, damage: Any) -> None:
+def test_manipulated_change_list_is_refused(tmp_path: Path, damage: Any) -> None:
     save_result(tmp_path / "result", [created("good", "x")], b"p")
     _edited(tmp_path, damage)
     with pytest.raises(ResultError, match="result"):
@@ -117,14 +117,14 @@ def test_a_list_that_somebody_changed_is_refused_in_words(tmp_path: Path, damage
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000])
-def test_a_list_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_invalid_change_list_is_refused(tmp_path: Path, data: bytes) -> None:
     save_result(tmp_path / "result", CHANGES, b"p")
     (tmp_path / "result/changes.json").write_bytes(data)
     with pytest.raises(ResultError, match="damaged"):
         load_result(tmp_path / "result")
 
 
-def test_contents_and_the_patch_are_checked_and_links_are_not_followed(tmp_path: Path) -> None:
+def test_damaged_contents_patch_or_links_fail_to_load(tmp_path: Path) -> None:
     save_result(tmp_path / "result", [created("good", "x")], b"p")
     content = next(path for path in (tmp_path / "result/contents").rglob("*") if path.is_file())
     content.write_bytes(b"y")
@@ -141,7 +141,7 @@ def test_contents_and_the_patch_are_checked_and_links_are_not_followed(tmp_path:
         load_result(tmp_path / "result")
 
 
-def test_removing_what_is_a_link_leaves_where_it_leads(tmp_path: Path) -> None:
+def test_removing_a_linked_result_keeps_the_link_target(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious/changes.json").write_text("{}")
     (tmp_path / "result").symlink_to(tmp_path / "precious")

@@ -39,7 +39,7 @@ def decided(rules: RuleSet, permission: str, target: str | Path) -> Action:
     ["secret/**", "secret/*", "*/key.txt", "{ws}/secret/**", "~/proj/secret/*", "../proj/secret/**"],
 )
 @pytest.mark.parametrize("named", ["secret/key.txt", "{copy}/secret/key.txt", "{ws}/secret/key.txt"])
-def test_a_prohibition_of_the_workspaces_file_is_one_of_the_copys_however_either_is_named(
+def test_deny_rule_for_a_file_holds_for_workspace_and_copy_paths(
     place: BranchPlace, monkeypatch: pytest.MonkeyPatch, pattern: str, named: str
 ) -> None:
     monkeypatch.setenv("HOME", str(place.folder))
@@ -53,7 +53,7 @@ def test_a_prohibition_of_the_workspaces_file_is_one_of_the_copys_however_either
 
 
 @pytest.mark.parametrize("pattern", ["src/*", "{ws}/src/*", "~/proj/src/*"])
-def test_what_the_person_allowed_in_the_workspace_is_allowed_in_the_copy_and_only_there(
+def test_workspace_allow_rule_applies_in_the_copy_only(
     place: BranchPlace, monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
     monkeypatch.setenv("HOME", str(place.folder))
@@ -64,9 +64,7 @@ def test_what_the_person_allowed_in_the_workspace_is_allowed_in_the_copy_and_onl
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_edits_of_the_copy_pass_in_every_mode_but_not_what_rules_name_or_protection_guards(
-    place: BranchPlace, mode: Mode
-) -> None:
+def test_edits_in_the_copy_are_allowed_except_ruled_or_protected(place: BranchPlace, mode: Mode) -> None:
     rules = place.rules(rule("edit", "*.lock", "ask"), rule("edit", "gen/*", "deny"), mode=mode)
     assert decided(rules, "edit", "src/a.py") == "allow"
     assert decided(rules, "edit", place.copy.root / "new.py") == "allow"
@@ -78,9 +76,7 @@ def test_edits_of_the_copy_pass_in_every_mode_but_not_what_rules_name_or_protect
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_workspace_itself_may_be_read_after_a_question_and_not_be_changed(
-    place: BranchPlace, mode: Mode
-) -> None:
+def test_branch_may_read_workspace_with_approval_but_not_edit_it(place: BranchPlace, mode: Mode) -> None:
     rules = place.rules(rule("bash", "*", "allow"), rule("edit", "*", "allow"), mode=mode)
     there = place.workspace / "src/a.py"
     verdict = rules.judge(PermissionAsk("read", (str(there),), ""))
@@ -143,9 +139,7 @@ def test_the_workspace_itself_may_be_read_after_a_question_and_not_be_changed(
         "cp src/a.py {private}/x",
     ],
 )
-def test_commands_that_would_leave_the_copy_are_denied_in_every_mode(
-    place: BranchPlace, mode: Mode, line: str
-) -> None:
+def test_commands_that_write_outside_the_copy_are_denied(place: BranchPlace, mode: Mode, line: str) -> None:
     other = copy_of(place.workspace, place.copies / "k/B")
     rules = place.rules(rule("bash", "*", "allow"), rule("edit", "*", "allow"), mode=mode)
     line = line.format(ws=place.workspace, copy=place.copy.root, other=other.root, private=place.copy.private)
@@ -166,13 +160,13 @@ def test_commands_that_would_leave_the_copy_are_denied_in_every_mode(
         "cp -r .venv mine",
     ],
 )
-def test_what_git_and_links_do_in_the_copy_is_the_branchs_own(place: BranchPlace, line: str) -> None:
+def test_git_and_links_inside_the_copy_are_allowed(place: BranchPlace, line: str) -> None:
     rules = place.rules(mode="auto")
     ask = place.command(line.format(copy=place.copy.root))
     assert rules.judge(replace(ask, contained=True)).action == "allow"
 
 
-def test_git_that_shows_something_of_the_workspace_is_a_question_like_all_reading_there(
+def test_read_only_git_in_the_workspace_requires_approval(
     place: BranchPlace,
 ) -> None:
     rules = place.rules(mode="auto")
@@ -181,9 +175,7 @@ def test_git_that_shows_something_of_the_workspace_is_a_question_like_all_readin
 
 
 @pytest.mark.parametrize("line", ["make", "npm test", "pytest -q", "python3 w.py", "./run", "uv run x"])
-def test_code_that_nobody_can_read_is_a_question_in_mode_auto_without_a_sandbox(
-    place: BranchPlace, line: str
-) -> None:
+def test_opaque_commands_in_auto_mode_ask_unless_contained(place: BranchPlace, line: str) -> None:
     rules, ask = place.rules(mode="auto"), place.command(line)
     for fenced in (False, True, None):
         assert rules.judge(replace(ask, fenced=fenced)).action == "ask"
@@ -194,13 +186,13 @@ def test_code_that_nobody_can_read_is_a_question_in_mode_auto_without_a_sandbox(
     assert rules.judge(replace(ask, fenced=False)).action == "allow"
 
 
-def test_what_a_wrapper_runs_counts_too(place: BranchPlace) -> None:
+def test_command_behind_a_wrapper_is_judged(place: BranchPlace) -> None:
     rules = place.rules(mode="auto")
     assert rules.judge(replace(place.command("timeout 9 make x"), fenced=False)).action == "ask"
     assert rules.judge(replace(place.command("timeout 9 make x"), contained=True)).action == "allow"
 
 
-def test_a_push_to_a_server_writes_to_no_folder(place: BranchPlace) -> None:
+def test_push_to_a_server_names_no_folder(place: BranchPlace) -> None:
     for line in (
         "git push origin HEAD",
         "git push git@example.org:a/b.git",
@@ -220,13 +212,13 @@ def test_a_push_to_a_server_writes_to_no_folder(place: BranchPlace) -> None:
         ("mkdir x", "ask"),
     ],
 )
-def test_only_commands_that_can_only_read_are_no_question_even_there(
+def test_unfenced_auto_mode_allows_only_read_only_commands(
     place: BranchPlace, line: str, action: Action
 ) -> None:
     assert place.rules(mode="auto").judge(replace(place.command(line), fenced=False)).action == action
 
 
-def test_a_file_whose_name_shows_only_at_run_time_is_no_question_where_the_workspace_cannot_be_written(
+def test_runtime_file_names_are_allowed_only_if_contained(
     place: BranchPlace,
 ) -> None:
     ask = place.command('d=$(date +%s); cp src/a.py "$d/x.py"')
@@ -239,7 +231,7 @@ def test_a_file_whose_name_shows_only_at_run_time_is_no_question_where_the_works
     assert rules.judge(replace(ask, fenced=True)).action == "ask"
 
 
-def test_in_the_main_line_git_elsewhere_is_a_change_there(place: BranchPlace) -> None:
+def test_git_in_another_repository_is_a_change_there(place: BranchPlace) -> None:
     other = place.copy.root
     rules = RuleSet(SHIPPED, mode="auto", trust="trusted", root=place.workspace.as_posix())
     for line in ("git -C {other} commit -qam x", "cd {other} && git tag x", "git push {other} HEAD"):
@@ -257,7 +249,7 @@ def test_in_the_main_line_git_elsewhere_is_a_change_there(place: BranchPlace) ->
 
 @pytest.mark.parametrize("contained", [False, True])
 @pytest.mark.parametrize("line", ["pip install x", "python3 -m pip install x", "uv sync", "poetry add x"])
-def test_what_may_write_to_a_linked_folder_is_a_question_whatever_is_allowed(
+def test_package_installs_into_linked_folders_always_ask(
     place: BranchPlace, line: str, contained: bool
 ) -> None:
     granted = Rule(permission="bash", pattern="*", action="allow", source="session")
@@ -272,7 +264,7 @@ def test_what_may_write_to_a_linked_folder_is_a_question_whatever_is_allowed(
     assert not rules.lasting(asked.suggestions, verdict), "it would be asked again"
 
 
-def test_a_branch_lifts_no_prohibition(place: BranchPlace) -> None:
+def test_branch_rules_never_override_a_deny(place: BranchPlace) -> None:
     rules = place.rules(rule("bash", "pip *", "deny"))
     assert rules.judge(place.command("pip install x")).action == "deny"
 
@@ -289,7 +281,7 @@ def test_linked_folders_are_read_like_those_of_the_workspace(place: BranchPlace)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_is_protected_stays_so_in_the_copy(
+def test_protected_paths_stay_protected_in_the_copy(
     place: BranchPlace, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     monkeypatch.setenv("GOALWRIGHT_HOME", str(place.state))
@@ -304,13 +296,13 @@ def test_what_is_protected_stays_so_in_the_copy(
     assert decided(rules, "read", place.state / "daemon.json") == "ask"
 
 
-def test_a_secret_of_the_workspace_is_none_the_less_one_by_its_whole_name(place: BranchPlace) -> None:
+def test_workspace_secret_named_by_absolute_path_still_asks(place: BranchPlace) -> None:
     rules = place.rules(rule("external_directory", f"{place.workspace}/*", "allow"))
     assert decided(rules, "read", place.workspace / "src/a.py") == "allow"
     assert decided(rules, "read", place.workspace / ".env") == "ask"
 
 
-def test_grants_of_a_branch_are_of_use_outside_of_it(place: BranchPlace) -> None:
+def test_grants_of_a_branch_are_translated_to_the_workspace(place: BranchPlace) -> None:
     rules, copy = place.rules(), place.copy.root
     wanted = [
         Suggestion("edit", f"{copy}/src/*"),
@@ -327,9 +319,7 @@ def test_grants_of_a_branch_are_of_use_outside_of_it(place: BranchPlace) -> None
 
 
 @pytest.mark.parametrize("end", ["", "/src", ";", " && true"])
-def test_a_command_that_was_allowed_by_the_workspaces_path_is_by_the_copys(
-    place: BranchPlace, end: str
-) -> None:
+def test_command_grant_for_workspace_path_covers_the_copy_path(place: BranchPlace, end: str) -> None:
     granted = Rule(permission="bash", pattern=f"make -C {place.workspace}*", action="allow", source="session")
     rules = place.rules(session=[granted])
     verdict = rules.judge(place.command(f"make -C {place.copy.root}{end}"))
@@ -338,7 +328,7 @@ def test_a_command_that_was_allowed_by_the_workspaces_path_is_by_the_copys(
     assert rules.judge(place.command(f"make -C {place.copy.root}-2")).action != "allow"
 
 
-def test_a_repository_around_the_workspace_and_the_one_of_a_worktree_are_not_to_be_changed(
+def test_git_folders_of_outer_repository_and_worktree_are_denied(
     tmp_path: Path,
 ) -> None:
     top = tmp_path.resolve() / "top"
@@ -360,7 +350,7 @@ def test_a_repository_around_the_workspace_and_the_one_of_a_worktree_are_not_to_
             assert decided(rules, "edit", top / ".git" / name) == "deny"
 
 
-def test_a_link_that_leads_out_of_the_workspace_is_no_way_to_write_there(tmp_path: Path) -> None:
+def test_link_out_of_the_workspace_is_not_writable(tmp_path: Path) -> None:
     place = branch_place(tmp_path)
     shared = place.folder / "shared"
     shared.mkdir()

@@ -19,7 +19,7 @@ from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, FolderCopy, c
 from tools.language import CurrentProblems, Problem, Severity
 
 
-def test_the_table_tells_facts_and_says_what_is_unknown() -> None:
+def test_score_table_shows_facts_and_unknowns() -> None:
     known = Score(
         new_problems=1,
         fixed_problems=3,
@@ -64,12 +64,12 @@ def test_the_table_tells_facts_and_says_what_is_unknown() -> None:
         (CheckRun(command="t", exit_code=1, passed=3), "3 passed, exit code 1"),
     ],
 )
-def test_how_the_tests_went_is_said_in_words(test: CheckRun | None, words: str) -> None:
+def test_score_table_describes_the_test_outcome(test: CheckRun | None, words: str) -> None:
     branch = BranchMeta(id="A", explore_start_id="1", description="x", score=Score(test=test))
     assert words in score_table([branch])
 
 
-def test_times_are_said_as_people_do() -> None:
+def test_durations_are_formatted_for_people() -> None:
     assert [duration_words(ms) for ms in (900, 12_300, 150_000, 7_500_000)] == [
         "0.9 s",
         "12 s",
@@ -167,7 +167,7 @@ async def test_a_moved_file_keeps_its_problems(tmp_path: Path) -> None:
         assert (score.new_problems, score.fixed_problems) == (0, 0)
 
 
-async def test_what_nobody_can_say_is_unknown_and_not_zero(tmp_path: Path) -> None:
+async def test_unavailable_diagnostics_are_unknown_not_zero(tmp_path: Path) -> None:
     async with daemon(tmp_path, check=False) as bench:
         path, copy = bench.workspace / "a.py", tmp_path / "copy"
         change = [updated("a.py", "a\n", "b\n")]
@@ -193,7 +193,7 @@ async def test_what_nobody_can_say_is_unknown_and_not_zero(tmp_path: Path) -> No
         assert await unknown(here, fine)
 
 
-async def test_a_new_file_needs_no_base(tmp_path: Path) -> None:
+async def test_new_files_problems_are_new_without_a_base(tmp_path: Path) -> None:
     async with daemon(tmp_path, check=False) as bench:
         (bench.workspace / "n.md").write_text("a")
         after = Eyes(tmp_path / "copy", {"new.py": [(1, "bad")]})
@@ -219,7 +219,7 @@ class Busy(Eyes):
         return replace(found, servers=(), silent=("pyright",)) if self.silent_for >= 0 else found
 
 
-async def test_servers_that_begin_are_waited_for_and_few_branches_are_looked_at_at_once(
+async def test_scoring_waits_for_servers_and_limits_concurrency(
     tmp_path: Path,
 ) -> None:
     Busy.asking = Busy.most = 0

@@ -36,7 +36,7 @@ def kept(bench: Bench, session: Session, name: str) -> list[str]:
     return [change.name for change in result.changes]
 
 
-async def test_a_branch_goes_on_until_nothing_waits_and_its_last_report_counts(tmp_path: Path) -> None:
+async def test_branch_works_off_queued_prompts_and_last_report_counts(tmp_path: Path) -> None:
     hold, later = Hold(), Hold()
     steps = {
         "A": [
@@ -68,7 +68,7 @@ async def test_a_branch_goes_on_until_nothing_waits_and_its_last_report_counts(t
         assert meta.score is not None and meta.score.files == 3
 
 
-async def test_while_a_branch_is_tested_nothing_is_taken_and_tests_see_what_is_kept(tmp_path: Path) -> None:
+async def test_branch_under_test_refuses_prompts_and_undo(tmp_path: Path) -> None:
     check = "ls *.txt > seen.new; mv seen.new seen; while [ ! -e go ]; do sleep 0.01; done"
     settings = {**EDITS, "test_command": check}
     async with exploring(tmp_path, [explore("only"), "Done."], {"A": [write("one.txt"), "First."]}) as bench:
@@ -96,7 +96,7 @@ async def test_while_a_branch_is_tested_nothing_is_taken_and_tests_see_what_is_k
         assert meta.score is not None and meta.score.test is not None and meta.score.test.ok
 
 
-async def test_a_prompt_in_the_moment_of_the_end_is_worked_on_or_refused(tmp_path: Path) -> None:
+async def test_prompt_at_the_end_of_a_branch_is_done_or_refused(tmp_path: Path) -> None:
     outcomes: set[str] = set()
     for steps in range(12):
         hold = Hold()
@@ -123,7 +123,7 @@ async def test_a_prompt_in_the_moment_of_the_end_is_worked_on_or_refused(tmp_pat
     assert "refused" in outcomes
 
 
-async def test_a_canceled_exploration_drops_what_waits_in_its_branches(tmp_path: Path) -> None:
+async def test_canceled_exploration_drops_prompts_queued_in_branches(tmp_path: Path) -> None:
     hold = Hold()
     async with exploring(tmp_path, [explore("only")], {"A": [[hold, "First."], "Second."]}) as bench:
         session = bench.session(settings=EDITS)
@@ -139,7 +139,7 @@ async def test_a_canceled_exploration_drops_what_waits_in_its_branches(tmp_path:
         assert len(scripts(bench).seen_by("A")) == 1
 
 
-async def test_a_branch_without_a_report_says_so(tmp_path: Path) -> None:
+async def test_branch_without_a_report_gets_a_default_summary(tmp_path: Path) -> None:
     async with exploring(tmp_path, [explore("only"), "Done."], {"A": [[Call("ls", {})], " "]}) as bench:
         session = bench.session(settings=EDITS)
         await session.prompt("go")

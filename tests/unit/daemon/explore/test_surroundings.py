@@ -126,7 +126,7 @@ def status(folder: Path) -> str:
     return done.stdout
 
 
-async def test_what_a_command_changes_in_the_copy_is_kept_and_nothing_of_ours_shows_there(
+async def test_command_changes_in_the_copy_are_kept_without_residue(
     tmp_path: Path,
 ) -> None:
     async with branch(tmp_path) as it:
@@ -156,7 +156,7 @@ async def test_what_a_command_changes_in_the_copy_is_kept_and_nothing_of_ours_sh
         await until(lambda: it.copy.root / "src/a.py" in it.eyes.seen.told, "the eyes to be told")
 
 
-async def test_everything_that_knows_a_folder_knows_the_copy(tmp_path: Path) -> None:
+async def test_branch_services_use_the_copy_everywhere(tmp_path: Path) -> None:
     async with branch(tmp_path) as it:
         services = it.services
         assert services.workspace == it.copy.root
@@ -171,7 +171,7 @@ async def test_everything_that_knows_a_folder_knows_the_copy(tmp_path: Path) -> 
         assert services.trace_folder is it.main.trace_folder, "stored where the main line's is"
 
 
-async def test_full_outputs_of_the_branch_are_read_unasked_and_those_of_others_are_not(
+async def test_branch_reads_its_own_full_outputs_without_asking(
     tmp_path: Path,
 ) -> None:
     async with branch(tmp_path) as it:
@@ -204,7 +204,7 @@ async def test_files_that_were_read_are_watched_for_changes_by_others(tmp_path: 
         await until(told)
 
 
-async def test_closed_it_looks_at_nothing_any_more(tmp_path: Path) -> None:
+async def test_closed_branch_watches_nothing(tmp_path: Path) -> None:
     async with branch(tmp_path) as it:
         history = SessionHistory(
             tmp_path / "files",
@@ -219,7 +219,7 @@ async def test_closed_it_looks_at_nothing_any_more(tmp_path: Path) -> None:
         assert not await it.command("echo 2 > src/c.py", history)
 
 
-async def test_a_copy_of_a_part_of_a_repository_has_the_rest_of_it_as_the_main_line_has(
+async def test_copy_of_a_subfolder_includes_the_repository_around_it(
     tmp_path: Path,
 ) -> None:
     async with branch(tmp_path, part="workspace") as it:

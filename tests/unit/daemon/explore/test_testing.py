@@ -67,7 +67,7 @@ def at_work(bench: Bench, copy: FolderCopy) -> Session:
     return session
 
 
-async def test_in_a_folder_that_nobody_trusts_no_command_is_taken_from_anywhere(tmp_path: Path) -> None:
+async def test_untrusted_folder_never_runs_a_test_command(tmp_path: Path) -> None:
     async with daemon(tmp_path, trusted=False) as bench:
         tripwire = hostile(bench)
         for settings in (
@@ -84,14 +84,14 @@ async def test_in_a_folder_that_nobody_trusts_no_command_is_taken_from_anywhere(
         assert not bench.events(PermissionAsked)
 
 
-async def test_a_session_of_somebody_else_tests_nothing(tmp_path: Path) -> None:
+async def test_imported_session_runs_no_tests(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"test_command": "true"}) as bench:
         session = bench.session()
         session.record.foreign = True
         assert await agreed(bench, session) == (None, False)
 
 
-async def test_the_person_is_asked_once_for_the_command_as_for_any(tmp_path: Path) -> None:
+async def test_approval_of_the_test_command_is_asked_once(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / "Makefile").write_text("test:\n\ttrue\n")
         session = bench.session()
@@ -106,7 +106,7 @@ async def test_the_person_is_asked_once_for_the_command_as_for_any(tmp_path: Pat
         assert (await task).command == "make test"
 
 
-async def test_the_setting_counts_more_than_the_files_and_may_switch_it_off(tmp_path: Path) -> None:
+async def test_setting_beats_makefile_and_may_disable_tests(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / "Makefile").write_text("test:\n\ttrue\n")
         assert await agreed(bench, bench.session(settings={"test_command": " run-checks "})) == (
@@ -118,12 +118,12 @@ async def test_the_setting_counts_more_than_the_files_and_may_switch_it_off(tmp_
         assert await agreed(bench, bench.session(settings=allowed)) == ("run-checks", False)
 
 
-async def test_nothing_found_is_nothing_asked(tmp_path: Path) -> None:
+async def test_without_a_test_command_nothing_is_asked(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         assert await agreed(bench, bench.session()) == (None, False)
 
 
-async def test_a_no_is_no_failure_and_the_person_is_told(tmp_path: Path) -> None:
+async def test_denied_tests_are_no_failure_and_the_user_is_notified(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         denied = {"test_command": "make x", "permission": {"bash": {"make *": "deny"}}}
         assert await agreed(bench, bench.session(settings=denied)) == (None, False)
@@ -138,7 +138,7 @@ async def test_a_no_is_no_failure_and_the_person_is_told(tmp_path: Path) -> None
         assert await agreed(bench, planning) == (None, False)
 
 
-async def test_a_plain_no_to_the_tests_refuses_nothing_else(tmp_path: Path) -> None:
+async def test_rejecting_the_tests_rejects_nothing_else(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"test_command": "make x"}) as bench:
         session = bench.session()
         child = open_child(session, "A", session.agent, explore_start_id="1")
@@ -155,7 +155,7 @@ async def test_a_plain_no_to_the_tests_refuses_nothing_else(tmp_path: Path) -> N
         await close_child(child)
 
 
-async def test_a_canceled_exploration_takes_its_question_back(tmp_path: Path) -> None:
+async def test_canceled_exploration_withdraws_its_request(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"test_command": "make x"}) as bench:
         task = asyncio.create_task(agree_on_test(bench.session(), "call_1"))
         await bench.asked()
@@ -165,7 +165,7 @@ async def test_a_canceled_exploration_takes_its_question_back(tmp_path: Path) ->
         assert not bench.core.permissions.pending()
 
 
-async def test_it_runs_in_the_copy_with_its_environment_and_without_keys(
+async def test_tests_run_in_the_copy_with_its_environment_without_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
@@ -193,7 +193,7 @@ async def test_a_real_test_run_is_counted(tmp_path: Path) -> None:
         assert (run.exit_code, run.passed, run.failed) == (0, 1, 0)
 
 
-async def test_one_that_does_not_end_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_timed_out_tests_are_killed_with_all_their_processes(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         copy = copy_of(tmp_path)
         run = await ran(bench, copy, "echo begun; sleep 600 & echo $! > pid; wait", timeout_s=1)
@@ -202,7 +202,7 @@ async def test_one_that_does_not_end_is_stopped_with_all_that_it_started(tmp_pat
         await until(lambda: not _alive(int((copy.root / "pid").read_text())))
 
 
-async def test_a_cancellation_stops_it(tmp_path: Path) -> None:
+async def test_cancellation_kills_the_tests(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         copy = copy_of(tmp_path)
         task = asyncio.create_task(ran(bench, copy, "echo $$ > started; mv started pid; sleep 600"))
@@ -213,7 +213,7 @@ async def test_a_cancellation_stops_it(tmp_path: Path) -> None:
         assert not _alive(int((copy.root / "pid").read_text()))
 
 
-async def test_where_there_is_a_sandbox_the_tests_run_in_it(tmp_path: Path) -> None:
+async def test_tests_run_in_the_sandbox_if_available(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"sandbox": "workspace-write"}) as bench:
         session, copy = bench.session(), copy_of(tmp_path)
         try:
@@ -256,7 +256,7 @@ async def test_a_flood_of_output_is_kept_in_bounds_and_its_end_is_read(tmp_path:
         assert len(run.detail) <= 2000
 
 
-async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
+async def test_tests_that_cannot_start_report_why(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         copy = copy_of(tmp_path)
         run = await ran(bench, copy, "no-such-program-here")

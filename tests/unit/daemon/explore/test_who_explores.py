@@ -9,7 +9,7 @@ from tests.support.fakes.models import Call
 from tests.support.scenarios.branches import EDITS, explore, exploring, ran, scripts, told
 
 
-async def test_a_sub_agent_of_a_branch_is_not_offered_explore_and_is_refused(tmp_path: Path) -> None:
+async def test_sub_agent_of_a_branch_is_refused_explore(tmp_path: Path) -> None:
     task = Call("task", {"agent": "general", "prompt": "look"})
     steps = {"A": [[task], "A."], "A.s1": [[explore("deeper")], "Refused."]}
     async with exploring(tmp_path, [explore("a"), "Done."], steps) as bench:
@@ -32,7 +32,7 @@ async def test_branches_of_the_plan_agent_only_look(tmp_path: Path) -> None:
         assert score is not None and score.files == 0
 
 
-async def test_a_job_of_the_main_line_goes_on_and_is_none_of_the_branch(tmp_path: Path) -> None:
+async def test_background_job_of_main_session_is_hidden_from_branches(tmp_path: Path) -> None:
     job = Call("bash", {"command": "sleep 300", "background": True})
     look = Call("job", {"action": "list"})
     async with exploring(tmp_path, [[job], explore("a"), "Done."], {"A": [[look], "A."]}) as bench:

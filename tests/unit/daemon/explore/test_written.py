@@ -35,7 +35,7 @@ def selecting(session: Session, *choice: str) -> asyncio.Task[WorkOutcome]:
     return asyncio.create_task(select(session, choice, permission, "call_1"))
 
 
-async def test_what_git_ignores_is_kept_and_named_and_taken_over_by_name(tmp_path: Path) -> None:
+async def test_ignored_files_of_a_branch_are_kept_and_merged_by_name(tmp_path: Path) -> None:
     workspace = repository(tmp_path, IGNORING)
     (workspace / "settings.local").write_text("needed\n")
     steps = {
@@ -74,7 +74,7 @@ async def test_what_git_ignores_is_kept_and_named_and_taken_over_by_name(tmp_pat
         assert (workspace / "made.local").read_text() == "made\n"
 
 
-async def test_what_is_left_out_without_git_is_kept_too(tmp_path: Path) -> None:
+async def test_files_excluded_without_git_are_named_in_the_summary(tmp_path: Path) -> None:
     repository(tmp_path)
     steps = {"A": [write("dist/a.js", "a\n"), write("b.js", "b\n"), "A is done."], "B": ["B."]}
     async with exploring(tmp_path, TWO, steps, copies=PlainCopies) as bench:
@@ -86,7 +86,7 @@ async def test_what_is_left_out_without_git_is_kept_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-async def test_work_that_cannot_be_compared_is_kept_from_the_history_and_its_score_is_unknown(
+async def test_failed_comparison_keeps_changes_from_history_unscored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     async def outcome(copy: GitCopy) -> tuple[Sequence[BranchChange], bytes]:

@@ -116,7 +116,7 @@ async def test_tracked_files_have_their_old_content_from_git(watched: Watched) -
     assert {path.name for path in watched.changed} == {"b.txt", "a.py", "gone.py"}
 
 
-async def test_what_git_cannot_give_back_was_copied(watched: Watched) -> None:
+async def test_content_missing_in_git_is_copied_before_a_command(watched: Watched) -> None:
     dirty = watched.write("dirty.txt", "committed\n")
     watched.git()
     dirty.write_text("not committed\n")
@@ -127,7 +127,7 @@ async def test_what_git_cannot_give_back_was_copied(watched: Watched) -> None:
     assert [watched.before(c) for c in changes] == [b"not committed\n", b"untracked\n"]
 
 
-async def test_without_git_it_works_too(watched: Watched) -> None:
+async def test_command_changes_are_tracked_without_git(watched: Watched) -> None:
     watched.write("a.txt", "a\n")
     watched.write("node_modules/m.js", "m\n")
     watched.write("build/out.o", "o\n")
@@ -148,7 +148,7 @@ async def test_one_command_after_another(watched: Watched) -> None:
     assert await watched.command("cat a.txt; ls; git status") == []
 
 
-async def test_what_is_ignored_is_not_told(watched: Watched) -> None:
+async def test_ignored_files_are_not_reported(watched: Watched) -> None:
     watched.write("out/old.log", "x\n")
     watched.git("out", "*.log", "fresh")
     changes = await watched.command(
@@ -188,7 +188,7 @@ async def test_a_checkout_of_another_commit_can_be_undone(watched: Watched) -> N
     assert all(watched.before(change) == b"two\n" for change in changes)
 
 
-async def test_permission_bits_alone_are_a_change_and_a_touch_is_none(watched: Watched) -> None:
+async def test_mode_change_is_reported_but_a_touch_is_not(watched: Watched) -> None:
     path = watched.write("run.sh", "true\n")
     path.chmod(0o644)
     watched.git()
@@ -199,7 +199,7 @@ async def test_permission_bits_alone_are_a_change_and_a_touch_is_none(watched: W
     assert (entry.before_mode, entry.after_mode) == (0o644, 0o755)
 
 
-async def test_a_file_too_large_to_copy_is_told_as_not_undoable(
+async def test_oversized_file_change_is_reported_as_not_undoable(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daemon.files.tree.MAX_FILE", 10)
@@ -209,7 +209,7 @@ async def test_a_file_too_large_to_copy_is_told_as_not_undoable(
     assert [(v.version, v.entry) for v in watched.told] == [(None, None)]
 
 
-async def test_writes_of_others_meanwhile_are_not_the_commands(watched: Watched) -> None:
+async def test_concurrent_writes_of_others_are_not_attributed(watched: Watched) -> None:
     watched.write("mine.txt", "1\n")
     await watched.ready()
     watch = await watched.history.watch_command("call_1")
@@ -230,7 +230,7 @@ async def test_two_commands_at_once_miss_nothing(watched: Watched) -> None:
     assert watched.names(await second.ended()) == [] or watched.names(await second.ended())
 
 
-async def test_lost_events_are_made_up_for_by_looking_at_everything(watched: Watched) -> None:
+async def test_lost_file_events_cause_a_full_scan(watched: Watched) -> None:
     watched.write("a/b/c.txt", "1\n")
     watched.git()
     await watched.ready()
@@ -243,7 +243,7 @@ async def test_lost_events_are_made_up_for_by_looking_at_everything(watched: Wat
     ]
 
 
-async def test_without_events_everything_is_looked_at(
+async def test_without_inotify_the_whole_tree_is_compared(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: object, **options: object) -> None:
@@ -260,7 +260,9 @@ async def test_without_events_everything_is_looked_at(
     ]
 
 
-async def test_with_watchdogs_events_it_works_too(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watchdog_events_track_changes_on_other_platforms(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_sources.sys, "platform", "elsewhere")
     watched.write("a/a.txt", "1\n")
     await watched.ready()
@@ -269,7 +271,7 @@ async def test_with_watchdogs_events_it_works_too(watched: Watched, monkeypatch:
         assert watched.before(change) == f"{number - 1}\n".encode()
 
 
-async def test_a_command_that_cannot_wait_for_the_tree_says_that_nothing_is_known(
+async def test_command_that_outruns_the_scan_reports_no_undo_version(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.write("a.txt", "1\n")
@@ -280,7 +282,7 @@ async def test_a_command_that_cannot_wait_for_the_tree_says_that_nothing_is_know
     assert watched.names(await watch.ended()) == [("a.txt", "update", False)]
 
 
-async def test_of_many_changes_the_first_are_kept_and_the_rest_is_counted(
+async def test_changes_beyond_the_limit_are_counted_but_not_kept(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command_changes, "MAX_CHANGES", 150)
@@ -317,7 +319,7 @@ async def test_converted_line_ends_are_those_of_the_disk(watched: Watched) -> No
     assert watched.before(change) == b"one\r\ntwo\r\n"
 
 
-async def test_a_file_that_was_ignored_before_is_not_taken_for_new(watched: Watched) -> None:
+async def test_formerly_ignored_file_is_not_reported_as_new(watched: Watched) -> None:
     watched.write("secret.txt", "mine\n")
     watched.git("secret.txt")
     await watched.ready()
@@ -334,7 +336,7 @@ async def test_links_are_not_followed(watched: Watched) -> None:
     assert watched.names(changes) == [("a", "create", True)]
 
 
-async def test_a_file_in_the_place_of_a_link_is_not_taken_for_new(watched: Watched) -> None:
+async def test_file_replacing_a_link_is_not_reported_as_new(watched: Watched) -> None:
     watched.write("a.txt", "a\n")
     (watched.workspace / "link").symlink_to("a.txt")
     await watched.ready()
@@ -355,7 +357,7 @@ async def test_copies_of_an_earlier_daemon_are_used_again(watched: Watched) -> N
     assert watched.before(change) == b"1\n"
 
 
-async def test_copies_do_not_pile_up(watched: Watched) -> None:
+async def test_copies_are_pruned(watched: Watched) -> None:
     watched.write("a.txt", "0\n")
     for number in range(1, 6):
         await watched.command(f"echo {number} > a.txt")

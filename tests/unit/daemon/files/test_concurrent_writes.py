@@ -100,7 +100,7 @@ def line(tmp_path: Path) -> Line:
     return Line(tmp_path)
 
 
-async def test_what_a_command_writes_after_a_tool_is_the_commands(line: Line) -> None:
+async def test_writes_after_a_tool_are_attributed_to_the_command(line: Line) -> None:
     line.set("a", b"0")
     await line.known()
     watch = await line.agents[1].watch_command("cmd")
@@ -116,7 +116,7 @@ async def test_what_a_command_writes_after_a_tool_is_the_commands(line: Line) ->
     await line.watches.close()
 
 
-async def test_what_a_command_writes_after_another_one_ended_is_its_own(line: Line) -> None:
+async def test_writes_of_overlapping_commands_are_attributed_by_order(line: Line) -> None:
     line.set("a", b"0")
     await line.known()
     first = await line.agents[1].watch_command("one")
@@ -155,7 +155,7 @@ async def test_a_write_that_failed_is_nobodys(line: Line) -> None:
     await line.watches.close()
 
 
-async def test_what_the_person_saved_is_not_the_commands_and_what_it_does_to_it_is(line: Line) -> None:
+async def test_user_save_during_a_command_is_not_attributed_to_it(line: Line) -> None:
     line.set("a", b"0")
     line.set("b", b"0")
     await line.known()
@@ -172,7 +172,7 @@ async def test_what_the_person_saved_is_not_the_commands_and_what_it_does_to_it_
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_whatever_overlaps_all_of_it_can_be_taken_back(line: Line, seed: int) -> None:
+async def test_overlapping_commands_and_tools_can_all_be_undone(line: Line, seed: int) -> None:
     chance = random.Random(seed)
     first: dict[str, bytes | None] = {"a": b"a", "b": b"b", "c": None}
     for name, data in first.items():

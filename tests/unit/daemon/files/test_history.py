@@ -67,7 +67,7 @@ async def test_both_sides_of_a_change_are_kept_before_it_is_written(
     assert history.blobs.get(line["after"]) == b"new"
 
 
-async def test_what_is_written_is_told_once(folder: Path) -> None:
+async def test_written_versions_are_announced_once(folder: Path) -> None:
     told: list[Version] = []
     history = SessionHistory(folder, lambda: NOW, on_written=told.extend)
     versions = await history.keep([FileChange(A, b"1\n", b"2\n"), FileChange(B, None, b"x\ny\n")], "c")
@@ -81,7 +81,7 @@ async def test_what_is_written_is_told_once(folder: Path) -> None:
     assert names(reopened(folder)) == ["v1", "v2"]
 
 
-async def test_a_new_and_a_deleted_file_have_one_side(history: SessionHistory, folder: Path) -> None:
+async def test_created_and_deleted_files_have_one_version_only(history: SessionHistory, folder: Path) -> None:
     await history.keep([FileChange(A, None, b"x")], "c")
     await history.keep([FileChange(A, b"x", None)], "c")
     assert [(v["before"] is None, v["after"] is None) for v in lines(folder)] == [
@@ -102,14 +102,14 @@ async def test_equal_contents_are_stored_once(history: SessionHistory, folder: P
     assert len([p for p in (folder / "blobs").rglob("*") if p.is_file()]) == 2
 
 
-async def test_numbers_go_on_after_a_restart(history: SessionHistory, folder: Path) -> None:
+async def test_version_numbers_continue_after_a_restart(history: SessionHistory, folder: Path) -> None:
     history.written(await history.keep([FileChange(A, b"1", b"2")], "c"))
     again = reopened(folder)
     again.written(await again.keep([FileChange(A, b"2", b"3")], "c"))
     assert names(again) == names(reopened(folder)) == ["v1", "v2"]
 
 
-async def test_a_torn_line_of_a_crash_costs_only_itself(history: SessionHistory, folder: Path) -> None:
+async def test_torn_version_line_costs_only_itself(history: SessionHistory, folder: Path) -> None:
     history.written(await history.keep([FileChange(A, b"1", b"2")], "c"))
     log = folder / "versions.jsonl"
     log.write_bytes(log.read_bytes() + b'{"version": "v2", "pa')
@@ -135,7 +135,7 @@ async def test_a_torn_line_of_a_crash_costs_only_itself(history: SessionHistory,
         '{"step": "s1", "action": "undo", "changes": [], "files": ["/w/a.py"], "time": "now"}',
     ],
 )
-async def test_lines_that_make_no_sense_are_left_out(folder: Path, line: str) -> None:
+async def test_invalid_lines_are_skipped(folder: Path, line: str) -> None:
     folder.mkdir()
     (folder / "versions.jsonl").write_text(line + "\n")
     history = reopened(folder)
@@ -179,20 +179,18 @@ async def test_all_that_was_stored_is_read_again(folder: Path) -> None:
     assert record.steps() == [RestoreStep("s1", "redo", ("c",), (file,), "2025")]
 
 
-async def test_without_versions_there_is_nothing_to_list(history: SessionHistory) -> None:
+async def test_empty_history_has_no_items(history: SessionHistory) -> None:
     assert history.record().items == []
 
 
-async def test_a_version_that_cannot_be_kept_stops_the_change(tmp_path: Path) -> None:
+async def test_unstorable_version_prevents_the_change(tmp_path: Path) -> None:
     (tmp_path / "files").write_text("a file where the folder should be")
     history = SessionHistory(tmp_path / "files", lambda: NOW)
     with pytest.raises(ToolError, match="Nothing was changed"):
         await history.keep([FileChange(A, b"1", b"2")], "c")
 
 
-async def test_a_content_is_written_again_when_a_crash_left_it_short(
-    history: SessionHistory, folder: Path
-) -> None:
+async def test_content_truncated_by_a_crash_is_rewritten(history: SessionHistory, folder: Path) -> None:
     sha256 = hashlib.sha256(b"whole").hexdigest()
     path = folder / "blobs" / sha256[:2] / sha256
     path.parent.mkdir(parents=True)
@@ -202,7 +200,7 @@ async def test_a_content_is_written_again_when_a_crash_left_it_short(
 
 
 @pytest.mark.parametrize("damage", [b"", b"other", None])
-async def test_a_damaged_content_is_not_given_out(
+async def test_damaged_content_is_never_returned(
     history: SessionHistory, folder: Path, damage: bytes | None
 ) -> None:
     await history.keep([FileChange(A, b"whole", b"x")], "c")
@@ -219,7 +217,7 @@ async def test_a_damaged_content_is_not_given_out(
 
 
 @pytest.mark.parametrize(("on_disk", "written"), [(b"1", False), (b"2", True), (b"person", True)])
-async def test_after_a_crash_between_keeping_and_writing_the_content_decides(
+async def test_crash_between_keep_and_write_is_resolved_by_content(
     folder: Path, tmp_path: Path, on_disk: bytes, written: bool
 ) -> None:
     path = tmp_path / "a"
@@ -254,7 +252,7 @@ async def test_an_undo_that_was_not_written_does_not_count(folder: Path) -> None
         assert not change.undone
 
 
-async def test_a_failed_write_that_was_repeated_counts_once(folder: Path, tmp_path: Path) -> None:
+async def test_repeated_failed_write_counts_once(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"2")
     history = SessionHistory(folder, lambda: NOW)
@@ -263,7 +261,7 @@ async def test_a_failed_write_that_was_repeated_counts_once(folder: Path, tmp_pa
     assert names(reopened(folder)) == ["v2"]
 
 
-def test_what_the_model_saw_is_remembered_in_place() -> None:
+def test_session_files_record_what_the_model_has_read() -> None:
     seen: dict[str, str] = {}
     read: list[Path] = []
     files = SessionFiles(seen, FakeFiles({A: "typed"}), read.append)

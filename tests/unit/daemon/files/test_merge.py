@@ -25,7 +25,7 @@ def test_changes_in_different_places_are_both_kept() -> None:
     assert merge(BASE, ours, theirs) == changed((b"line 2\n", b"line two\n"), (b"line 9\n", b""))
 
 
-def test_one_side_alone_is_taken_as_it_is() -> None:
+def test_change_on_one_side_only_is_taken_unmerged() -> None:
     binary = b"\0\1\2"
     assert merge(binary, binary, b"x") == b"x"
     assert merge(binary, b"x", binary) == b"x"
@@ -40,7 +40,7 @@ def test_the_same_change_on_both_sides_is_one() -> None:
     assert merge(BASE, ours, theirs) == merged
 
 
-def test_the_same_lines_changed_differently_are_a_conflict_with_both_sides() -> None:
+def test_conflicting_edits_report_line_base_and_both_sides() -> None:
     ours = changed((b"line 1\n", b"line 1\nmore\n"), (b"line 5\n", b"ours\n"))
     with pytest.raises(MergeConflictError) as caught:
         merge(BASE, ours, changed((b"line 5\n", b"theirs\n")))
@@ -48,7 +48,7 @@ def test_the_same_lines_changed_differently_are_a_conflict_with_both_sides() -> 
     assert (clash.line, clash.base, clash.ours, clash.theirs) == (6, "line 5\n", "ours\n", "theirs\n")
 
 
-def test_neighbouring_lines_replaced_on_each_side_are_no_conflict() -> None:
+def test_adjacent_replacements_on_both_sides_merge() -> None:
     ours = changed((b"line 5\n", b"five\n"))
     theirs = changed((b"line 6\n", b"six\n"))
     assert merge(BASE, ours, theirs) == changed((b"line 5\n", b"five\n"), (b"line 6\n", b"six\n"))
@@ -66,7 +66,7 @@ def test_different_insertions_at_one_place_are_a_conflict() -> None:
         merge(BASE, changed((b"line 5\n", b"line 5\na\n")), changed((b"line 5\n", b"line 5\nb\n")))
 
 
-def test_a_deletion_among_equal_lines_conflicts_with_what_is_inserted_among_them() -> None:
+def test_deletion_and_insertion_among_equal_lines_conflict() -> None:
     base = b"a\n}\n}\n}\nb\n"
     with pytest.raises(MergeConflictError):
         merge(base, b"a\n}\n}\n}\n}\nb\n", b"a\n}\n}\nb\n")

@@ -102,7 +102,7 @@ def agent_and_person(draw: st.DrawFn) -> tuple[str, list[str], list[str], list[s
 
 @given(agent_and_person())
 @settings(SETTINGS, max_examples=examples(200))
-def test_the_persons_edits_survive_undo_and_redo_byte_for_byte(
+def test_user_edits_survive_undo_and_redo_byte_for_byte(
     case: tuple[str, list[str], list[str], list[str], list[str]],
 ) -> None:
     codec, *versions = case
@@ -135,7 +135,7 @@ NAMES = st.sampled_from(["a.txt", "b.txt", "deep/c.txt"])
 
 @given(st.lists(st.dictionaries(NAMES, CONTENT, min_size=1), min_size=1, max_size=6), st.data())
 @settings(SETTINGS, max_examples=examples(200))
-def test_undoing_all_leads_back_and_redoing_all_forward_through_every_state(
+def test_undo_and_redo_of_all_changes_pass_through_every_state(
     calls: list[dict[str, bytes | None]], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -174,7 +174,7 @@ def test_undoing_all_leads_back_and_redoing_all_forward_through_every_state(
     )
 )
 @settings(SETTINGS, max_examples=examples(200))
-def test_whatever_comes_a_refusal_changes_nothing_and_an_undo_is_taken_back_by_its_redo(
+def test_refused_undo_changes_nothing_and_redo_reverses_undo(
     moves: list[tuple[str, bytes | None, int]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -204,9 +204,7 @@ def test_whatever_comes_a_refusal_changes_nothing_and_an_undo_is_taken_back_by_i
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
 @settings(SETTINGS, max_examples=examples(100))
-def test_bytes_that_are_no_text_are_restored_only_as_they_were(
-    before: bytes, after: bytes, now: bytes
-) -> None:
+def test_binary_file_is_restored_only_if_unchanged(before: bytes, after: bytes, now: bytes) -> None:
     before, after = b"\0\xff" + before, b"\0\xfe" + after
     with tempfile.TemporaryDirectory() as folder:
         disk = Disk(Path(folder))

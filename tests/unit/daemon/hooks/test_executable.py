@@ -45,7 +45,7 @@ async def failure(executable: Executable, name: HookName = BEFORE, **payload: An
 # -- what it is told, and what it says --
 
 
-async def test_it_reads_json_in_the_workspace_and_answers_with_json(tmp_path: Path, workspace: Path) -> None:
+async def test_hook_program_reads_and_answers_json_in_the_workspace(tmp_path: Path, workspace: Path) -> None:
     script = 'cat > "$HERE/in"; pwd > "$HERE/pwd"; echo \'{"arguments": {"command": "ls"}}\''
     said = await ask(hook(workspace, program(tmp_path, "h", script)), tool="bash", text="é 😀\n")
     assert said.arguments == {"command": "ls"}
@@ -53,7 +53,7 @@ async def test_it_reads_json_in_the_workspace_and_answers_with_json(tmp_path: Pa
     assert (tmp_path / "pwd").read_text().strip() == str(workspace)
 
 
-async def test_who_says_nothing_has_nothing_to_say(tmp_path: Path, workspace: Path) -> None:
+async def test_silent_hook_changes_nothing(tmp_path: Path, workspace: Path) -> None:
     assert await ask(hook(workspace, program(tmp_path, "h", "exit 0"))) == NOTHING
 
 
@@ -65,25 +65,23 @@ async def test_exit_code_2_refuses_with_what_is_on_stderr(tmp_path: Path, worksp
     assert (await ask(silent)).reason == "it gave no reason."
 
 
-async def test_where_nothing_can_be_refused_exit_code_2_is_a_failure(tmp_path: Path, workspace: Path) -> None:
+async def test_exit_code_2_is_a_failure_where_denying_is_impossible(tmp_path: Path, workspace: Path) -> None:
     refusing = hook(workspace, program(tmp_path, "h", "exit 2"))
     for name in ("compaction.before", "session.start", "permission.asked"):
         assert (await failure(refusing, name)).kind == "exit"
 
 
-async def test_what_a_watcher_prints_is_not_read(tmp_path: Path, workspace: Path) -> None:
+async def test_output_of_a_watcher_hook_is_ignored(tmp_path: Path, workspace: Path) -> None:
     assert await ask(hook(workspace, program(tmp_path, "h", "echo hello")), "session.start") == NOTHING
 
 
 @pytest.mark.parametrize("size", [10, 100_000, 3_000_000])
-async def test_who_does_not_read_what_it_is_told_may_still_answer(
-    tmp_path: Path, workspace: Path, size: int
-) -> None:
+async def test_hook_may_answer_without_reading_its_input(tmp_path: Path, workspace: Path, size: int) -> None:
     said = await ask(hook(workspace, program(tmp_path, "h", 'echo \'{"context": "c"}\'')), text="x" * size)
     assert said.context == "c"
 
 
-async def test_much_can_be_told(tmp_path: Path, workspace: Path) -> None:
+async def test_large_payload_reaches_the_hook(tmp_path: Path, workspace: Path) -> None:
     await ask(hook(workspace, program(tmp_path, "h", 'wc -c > "$HERE/size"')), text="x" * 3_000_000)
     assert int((tmp_path / "size").read_text()) > 3_000_000
 
@@ -103,7 +101,7 @@ async def test_keys_are_not_in_its_environment(
 # -- how it fails --
 
 
-async def test_one_that_sleeps_for_ever_is_stopped(tmp_path: Path, workspace: Path) -> None:
+async def test_sleeping_hook_is_killed_after_the_timeout(tmp_path: Path, workspace: Path) -> None:
     sleeper = program(tmp_path, "h", 'echo $$ > "$HERE/pid"; trap "" TERM; while :; do sleep 1; done')
     failed = await failure(hook(workspace, sleeper, timeout_s=0.5))
     assert (failed.kind, str(failed)) == ("timeout", "took longer than 0.5 s and was stopped")
@@ -111,40 +109,40 @@ async def test_one_that_sleeps_for_ever_is_stopped(tmp_path: Path, workspace: Pa
 
 
 @pytest.mark.parametrize("to", ["", " >&2"])
-async def test_ten_megabytes_are_too_much_on_stdout_only(tmp_path: Path, workspace: Path, to: str) -> None:
+async def test_ten_megabytes_are_too_much_only_on_stdout(tmp_path: Path, workspace: Path, to: str) -> None:
     script = f"head -c 10000000 /dev/zero | tr '\\0' x{to}; exit 1"
     failed = await failure(hook(workspace, program(tmp_path, "h", script)))
     assert failed.kind == ("exit" if to else "output")
     assert len(str(failed)) < 1_000
 
 
-async def test_one_that_never_stops_printing_is_stopped(tmp_path: Path, workspace: Path) -> None:
+async def test_endlessly_printing_hook_is_killed(tmp_path: Path, workspace: Path) -> None:
     script = 'echo $$ > "$HERE/pid"; exec yes'
     assert (await failure(hook(workspace, program(tmp_path, "h", script)))).kind == "output"
     assert not any(map(is_alive, pids(tmp_path / "pid")))
 
 
-async def test_what_is_not_json_is_a_failure(tmp_path: Path, workspace: Path) -> None:
+async def test_non_json_output_is_a_failure(tmp_path: Path, workspace: Path) -> None:
     failed = await failure(hook(workspace, program(tmp_path, "h", "echo all is well")))
     assert (failed.kind, str(failed)) == ("answer", "printed what is not JSON: all is well")
 
 
-async def test_bytes_that_are_no_text_are_a_failure(tmp_path: Path, workspace: Path) -> None:
+async def test_non_text_output_is_a_failure(tmp_path: Path, workspace: Path) -> None:
     assert (await failure(hook(workspace, program(tmp_path, "h", r"printf '\377\376\000'")))).kind == "answer"
 
 
-async def test_another_exit_code_is_a_failure_that_says_why(tmp_path: Path, workspace: Path) -> None:
+async def test_other_exit_code_is_a_failure_with_stderr(tmp_path: Path, workspace: Path) -> None:
     script = 'echo \'{"decision": "deny"}\'; echo "no jq" >&2; exit 1'
     failed = await failure(hook(workspace, program(tmp_path, "h", script)))
     assert (failed.kind, str(failed)) == ("exit", "failed with exit code 1: no jq")
 
 
-async def test_one_that_is_killed_is_a_failure(tmp_path: Path, workspace: Path) -> None:
+async def test_killed_hook_is_a_failure(tmp_path: Path, workspace: Path) -> None:
     failed = await failure(hook(workspace, program(tmp_path, "h", "kill -9 $$")))
     assert (failed.kind, str(failed)) == ("crash", "was killed by signal 9")
 
 
-async def test_children_that_hold_the_pipe_are_not_waited_for(tmp_path: Path, workspace: Path) -> None:
+async def test_children_holding_the_pipe_are_killed(tmp_path: Path, workspace: Path) -> None:
     script = 'sleep 300 & echo $! > "$HERE/one"; setsid sleep 300 & echo $! > "$HERE/two"; echo \'{"context": "c"}\''
     said = await ask(hook(workspace, program(tmp_path, "h", script), timeout_s=20))
     assert said.context == "c"
@@ -162,9 +160,7 @@ async def test_cancellation_leaves_no_process(tmp_path: Path, workspace: Path) -
     assert not any(map(is_alive, pids(file, tmp_path / "child")))
 
 
-async def test_a_program_that_is_not_there_or_cannot_be_run_is_a_failure(
-    tmp_path: Path, workspace: Path
-) -> None:
+async def test_missing_or_unusable_program_is_a_start_failure(tmp_path: Path, workspace: Path) -> None:
     assert (await failure(hook(workspace, "/nowhere/at/all"))).kind == "start"
     plain = tmp_path / "plain"
     plain.write_text("text")
@@ -176,7 +172,7 @@ async def test_a_program_that_is_not_there_or_cannot_be_run_is_a_failure(
 # -- where it comes from --
 
 
-async def test_a_name_is_not_looked_for_in_a_workspace_that_is_not_trusted(
+async def test_program_is_not_looked_up_in_an_untrusted_workspace(
     tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering(workspace / "bin", "checker", {"context": "from the workspace"})
@@ -192,20 +188,18 @@ async def test_a_relative_path_needs_trust(workspace: Path) -> None:
         assert (await ask(hook(workspace, name, trusted=True))).context == "c"
 
 
-async def test_a_full_path_is_taken_at_its_word(workspace: Path) -> None:
+async def test_absolute_path_runs_without_trust(workspace: Path) -> None:
     assert (await ask(hook(workspace, answering(workspace, "check", {"context": "c"})))).context == "c"
 
 
-async def test_an_interpreter_is_not_given_a_script_of_a_workspace_that_is_not_trusted(
-    tmp_path: Path, workspace: Path
-) -> None:
+async def test_interpreter_gets_no_script_of_an_untrusted_workspace(tmp_path: Path, workspace: Path) -> None:
     (workspace / "check.py").write_text('print(\'{"context": "c"}\')')
     assert (await failure(hook(workspace, sys.executable, "check.py"))).kind == "missing"
     assert (await ask(hook(workspace, sys.executable, "check.py", trusted=True))).context == "c"
     assert (await ask(hook(workspace, sys.executable, workspace / "check.py"))).context == "c"
 
 
-async def test_what_a_hook_starts_is_not_found_in_a_workspace_that_is_not_trusted(
+async def test_hook_children_do_not_search_an_untrusted_workspace(
     tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in (workspace, workspace / "bin"):
@@ -221,6 +215,6 @@ async def test_what_a_hook_starts_is_not_found_in_a_workspace_that_is_not_truste
     assert (await ask(trusting)).context == "from the workspace"
 
 
-def test_it_is_called_by_its_command(workspace: Path) -> None:
+def test_hook_label_is_its_command_line(workspace: Path) -> None:
     assert hook(workspace, "my check", "-x").label == "'my check' -x"
     assert len(hook(workspace, "x" * 500).label) == 80

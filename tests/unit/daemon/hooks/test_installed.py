@@ -37,7 +37,7 @@ asyncio.run(main())
 """
 
 
-async def test_an_installed_hook_is_found_and_obeyed_and_the_workspace_s_own_is_not(tmp_path: Path) -> None:
+async def test_installed_hook_is_used_and_workspace_package_is_not(tmp_path: Path) -> None:
     env = tmp_path / "env"
     await asyncio.to_thread(venv.create, env, with_pip=False, symlinks=True)
     scheme = sysconfig.get_path("purelib", "venv", {"base": str(env)})

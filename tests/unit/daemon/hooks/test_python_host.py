@@ -137,7 +137,7 @@ async def bench(
         await hooks.close()
 
 
-async def test_a_function_imports_the_tools_of_its_environment_and_not_ours(tmp_path: Path) -> None:
+async def test_hook_function_imports_its_own_environment(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
         assert (await on.ask("theirs")).context == "the environment"
 
@@ -152,7 +152,7 @@ async def test_functions_answer_one_after_the_other_from_one_process(tmp_path: P
         assert on.started == 1
 
 
-async def test_what_a_function_prints_or_reads_is_not_ours(tmp_path: Path) -> None:
+async def test_output_and_input_of_a_function_are_isolated(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
         assert await on.ask("silent") == NOTHING
         assert on.started == 1
@@ -171,7 +171,7 @@ async def test_what_a_function_prints_or_reads_is_not_ours(tmp_path: Path) -> No
         ("wrong", "answer", "cannot allow"),
     ],
 )
-async def test_one_that_fails_says_how_and_the_process_stays(
+async def test_failing_function_reports_why_and_host_survives(
     tmp_path: Path, function: str, kind: str, words: str
 ) -> None:
     async with bench(tmp_path) as on:
@@ -194,7 +194,7 @@ async def test_a_package_that_is_broken_is_a_failure(tmp_path: Path) -> None:
     ("function", "words"),
     [("leave", "ended its process with exit code 7"), ("fall", "ended its process by signal 11")],
 )
-async def test_one_that_ends_the_process_harms_no_other(tmp_path: Path, function: str, words: str) -> None:
+async def test_function_that_exits_restarts_the_host(tmp_path: Path, function: str, words: str) -> None:
     async with bench(tmp_path) as on:
         first = await on.pid()
         failed = await on.failure(function)
@@ -204,7 +204,7 @@ async def test_one_that_ends_the_process_harms_no_other(tmp_path: Path, function
         assert on.started == 2
 
 
-async def test_one_that_hangs_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_hanging_function_is_killed_with_its_children(tmp_path: Path) -> None:
     async with bench(tmp_path, timeout_s=5) as on:
         file = tmp_path / "pid"
         failed = await on.failure("hang", file=str(file))
@@ -227,7 +227,7 @@ async def test_cancellation_leaves_no_process(tmp_path: Path) -> None:
         assert (await waiting).context
 
 
-async def test_one_that_keeps_ending_the_process_is_left_alone_for_longer_and_longer(tmp_path: Path) -> None:
+async def test_function_that_keeps_crashing_is_paused_with_backoff(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
         assert "exit code 7" in str(await on.failure("leave"))  # once is an accident
         for pause_s in (1, 2, 4):
@@ -249,7 +249,7 @@ async def test_the_end_of_the_daemon_ends_the_process(tmp_path: Path) -> None:
         assert not is_alive(pid)
 
 
-async def test_the_process_ends_by_itself_when_nobody_speaks_to_it_any_more(tmp_path: Path) -> None:
+async def test_host_process_exits_when_its_stdin_closes(tmp_path: Path) -> None:
     site = package(tmp_path / "site", CODE, {})
     process = await asyncio.create_subprocess_exec(
         *host_command(site, tmp_path / "workspace"),
@@ -272,19 +272,19 @@ async def test_a_process_that_cannot_be_started_is_a_failure(tmp_path: Path) -> 
         assert (await on.failure("fine")).kind in ("start", "crash")
 
 
-async def test_a_process_that_says_something_else_is_not_believed(tmp_path: Path) -> None:
+async def test_unexpected_host_output_is_ignored(tmp_path: Path) -> None:
     code = 'import sys\nfor line in sys.stdin: print(\'[]\\nno\\n{"id": 99, "answer": {}}\\n{"id": 1}\', flush=True)'
     async with bench(tmp_path, command=(sys.executable, "-c", code)) as on:
         assert await on.ask("fine") == NOTHING
 
 
-async def test_a_process_that_says_too_much_is_stopped(tmp_path: Path) -> None:
+async def test_excessive_host_output_stops_the_host(tmp_path: Path) -> None:
     code = "import sys\nsys.stdin.readline()\nwhile True: sys.stdout.write('x' * 9999)"
     async with bench(tmp_path, command=(sys.executable, "-c", code)) as on:
         assert (await on.failure("fine")).kind == "output"
 
 
-def test_what_is_installed_is_found_in_order_and_wrong_names_are_told(
+def test_discovery_lists_entry_points_in_order_and_bad_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     b = package(tmp_path / "b", "", {"tool.execute.before": "x", "tool.before": "y"}, "b_hooks")

@@ -60,7 +60,7 @@ def notices(bench: Bench) -> list[str]:
 # -- tool.execute.before --
 
 
-async def test_a_hook_refuses_a_call_and_the_model_is_told_why(tmp_path: Path) -> None:
+async def test_hook_denies_a_call_with_a_reason_for_the_model(tmp_path: Path) -> None:
     check = program(tmp_path / "h", "check", 'cat > "$HERE/in"; echo "not on Fridays" >&2; exit 2')
     async with daemon(tmp_path, Call("write", {"file_path": "a", "content": "b"}), "I see.") as bench:
         session = bench.session(settings=settings(tool__execute__before=[of(check)]))
@@ -81,7 +81,7 @@ async def test_a_hook_refuses_a_call_and_the_model_is_told_why(tmp_path: Path) -
         }
 
 
-async def test_changed_arguments_are_what_runs_and_the_record_shows_it(tmp_path: Path) -> None:
+async def test_changed_arguments_are_run_and_recorded(tmp_path: Path) -> None:
     check = answering(
         tmp_path / "h", "check", {"arguments": {"command": "echo changed"}, "context": "Mind the gap."}
     )
@@ -104,7 +104,7 @@ async def test_changed_arguments_are_what_runs_and_the_record_shows_it(tmp_path:
         assert heard["result"]["metadata"]["exit_code"] == 0
 
 
-async def test_rules_judge_what_a_hook_made_of_a_call(tmp_path: Path) -> None:
+async def test_rules_are_applied_to_arguments_changed_by_a_hook(tmp_path: Path) -> None:
     check = answering(tmp_path / "h", "check", {"arguments": {"command": "touch made"}})
     rules = {"permission": {"*": "allow", "bash": {"*": "allow", "touch *": "deny"}}}
     hooks = settings(tool__execute__before=[of(check)]) | rules
@@ -118,7 +118,7 @@ async def test_rules_judge_what_a_hook_made_of_a_call(tmp_path: Path) -> None:
         assert any("changed the arguments" in text for text in notices(bench))
 
 
-async def test_the_person_is_asked_about_what_a_hook_made_of_a_call(tmp_path: Path) -> None:
+async def test_approval_shows_the_arguments_changed_by_a_hook(tmp_path: Path) -> None:
     check = answering(tmp_path / "h", "check", {"arguments": {"command": "touch made"}})
     async with daemon(tmp_path, ECHO) as bench:
         session = bench.session(settings=settings(allow=False, tool__execute__before=[of(check)]))
@@ -130,7 +130,7 @@ async def test_the_person_is_asked_about_what_a_hook_made_of_a_call(tmp_path: Pa
         assert not (bench.workspace / "made").exists()
 
 
-async def test_bad_arguments_of_a_hook_are_refused_like_those_of_a_model(tmp_path: Path) -> None:
+async def test_invalid_arguments_from_a_hook_are_rejected(tmp_path: Path) -> None:
     check = answering(tmp_path / "h", "check", {"arguments": {"comand": 1}})
     async with daemon(tmp_path, ECHO, "I see.") as bench:
         session = bench.session(settings=settings(tool__execute__before=[of(check)]))
@@ -140,7 +140,7 @@ async def test_bad_arguments_of_a_hook_are_refused_like_those_of_a_model(tmp_pat
         assert "changed the arguments" in result(session).content
 
 
-async def test_several_hooks_run_in_order_and_see_what_those_before_them_changed(tmp_path: Path) -> None:
+async def test_hooks_run_in_order_on_each_others_changes(tmp_path: Path) -> None:
     script = (
         'sed \'s/.*"command": "\\([^"]*\\)".*/{"arguments": {"command": "\\1 {}"}}/\' | tee -a "$HERE/order"'
     )
@@ -184,7 +184,7 @@ async def test_only_the_tools_that_are_named_are_asked_about(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("on_failure", ["continue", "deny"])
-async def test_what_a_failure_means_is_said_in_the_settings_and_told_once(
+async def test_on_failure_setting_decides_and_failure_is_reported_once(
     tmp_path: Path, on_failure: str
 ) -> None:
     check = program(tmp_path / "h", "check", "echo oops >&2; exit 1")
@@ -197,7 +197,7 @@ async def test_what_a_failure_means_is_said_in_the_settings_and_told_once(
         assert "failed with exit code 1: oops" in notice
 
 
-async def test_one_that_hangs_is_given_up(tmp_path: Path) -> None:
+async def test_hanging_hook_is_skipped_after_its_timeout(tmp_path: Path) -> None:
     check = program(tmp_path / "h", "check", 'echo $$ > "$HERE/pid"; exec sleep 300')
     async with daemon(tmp_path, ECHO, "Done.") as bench:
         session = bench.session(settings=settings(tool__execute__before=[of(check, timeout_s=0.5)]))
@@ -236,7 +236,7 @@ async def test_a_hook_adds_to_a_prompt_in_tags_of_ours(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "h" / "add.in").read_text())["prompt"] == "hello"
 
 
-async def test_a_prompt_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_prompt_denied_by_a_hook_is_not_stored(tmp_path: Path) -> None:
     no = program(tmp_path / "h", "no", "grep -q secret && { echo 'it has a secret' >&2; exit 2; }; exit 0")
     async with daemon(tmp_path, "Hello.") as bench:
         session = bench.session(settings=settings(prompt__submit=[of(no)]))
@@ -251,7 +251,7 @@ async def test_a_prompt_that_is_refused_leaves_nothing_behind(tmp_path: Path) ->
             assert "xyz" not in item.model_dump_json()
 
 
-async def test_a_steered_prompt_is_looked_at_too(tmp_path: Path) -> None:
+async def test_steering_prompt_is_checked_by_the_hook(tmp_path: Path) -> None:
     no = program(tmp_path / "h", "no", "grep -q bad && { echo 'it is bad' >&2; exit 2; }; exit 0")
     hold = Hold()
     async with daemon(tmp_path, [hold, Call("ls")], "Done.") as bench:
@@ -300,7 +300,7 @@ async def test_a_prompt_under_check_is_kept_and_can_be_canceled(tmp_path: Path) 
 # -- those that only watch --
 
 
-async def test_watchers_hear_of_their_moments_in_order(tmp_path: Path) -> None:
+async def test_watchers_receive_their_events_in_order(tmp_path: Path) -> None:
     watch, kept = listening(tmp_path / "h")
     names = ("session__start", "session__end", "permission__asked", "goal__completed", "tool__execute__after")
     hooks = settings(allow=False, **{name: [of(watch, tools="bash")] for name in names})
@@ -327,7 +327,7 @@ async def test_watchers_hear_of_their_moments_in_order(tmp_path: Path) -> None:
     assert all(entry["session_id"] == session.session_id for entry in heard)
 
 
-async def test_a_slow_watcher_holds_nothing_up_and_does_not_hinder_the_end(tmp_path: Path) -> None:
+async def test_slow_watcher_delays_neither_the_turn_nor_shutdown(tmp_path: Path) -> None:
     slow = program(tmp_path / "h", "slow", 'echo $$ > "$HERE/pid"; exec sleep 300')
     hooks = settings(session__start=[of(slow, timeout_s=300)], session__end=[of(slow, timeout_s=300)])
     async with daemon(tmp_path, "Hello.") as bench:
@@ -338,7 +338,7 @@ async def test_a_slow_watcher_holds_nothing_up_and_does_not_hinder_the_end(tmp_p
     assert not any(map(is_alive, pids(pid)))
 
 
-async def test_what_waits_for_a_slow_watcher_is_limited(tmp_path: Path) -> None:
+async def test_queue_of_a_slow_watcher_is_limited(tmp_path: Path) -> None:
     slow = program(tmp_path / "h", "slow", "exec sleep 300")
     async with daemon(tmp_path, "Hello.") as bench:
         session = bench.session(settings=settings(permission__asked=[of(slow, timeout_s=300)]))
@@ -349,7 +349,7 @@ async def test_what_waits_for_a_slow_watcher_is_limited(tmp_path: Path) -> None:
         assert "too slow" in notice
 
 
-async def test_a_session_that_is_only_looked_at_starts_nothing(tmp_path: Path) -> None:
+async def test_opening_a_session_runs_no_start_hook(tmp_path: Path) -> None:
     watch, kept = listening(tmp_path / "h")
     async with daemon(tmp_path, "Hello.") as bench:
         first = bench.session()
@@ -391,7 +391,7 @@ async def test_a_hook_adds_to_the_system_prompt_and_is_asked_once(tmp_path: Path
         assert (asked["hook"], asked["agent"], asked["model"]) == ("prompt.system", "build", "fake/model")
 
 
-async def test_a_hook_that_fails_adds_nothing_and_the_work_goes_on(tmp_path: Path) -> None:
+async def test_failing_system_hook_is_skipped_with_a_notice(tmp_path: Path) -> None:
     broken = program(tmp_path / "h", "broken", "echo no json")
     async with daemon(tmp_path, "One.") as bench:
         session = bench.session(settings=settings(prompt__system=[of(broken)]))
@@ -403,7 +403,7 @@ async def test_a_hook_that_fails_adds_nothing_and_the_work_goes_on(tmp_path: Pat
 # -- compaction.before --
 
 
-async def test_a_hook_has_wishes_for_a_summary(tmp_path: Path) -> None:
+async def test_hook_adds_instructions_for_a_summary(tmp_path: Path) -> None:
     wish = answering(tmp_path / "h", "wish", {"context": "Keep the ticket numbers."})
     reads = [Call("bash", {"command": f"seq {n} 2000"}) for n in range(3)]
     hooks = settings(compaction__before=[of(wish)]) | {"keep_steps": 1}
@@ -421,7 +421,7 @@ async def test_a_hook_has_wishes_for_a_summary(tmp_path: Path) -> None:
 # -- trust, functions, and none at all --
 
 
-async def test_a_program_of_the_workspace_is_run_only_when_the_folder_is_trusted(tmp_path: Path) -> None:
+async def test_workspace_hook_runs_only_in_a_trusted_folder(tmp_path: Path) -> None:
     async with daemon(tmp_path, ECHO, "One.", Call("bash", {"command": "echo more"}), "Two.") as bench:
         answering(bench.workspace, "check", {"decision": "deny", "reason": "the workspace says no"})
         session = bench.session(settings=settings(tool__execute__before=[of("./check")]))
@@ -435,7 +435,7 @@ async def test_a_program_of_the_workspace_is_run_only_when_the_folder_is_trusted
         assert "the workspace says no" in result(session).content
 
 
-async def test_a_name_that_is_none_is_told_once(tmp_path: Path) -> None:
+async def test_unknown_hook_name_is_reported_once(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:
         session = bench.session(settings=settings(tool__before=[of("x")]))
         await session.prompt("one")
@@ -477,7 +477,7 @@ async def test_functions_come_before_programs(tmp_path: Path, install: Callable[
 @pytest.mark.parametrize(
     "body", ["raise ValueError(1)", "import os; os._exit(1)", "import time; time.sleep(300)"]
 )
-async def test_a_function_that_fails_does_not_harm_the_loop(
+async def test_failing_hook_function_does_not_stop_the_turn(
     tmp_path: Path, install: Callable[..., None], body: str, strict: bool
 ) -> None:
     install(f"def f(payload):\n    {body}", "tool.execute.before", strict=strict, timeout_s=5)
@@ -489,7 +489,7 @@ async def test_a_function_that_fails_does_not_harm_the_loop(
         assert "my_hooks:f (my_hooks)" in notice
 
 
-async def test_without_hooks_there_is_nothing_of_them(tmp_path: Path) -> None:
+async def test_without_hooks_no_hook_task_or_host_exists(tmp_path: Path) -> None:
     tasks: set[str] = set()
     async with daemon(
         tmp_path, Call("goal", {"add": ["one"]}), Call("goal", {"done": "x"}), ECHO, "Done."

@@ -56,7 +56,7 @@ async def test_files_are_read_and_their_kind_is_seen_by_their_bytes(tmp_path: Pa
         assert await attached(session, (), "p") == ()
 
 
-async def test_what_stands_unsaved_in_an_editor_is_attached(tmp_path: Path) -> None:
+async def test_unsaved_editor_text_is_attached(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         file = bench.workspace / "a.py"
         file.write_text("old\n")
@@ -75,7 +75,7 @@ async def test_pasted_contents_keep_their_name_and_get_their_true_type(tmp_path:
         assert "\u202e" not in words.name
 
 
-async def test_what_cannot_be_attached_is_refused_with_what_to_do(tmp_path: Path) -> None:
+async def test_unattachable_files_are_refused_with_advice(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session, folder = bench.session(), bench.workspace
         (folder / "lib.so").write_bytes(b"\x7fELF\0\0\0\1" * 20)
@@ -101,7 +101,7 @@ async def test_what_cannot_be_attached_is_refused_with_what_to_do(tmp_path: Path
         assert "together" in await refused(session, *many)
 
 
-async def test_a_file_that_rules_ask_about_is_attached_only_after_a_yes(tmp_path: Path) -> None:
+async def test_file_under_an_ask_rule_is_attached_only_after_approval(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
         (bench.workspace / ".env").write_text("PORT=80\n")
@@ -118,7 +118,7 @@ async def test_a_file_that_rules_ask_about_is_attached_only_after_a_yes(tmp_path
                 assert text((await attaching)[0]) == outcome
 
 
-async def test_what_rules_deny_is_never_attached_and_the_rule_is_named(tmp_path: Path) -> None:
+async def test_denied_file_is_not_attached_and_the_rule_is_named(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings={"permission": {"read": {"*.pem": "deny"}}})
         (bench.workspace / "key.pem").write_text("x\n")
@@ -130,7 +130,7 @@ async def test_what_rules_deny_is_never_attached_and_the_rule_is_named(tmp_path:
         assert (await attaching)[0].name == outside.resolve().as_posix()
 
 
-async def test_keys_are_taken_out_of_attached_text(tmp_path: Path) -> None:
+async def test_keys_are_redacted_from_attached_text(tmp_path: Path) -> None:
     key = "sk-ant-api03-" + "Ab3dEf6hIj" * 9
     async with daemon(tmp_path, "ok") as bench:
         session = bench.session()
@@ -161,11 +161,13 @@ async def test_keys_are_taken_out_of_attached_text(tmp_path: Path) -> None:
         ("ollama/qwen3-coder:30b", "text/plain", True),
     ],
 )
-def test_only_what_a_model_is_known_not_to_take_is_refused(model: str, media_type: str, can: bool) -> None:
+def test_attachment_is_refused_only_if_the_model_cannot_take_it(
+    model: str, media_type: str, can: bool
+) -> None:
     assert (refusal(model, media_type) == "") is can
 
 
-async def test_a_model_without_eyes_gets_no_image(tmp_path: Path) -> None:
+async def test_model_without_vision_gets_no_image(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.core.new_session(model="ollama/qwen3-coder")
         words = await refused(session, pasted(PNG, "shot.png"))
@@ -195,7 +197,7 @@ async def test_attachments_of_a_waiting_prompt_survive_a_kill(tmp_path: Path) ->
         await start(bench)
 
 
-async def test_what_the_editor_shows_is_named_and_not_read(tmp_path: Path) -> None:
+async def test_open_file_is_attached_by_name_only(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / ".env").write_text("KEY=1")
         shown = FilePart(name=" .env:1-1\n", media_type=OPEN_FILE)

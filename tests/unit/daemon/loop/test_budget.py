@@ -15,7 +15,7 @@ from tests.support.fakes.models import Call
 # Each call of the fake model costs one cent and 1 160 tokens.
 
 
-async def test_a_run_stops_with_a_question_when_the_money_is_used_even_where_everything_is_allowed(
+async def test_reached_budget_asks_even_if_everything_is_allowed(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, Call("ls", {}), Call("ls", {"path": "."}), "Done.") as bench:
@@ -39,7 +39,7 @@ async def test_once_gives_the_same_amount_again(tmp_path: Path) -> None:
         assert len(bench.events(PermissionAsked)) == 2
 
 
-async def test_always_lifts_the_limit_for_the_session_and_refusing_ends_the_turn(tmp_path: Path) -> None:
+async def test_always_lifts_the_budget_and_reject_ends_the_turn(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.", "Three.") as bench:
         session = bench.session(settings={"budget_usd": 0.01})
         await session.prompt("go")
@@ -70,7 +70,7 @@ async def test_a_goals_limit_names_the_goal(tmp_path: Path) -> None:
         assert (await turn).stop == "end_turn"
 
 
-async def test_a_cancel_while_it_asks_ends_the_turn(tmp_path: Path) -> None:
+async def test_cancel_while_the_budget_is_asked_ends_the_turn(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.") as bench:
         session = bench.session(settings={"budget_usd": 0.01})
         await session.prompt("go")
@@ -81,7 +81,7 @@ async def test_a_cancel_while_it_asks_ends_the_turn(tmp_path: Path) -> None:
         assert bench.core.permissions.pending() == []
 
 
-async def test_the_sessions_own_limits_outlive_the_daemon_and_ask_anew(tmp_path: Path) -> None:
+async def test_session_budget_survives_a_restart_and_asks_again(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:
         session = bench.session(settings={"budget_usd": 0.01})
         await session.prompt("go")
@@ -100,7 +100,7 @@ async def test_the_sessions_own_limits_outlive_the_daemon_and_ask_anew(tmp_path:
         assert (await turn).stop == "end_turn"
 
 
-async def test_a_limit_of_nothing_asks_before_the_first_call_and_once_is_enough_for_some(
+async def test_zero_budget_asks_before_the_first_call(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, "One.") as bench:
@@ -113,7 +113,7 @@ async def test_a_limit_of_nothing_asks_before_the_first_call_and_once_is_enough_
         assert (await turn).stop == "end_turn"
 
 
-async def test_a_new_limit_answers_the_question_about_the_old_one(tmp_path: Path) -> None:
+async def test_new_limit_withdraws_the_question_about_the_old_one(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:
         session = bench.session(settings={"budget_usd": 0.01})
         await session.prompt("go")
@@ -127,7 +127,7 @@ async def test_a_new_limit_answers_the_question_about_the_old_one(tmp_path: Path
         assert bench.core.permissions.pending() == []
 
 
-async def test_what_once_gave_is_not_forgotten_by_a_restart(tmp_path: Path) -> None:
+async def test_raised_limit_survives_a_restart(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:
         session = bench.session(settings={"budget_usd": 0.02})
         await session.prompt("go")
@@ -146,7 +146,7 @@ async def test_what_once_gave_is_not_forgotten_by_a_restart(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("limit", [{"budget_usd": 0.5}, {"goal_budget_tokens": 10}, {}])
-async def test_below_the_limits_nobody_is_asked(tmp_path: Path, limit: dict[str, float]) -> None:
+async def test_below_the_limits_nothing_is_asked(tmp_path: Path, limit: dict[str, float]) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:
         session = bench.session(settings=limit)
         await session.prompt("go")
@@ -159,7 +159,7 @@ def cost_notices(bench: Bench) -> list[str]:
     return [notice.text for notice in bench.events(Notice) if notice.code == COST]
 
 
-async def test_a_session_without_a_budget_says_what_it_costs_each_time_it_has_cost_so_much_more(
+async def test_session_without_budget_warns_at_each_cost_step(
     tmp_path: Path,
 ) -> None:
     said = "This session has cost ${} so far. Set a budget to be asked before it costs more."
@@ -180,7 +180,7 @@ async def test_a_session_without_a_budget_says_what_it_costs_each_time_it_has_co
         assert cost_notices(bench) == [said.format("0.09")]
 
 
-async def test_who_has_set_a_budget_or_wants_no_warning_gets_none(tmp_path: Path) -> None:
+async def test_cost_warning_is_off_with_a_budget_or_zero_setting(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.") as bench:
         await bench.session(settings={"budget_warning_usd": 0.01, "budget_usd": 1.0}).prompt("go")
         await bench.session(settings={"budget_warning_usd": 0}).prompt("go")

@@ -24,7 +24,7 @@ def test_the_time_in_which_a_call_waited_is_not_counted() -> None:
     assert times.end("c1") == times.end("never run") == CallTime()
 
 
-def test_calls_that_run_at_the_same_time_take_as_long_as_the_longest_together() -> None:
+def test_concurrent_calls_count_their_overlap_only_once() -> None:
     clock = Clock()
     times = CallTimes(clock)
     for call in ("c1", "c2", "c3"):

@@ -36,7 +36,7 @@ def branch(bench: Bench, parent: Session, name: str = "A") -> Session:
     return child
 
 
-async def test_a_branch_is_stored_below_its_main_line_and_can_be_read_again(tmp_path: Path) -> None:
+async def test_branch_is_stored_below_its_main_session_and_readable(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Done.") as bench:
         main = bench.session()
         child = branch(bench, main)
@@ -56,7 +56,7 @@ async def test_a_branch_is_stored_below_its_main_line_and_can_be_read_again(tmp_
         assert [trace.trace_id for trace in bench.core.store.traces(limit=10)] == [main.session_id]
 
 
-async def test_a_branch_that_has_ended_takes_no_prompt(tmp_path: Path) -> None:
+async def test_ended_branch_accepts_no_prompt(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Done.") as bench:
         main = bench.session()
         child = branch(bench, main)
@@ -68,7 +68,7 @@ async def test_a_branch_that_has_ended_takes_no_prompt(tmp_path: Path) -> None:
             await again.prompt("more")
 
 
-async def test_a_question_of_a_branch_is_in_both_records_and_always_holds_for_all(tmp_path: Path) -> None:
+async def test_branch_request_is_in_both_logs_and_always_covers_all(tmp_path: Path) -> None:
     async with daemon(
         tmp_path, Call("write", {"file_path": "a.txt", "content": "1"}), "Done.", "Other.", "Main."
     ) as bench:
@@ -86,7 +86,7 @@ async def test_a_question_of_a_branch_is_in_both_records_and_always_holds_for_al
             assert session.rules.decide("edit", "a.txt").action == "allow"
 
 
-async def test_children_spend_from_the_main_lines_budget_and_one_no_is_enough(tmp_path: Path) -> None:
+async def test_children_share_the_budget_and_one_rejection_stops_all(tmp_path: Path) -> None:
     async with daemon(tmp_path, "One.", "Two.", "Three.") as bench:
         main = bench.session(settings={"budget_usd": 0.01})
         await main.prompt("go")
@@ -116,7 +116,7 @@ def message(number: int, cost: float = 0.5) -> Message:
     )
 
 
-async def test_the_main_line_counts_what_its_branches_took_also_after_a_restart(tmp_path: Path) -> None:
+async def test_main_session_counts_branch_usage_across_restarts(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         main = bench.session()
         known: dict[str, Any] = {"trace_id": main.session_id, "time": bench.core.now()}

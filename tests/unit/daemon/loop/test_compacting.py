@@ -122,7 +122,7 @@ async def compact(session: Session, instructions: str = "") -> Compacted:
 # -- at the threshold --
 
 
-async def test_above_the_threshold_the_model_sums_up_and_the_turn_goes_on_with_the_last_steps(
+async def test_above_threshold_context_is_summarized_and_turn_goes_on(
     tmp_path: Path,
 ) -> None:
     steps = [*reads(0, 1, 2, 3), answer(input=7, output=5), *reads(4), DONE]
@@ -172,7 +172,7 @@ async def test_below_the_threshold_nothing_is_asked(tmp_path: Path) -> None:
         assert not compactions(session)
 
 
-async def test_what_the_person_said_is_there_word_for_word_after_three_compactions(tmp_path: Path) -> None:
+async def test_user_messages_survive_three_compactions_verbatim(tmp_path: Path) -> None:
     words = [
         "Mission: port the parser.\n  Keep   this spacing. 修改配置 🙂",
         "Rule: `vendor/` is never touched; ask before <b>deleting</b>.",
@@ -203,7 +203,7 @@ async def test_what_the_person_said_is_there_word_for_word_after_three_compactio
             check_valid(request)
 
 
-async def test_the_plan_goes_on_at_the_end_and_goals_that_ended_are_told_in_their_own_words(
+async def test_compaction_keeps_the_plan_and_summaries_of_ended_goals(
     tmp_path: Path,
 ) -> None:
     steps = [
@@ -226,7 +226,7 @@ async def test_the_plan_goes_on_at_the_end_and_goals_that_ended_are_told_in_thei
         assert "Do it" in sent(last)
 
 
-async def test_a_plan_that_is_read_on_demand_is_told_in_what_is_carried_over(tmp_path: Path) -> None:
+async def test_on_demand_plan_is_part_of_the_carried_text(tmp_path: Path) -> None:
     steps = [[Call("goal", {"add": "look, change", "focus": "1"}), FREE], *reads(0, 1, 2, 3), answer(), DONE]
     async with daemon(tmp_path, *steps) as bench:
         files(bench)
@@ -238,9 +238,7 @@ async def test_a_plan_that_is_read_on_demand_is_told_in_what_is_carried_over(tmp
 
 
 @pytest.mark.parametrize("placement", ["last_message", "on_demand"])
-async def test_with_the_step_tool_the_history_of_the_steps_is_carried_over(
-    tmp_path: Path, placement: str
-) -> None:
+async def test_with_step_tool_the_step_history_is_carried_over(tmp_path: Path, placement: str) -> None:
     steps = [
         [Call("step", {"plan": ["look", "change", "test"], "focus": "look"}), FREE],
         *reads(0),
@@ -262,7 +260,7 @@ async def test_with_the_step_tool_the_history_of_the_steps_is_carried_over(
         assert "## Open goals" not in told
 
 
-async def test_a_history_that_stands_for_the_summary_is_not_carried_over_again(tmp_path: Path) -> None:
+async def test_history_used_as_summary_is_not_carried_again(tmp_path: Path) -> None:
     steps = [
         [Call("step", {"plan": ["look", "change"], "focus": "look"}), FREE],
         *reads(0, 1, 2, 3, 4),
@@ -282,7 +280,7 @@ async def test_a_history_that_stands_for_the_summary_is_not_carried_over_again(t
 # -- answers that are no summary --
 
 
-async def test_an_answer_that_is_no_summary_is_asked_for_once_more_with_what_was_wrong(
+async def test_invalid_summary_is_requested_once_more_with_the_error(
     tmp_path: Path,
 ) -> None:
     wrong = json.dumps(SUMMARY | {"decisions": "none"})
@@ -314,7 +312,7 @@ async def test_an_answer_that_is_no_summary_is_asked_for_once_more_with_what_was
         [Fail("overflow", "too long")] * 3,
     ],
 )
-async def test_without_a_summary_of_a_model_the_step_history_stands_in_for_it(
+async def test_without_a_model_summary_step_history_is_the_fallback(
     tmp_path: Path, answers: list[Step]
 ) -> None:
     steps = [
@@ -341,7 +339,7 @@ def _all_results(session: Session) -> list[ToolResultPart]:
     return [result for m in session.state.messages if (result := m.tool_result()) is not None]
 
 
-async def test_what_a_model_summed_up_earlier_survives_a_fallback(tmp_path: Path) -> None:
+async def test_earlier_model_summary_survives_a_fallback(tmp_path: Path) -> None:
     steps = [
         *reads(0, 1, 2, 3),
         answer(),
@@ -366,7 +364,7 @@ async def test_what_a_model_summed_up_earlier_survives_a_fallback(tmp_path: Path
         assert "read(f4.txt)" in third
 
 
-async def test_without_access_to_the_model_nothing_is_thrown_away(tmp_path: Path) -> None:
+async def test_failed_authentication_aborts_compaction_without_loss(tmp_path: Path) -> None:
     steps = [*reads(0, 1, 2, 3), Fail("auth", "The key was refused."), Fail("auth", "The key was refused.")]
     async with daemon(tmp_path, *steps) as bench:
         files(bench)
@@ -376,7 +374,7 @@ async def test_without_access_to_the_model_nothing_is_thrown_away(tmp_path: Path
         assert any("was not compacted: The key was refused." in text for text in notices(bench, "warning"))
 
 
-async def test_attempts_of_the_call_are_shown_and_what_came_before_one_is_void(tmp_path: Path) -> None:
+async def test_retry_during_summary_discards_the_partial_answer(tmp_path: Path) -> None:
     again = ['{"half', Retry(1, 0.0, "overloaded"), json.dumps(SUMMARY), FREE]
     async with daemon(tmp_path, *reads(0, 1, 2, 3), again, DONE) as bench:
         files(bench)
@@ -386,7 +384,7 @@ async def test_attempts_of_the_call_are_shown_and_what_came_before_one_is_void(t
         assert len(bench.events(ModelRetry)) == 1
 
 
-async def test_a_conversation_too_long_for_the_question_is_asked_in_a_shorter_form(tmp_path: Path) -> None:
+async def test_overflow_of_the_summary_request_is_retried_shortened(tmp_path: Path) -> None:
     steps = [*reads(0, 1, 2, 3), Fail("overflow", "too long"), answer(), DONE]
     async with daemon(tmp_path, *steps) as bench:
         files(bench)
@@ -402,7 +400,7 @@ async def test_a_conversation_too_long_for_the_question_is_asked_in_a_shorter_fo
 # -- when it does not help --
 
 
-async def test_long_results_of_the_last_steps_are_cut_when_it_is_too_long_even_so(tmp_path: Path) -> None:
+async def test_long_results_are_truncated_if_compaction_is_not_enough(tmp_path: Path) -> None:
     steps = [*reads(0, 1, 2, 3), answer(), *reads(4), DONE]
     async with daemon(tmp_path, *steps) as bench:
         files(bench)
@@ -418,7 +416,7 @@ async def test_long_results_of_the_last_steps_are_cut_when_it_is_too_long_even_s
         assert any("were shortened" in text for text in notices(bench))
 
 
-async def test_steps_that_are_too_long_by_themselves_do_not_make_it_ask_again_and_again(
+async def test_oversized_recent_steps_do_not_cause_endless_compaction(
     tmp_path: Path,
 ) -> None:
     # Arguments cannot be cut, so nothing helps against them.
@@ -432,7 +430,7 @@ async def test_steps_that_are_too_long_by_themselves_do_not_make_it_ask_again_an
         assert "keep_steps lower" in said
 
 
-async def test_a_first_message_longer_than_a_low_trigger_stays_whole_and_the_person_is_told_once(
+async def test_first_message_above_the_trigger_stays_whole(
     tmp_path: Path,
 ) -> None:
     steps: list[Step] = [*reads(0, 1, 2), DONE]
@@ -447,7 +445,7 @@ async def test_a_first_message_longer_than_a_low_trigger_stays_whole_and_the_per
         assert "keep_steps lower" in said
 
 
-async def test_after_a_pass_that_freed_little_the_context_must_have_grown_before_the_next(
+async def test_after_a_poor_compaction_the_context_must_grow_first(
     tmp_path: Path,
 ) -> None:
     # The fixed part alone is above the trigger; each step adds a little.
@@ -463,7 +461,7 @@ async def test_after_a_pass_that_freed_little_the_context_must_have_grown_before
 # -- cancel, crash --
 
 
-async def test_canceled_while_the_model_sums_up_nothing_is_stored_and_the_next_turn_does_it(
+async def test_cancel_during_summary_stores_nothing_and_retries_later(
     tmp_path: Path,
 ) -> None:
     hold = Hold()
@@ -485,7 +483,7 @@ async def test_canceled_while_the_model_sums_up_nothing_is_stored_and_the_next_t
 
 
 @pytest.mark.parametrize("stored", [1, 2])
-async def test_a_compaction_that_a_crash_cut_off_counts_as_nothing(tmp_path: Path, stored: int) -> None:
+async def test_compaction_interrupted_by_a_crash_is_ignored(tmp_path: Path, stored: int) -> None:
     async with daemon(tmp_path, *reads(0, 1, 2, 3), answer(), DONE) as bench:
         files(bench)
         session = bench.session(settings=settings())
@@ -516,7 +514,7 @@ async def test_a_compaction_that_a_crash_cut_off_counts_as_nothing(tmp_path: Pat
         assert sent(bench.models.requests[-1]).count("one JSON object") == 1
 
 
-async def test_a_compacted_session_is_sent_in_the_same_way_after_a_restart(tmp_path: Path) -> None:
+async def test_compacted_session_sends_the_same_prefix_after_restart(tmp_path: Path) -> None:
     async with daemon(tmp_path, *reads(0, 1, 2, 3), answer(), *reads(4), DONE) as bench:
         files(bench)
         session = bench.session(settings=settings())
@@ -554,7 +552,7 @@ async def test_old_results_are_cleared_instead_when_that_is_enough(tmp_path: Pat
 # -- the provider says that it is too long --
 
 
-async def test_after_an_overflow_the_work_is_summed_up_and_the_call_made_again(tmp_path: Path) -> None:
+async def test_overflow_triggers_compaction_and_repeats_the_call(tmp_path: Path) -> None:
     steps = [*reads(0, 1, 2, 3), Fail("overflow", "prompt is too long"), answer(), DONE]
     async with daemon(tmp_path, *steps) as bench:
         files(bench)
@@ -567,7 +565,7 @@ async def test_after_an_overflow_the_work_is_summed_up_and_the_call_made_again(t
         check_valid(bench.models.requests[-1])
 
 
-async def test_a_prompt_that_is_too_long_alone_is_kept_in_part_when_nothing_else_is_left(
+async def test_prompt_too_long_on_its_own_is_truncated_in_the_middle(
     tmp_path: Path,
 ) -> None:
     steps = [Fail("overflow", "prompt is too long"), answer(), DONE]
@@ -580,7 +578,7 @@ async def test_a_prompt_that_is_too_long_alone_is_kept_in_part_when_nothing_else
         assert len(last) < 40_000
 
 
-async def test_when_nothing_can_be_freed_the_turn_ends_with_an_error_that_says_what_to_do(
+async def test_overflow_with_nothing_to_free_is_an_error_with_advice(
     tmp_path: Path,
 ) -> None:
     too_long = Fail("overflow", "prompt is too long")
@@ -592,7 +590,7 @@ async def test_when_nothing_can_be_freed_the_turn_ends_with_an_error_that_says_w
         assert not compactions(session)
 
 
-async def test_a_model_that_always_says_too_long_is_not_asked_for_ever(tmp_path: Path) -> None:
+async def test_permanent_overflow_ends_after_a_few_requests(tmp_path: Path) -> None:
     too_long = [Fail("overflow", "prompt is too long")] * 20
     async with daemon(tmp_path, *reads(0, 1, 2, 3), *too_long, check=False) as bench:
         files(bench)
@@ -605,7 +603,7 @@ async def test_a_model_that_always_says_too_long_is_not_asked_for_ever(tmp_path:
 # -- by hand --
 
 
-async def test_by_hand_with_what_the_person_wants_of_it(tmp_path: Path) -> None:
+async def test_manual_compaction_passes_the_user_instructions(tmp_path: Path) -> None:
     async with daemon(tmp_path, *reads(0, 1, 2, 3), DONE, answer(), HELLO) as bench:
         files(bench)
         session = bench.session(settings=settings(100_000))
@@ -620,7 +618,7 @@ async def test_by_hand_with_what_the_person_wants_of_it(tmp_path: Path) -> None:
         check_valid(bench.models.requests[-1])
 
 
-async def test_by_hand_with_nothing_to_sum_up_the_model_is_not_asked(tmp_path: Path) -> None:
+async def test_manual_compaction_without_history_asks_no_model(tmp_path: Path) -> None:
     async with daemon(tmp_path, *reads(0), DONE) as bench:
         files(bench)
         session = bench.session(settings=settings(100_000, keep=3))
@@ -631,7 +629,7 @@ async def test_by_hand_with_nothing_to_sum_up_the_model_is_not_asked(tmp_path: P
         assert "nothing to compact" in done.detail
 
 
-async def test_what_the_model_is_still_to_be_told_is_not_lost_in_a_compaction(tmp_path: Path) -> None:
+async def test_pending_notes_for_the_model_survive_a_compaction(tmp_path: Path) -> None:
     async with daemon(tmp_path, *reads(0, 1, 2, 3), DONE, answer()) as bench:
         files(bench)
         session = bench.session(settings=settings(100_000))
@@ -653,7 +651,7 @@ async def test_the_agent_decides_which_fields_are_asked_for(tmp_path: Path) -> N
         assert "fields are missing: generated_components" in str(second.messages[-1])
 
 
-async def test_the_person_is_told_before_the_summary_is_there(tmp_path: Path) -> None:
+async def test_compaction_is_announced_before_the_summary_arrives(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, *reads(0, 1, 2, 3), [hold, json.dumps(SUMMARY), FREE], DONE) as bench:
         files(bench)

@@ -43,7 +43,7 @@ async def compacted(bench: Bench, *answers: Step) -> str:
     return (await session.compact()).detail
 
 
-async def test_its_model_is_asked_with_its_own_words(tmp_path: Path) -> None:
+async def test_compaction_agent_model_gets_its_own_prompt(tmp_path: Path) -> None:
     own(tmp_path, "model: small/one", "Be brief.")
     async with daemon(tmp_path) as bench:
         await compacted(bench, ANSWER)
@@ -59,21 +59,21 @@ async def test_its_model_is_asked_with_its_own_words(tmp_path: Path) -> None:
         )
 
 
-async def test_a_file_with_a_model_alone_keeps_the_shipped_words(tmp_path: Path) -> None:
+async def test_file_with_only_a_model_keeps_the_shipped_prompt(tmp_path: Path) -> None:
     own(tmp_path, "model: small/one")
     async with daemon(tmp_path) as bench:
         await compacted(bench, ANSWER)
         assert bench.models.requests[-1].system[0].text.startswith("You sum up the work of an agent")
 
 
-async def test_the_setting_models_gives_it_a_model_without_a_file(tmp_path: Path) -> None:
+async def test_models_setting_chooses_the_compaction_model(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"models": {"compaction": "small/one"}}) as bench:
         await compacted(bench, ANSWER)
         assert bench.models.models[-2:] == ["fake/model", "small/one"]
         assert bench.models.requests[-1].system[0].text.startswith("You sum up the work of an agent")
 
 
-async def test_without_a_model_the_request_begins_as_the_sessions_own(tmp_path: Path) -> None:
+async def test_without_a_model_the_session_prompt_is_reused(tmp_path: Path) -> None:
     own(tmp_path, "description: mine", "Be brief.")
     async with daemon(tmp_path) as bench:
         await compacted(bench, ANSWER)
@@ -82,7 +82,7 @@ async def test_without_a_model_the_request_begins_as_the_sessions_own(tmp_path: 
         assert (asked.system, asked.tools) == (work.system, work.tools)
 
 
-async def test_when_it_fails_the_sessions_model_sums_up_and_the_person_is_told(tmp_path: Path) -> None:
+async def test_failed_compaction_agent_falls_back_to_session_model(tmp_path: Path) -> None:
     own(tmp_path, "model: small/one", "Be brief.")
     async with daemon(tmp_path) as bench:
         detail = await compacted(bench, [Fail("no_key", "There is no key for small.")], ANSWER)

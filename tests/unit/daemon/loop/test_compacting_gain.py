@@ -114,7 +114,7 @@ def tokens(session: Session) -> int:
 
 
 @pytest.mark.parametrize(("summary", "trigger"), [("long", 8_000), ("none", 5_500)])
-async def test_a_trigger_below_what_must_stay_does_not_make_it_compact_again_and_again(
+async def test_trigger_below_the_minimum_does_not_cause_a_loop(
     tmp_path: Path, summary: str, trigger: int
 ) -> None:
     def answers(number: int) -> Step:
@@ -133,7 +133,7 @@ async def test_a_trigger_below_what_must_stay_does_not_make_it_compact_again_and
             assert f"PERSON {number} " in window(session)
 
 
-async def test_after_a_restart_it_waits_as_long_and_does_not_say_it_again(tmp_path: Path) -> None:
+async def test_backoff_and_warning_state_survive_a_restart(tmp_path: Path) -> None:
     models = Worker(20, lambda n: good(n, 8_000))
     async with running(tmp_path, models, lines=60) as core:
         session = core.new_session(model="fake/model")
@@ -152,7 +152,7 @@ async def test_after_a_restart_it_waits_as_long_and_does_not_say_it_again(tmp_pa
         assert not any("compact_at_tokens higher" in text for text in told)
 
 
-async def test_with_a_higher_trigger_what_came_before_does_not_hold_it_up(tmp_path: Path) -> None:
+async def test_higher_trigger_resets_the_backoff(tmp_path: Path) -> None:
     models = Worker(20, lambda n: good(n, 8_000))
     async with running(tmp_path, models, lines=60) as core:
         session = core.new_session(model="fake/model")
@@ -166,7 +166,7 @@ async def test_with_a_higher_trigger_what_came_before_does_not_hold_it_up(tmp_pa
         assert marks(session)[-1].after < 20_000
 
 
-async def test_what_is_carried_over_and_the_step_history_fit_into_a_low_trigger(tmp_path: Path) -> None:
+async def test_carried_text_and_step_history_fit_a_low_trigger(tmp_path: Path) -> None:
     goals = [f"goal {number}" for number in range(12)]
 
     models = Worker(12, lambda n: "Sorry, I cannot.")
@@ -185,7 +185,7 @@ async def test_what_is_carried_over_and_the_step_history_fit_into_a_low_trigger(
         assert "Do it all" in window(session)
 
 
-async def test_what_is_promised_is_what_the_next_request_has(tmp_path: Path) -> None:
+async def test_reported_size_equals_the_next_request(tmp_path: Path) -> None:
     models = Worker(6)
     async with running(tmp_path, models, lines=300) as core:
         core.configuration.trusted.add(core.workspace)
@@ -222,7 +222,7 @@ async def test_a_summary_that_makes_the_context_larger_is_not_stored(tmp_path: P
         assert "summary 0" not in stored(session, "summary")[0].text()
 
 
-async def test_after_an_overflow_a_summary_that_is_longer_is_not_stored_and_the_turn_ends(
+async def test_longer_summary_after_overflow_is_dropped_and_turn_ends(
     tmp_path: Path,
 ) -> None:
     models = Worker(8, lambda n: good(n, 13_000))
@@ -239,7 +239,7 @@ async def test_after_an_overflow_a_summary_that_is_longer_is_not_stored_and_the_
         assert (await session.prompt("again")).stop == "error"
 
 
-async def test_a_step_history_is_made_shorter_until_it_is_a_gain(tmp_path: Path) -> None:
+async def test_step_history_is_shortened_until_compaction_frees_tokens(tmp_path: Path) -> None:
     # The earlier summary is nearly all there is: with it repeated nothing would be gained.
     answers: list[Step] = [good(0, 14_000), "Sorry.", "Sorry."]
     models = Worker(4, lambda n: answers[n] if n < 3 else "Sorry.")
@@ -252,7 +252,7 @@ async def test_a_step_history_is_made_shorter_until_it_is_a_gain(tmp_path: Path)
         assert all(mark.after < mark.before for mark in marks(session))
 
 
-async def test_at_a_small_context_that_is_called_too_long_the_last_steps_stay(tmp_path: Path) -> None:
+async def test_overflow_at_a_small_context_keeps_the_last_steps(tmp_path: Path) -> None:
     models = Worker(2)
     async with running(tmp_path, models, lines=65) as core:
         session = core.new_session(model="fake/model")
@@ -268,7 +268,7 @@ async def test_at_a_small_context_that_is_called_too_long_the_last_steps_stay(tm
 # -- the person's words --
 
 
-async def test_words_stay_when_a_small_context_is_called_too_long(tmp_path: Path) -> None:
+async def test_user_messages_survive_an_overflow_at_a_small_context(tmp_path: Path) -> None:
     words = [f"WORD{number} " + "please " * 150 for number in range(8)]
     models = Worker(4)
     async with running(tmp_path, models, lines=100) as core:
@@ -284,7 +284,7 @@ async def test_words_stay_when_a_small_context_is_called_too_long(tmp_path: Path
         assert not any("of your" in text for text in told)
 
 
-async def test_long_messages_of_the_person_stay_whole_below_a_low_trigger(tmp_path: Path) -> None:
+async def test_long_user_messages_stay_whole_below_a_low_trigger(tmp_path: Path) -> None:
     words = [
         f"BEGIN{n} " + f"w{n} " * 8_000 + f" MIDDLE{n} " + f"v{n} " * 8_000 + f" END{n}" for n in range(2)
     ]
@@ -302,7 +302,7 @@ async def test_long_messages_of_the_person_stay_whole_below_a_low_trigger(tmp_pa
         assert not any("of yours" in text for text in told)
 
 
-async def test_what_the_models_window_cannot_hold_is_cut_and_the_person_is_told(tmp_path: Path) -> None:
+async def test_user_messages_beyond_the_window_are_cut_with_a_notice(tmp_path: Path) -> None:
     models = Worker(3)
     async with running(tmp_path, models, lines=100) as core:
         session = core.new_session(model="fake/model")

@@ -109,7 +109,7 @@ def texts(request: Json) -> str:
     ("model", "temperature"),
     [("claude-sonnet-4-6", 0.0), ("claude-sonnet-5-5", None), ("claude-opus-4-5", 0.0)],
 )
-async def test_the_question_to_anthropic_reads_the_cache_and_asks_for_little(
+async def test_anthropic_summary_request_hits_the_cache(
     tmp_path: Path, model: str, temperature: float | None
 ) -> None:
     served = Model(5, good)
@@ -149,7 +149,7 @@ async def test_the_question_to_an_openai_model_through_litellm(tmp_path: Path) -
         assert "summary 0" in texts(served.others[-1])
 
 
-async def test_words_of_the_person_survive_three_compactions_on_the_wire(tmp_path: Path) -> None:
+async def test_user_messages_survive_three_compactions_on_the_wire(tmp_path: Path) -> None:
     words = ["Mission: port it.\n   Keep   spaces. 修改 🙂", 'Rule: vendor/ stays <as> it "is".', "Use tabs."]
     served = Model(5, good)
     async with ModelServer(served) as server, running(tmp_path) as core:
@@ -166,7 +166,7 @@ async def test_words_of_the_person_survive_three_compactions_on_the_wire(tmp_pat
         assert f"summary {newest - 1}" not in last
 
 
-async def test_a_wrong_answer_is_named_and_the_second_one_taken(tmp_path: Path) -> None:
+async def test_invalid_summary_is_named_and_the_second_one_used(tmp_path: Path) -> None:
     served = Model(5, lambda n: good(n) if n else Reply(text="All fine, I go on."))
     async with ModelServer(served) as server, running(tmp_path) as core:
         session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-6")
@@ -193,9 +193,7 @@ async def test_a_wrong_answer_is_named_and_the_second_one_taken(tmp_path: Path) 
         Reply(status=400, error_type="invalid_request_error", error_message="prompt is too long: 9 > 8"),
     ],
 )
-async def test_whatever_the_server_does_the_step_history_keeps_the_work_going(
-    tmp_path: Path, bad: Reply
-) -> None:
+async def test_step_history_is_the_fallback_for_any_server_failure(tmp_path: Path, bad: Reply) -> None:
     served = Model(5, lambda n: bad)
     async with ModelServer(served) as server, running(tmp_path) as core:
         session = session_of(core, anthropic_env(server), "anthropic/claude-sonnet-4-6")
@@ -220,7 +218,7 @@ async def test_a_server_that_fails_for_a_moment_is_asked_again(tmp_path: Path) -
         assert sum(isinstance(event, ModelRetry) for event in retries) == 1
 
 
-async def test_canceled_in_the_middle_the_connection_is_closed_and_nothing_stored(tmp_path: Path) -> None:
+async def test_cancel_closes_the_connection_and_stores_nothing(tmp_path: Path) -> None:
     hanging = replace(good(0), fault="hang", fault_after=4)
     served = Model(5, lambda n: good(n) if n else hanging)
     async with ModelServer(served) as server, running(tmp_path) as core:
@@ -238,7 +236,7 @@ async def test_canceled_in_the_middle_the_connection_is_closed_and_nothing_store
         assert "summary 1" in texts(served.others[-1])
 
 
-async def test_an_overflow_that_nobody_expected_is_answered_by_a_compaction(tmp_path: Path) -> None:
+async def test_unexpected_overflow_is_answered_with_a_compaction(tmp_path: Path) -> None:
     """The model's real window is smaller than anybody told us."""
 
     def limited(request: Json) -> Reply:

@@ -47,7 +47,7 @@ def message(sequence: int, role: str, *parts: object) -> Message:
         ("aba", []),
     ],
 )
-def test_after_a_yes_as_many_repeats_again_before_the_next_question(calls: str, asked: list[int]) -> None:
+def test_after_approval_the_repeat_count_starts_again(calls: str, asked: list[int]) -> None:
     memory = CallMemory()
     messages: list[Message] = []
     found: list[int] = []
@@ -106,7 +106,7 @@ async def test_a_repeated_command_is_asked_about_as_the_command(tmp_path: Path) 
         assert (await finish(turn)).stop == "end_turn"
 
 
-async def test_two_calls_in_turn_ask_and_say_which(tmp_path: Path) -> None:
+async def test_alternating_calls_ask_and_are_named(tmp_path: Path) -> None:
     async with daemon(tmp_path, A, B, A, B, "ok") as bench:
         turn = prompted(bench.session(), "go")
         (request,) = await bench.asked()
@@ -116,14 +116,14 @@ async def test_two_calls_in_turn_ask_and_say_which(tmp_path: Path) -> None:
         assert (await finish(turn)).stop == "end_turn"
 
 
-async def test_the_persons_word_breaks_the_row(tmp_path: Path) -> None:
+async def test_user_prompt_resets_the_repeat_count(tmp_path: Path) -> None:
     async with daemon(tmp_path, A, A, "one", A, A, "two") as bench:
         session = bench.session()
         assert (await session.prompt("go")).stop == "end_turn"
         assert (await session.prompt("again")).stop == "end_turn"
 
 
-async def test_after_a_no_the_next_equal_call_asks_again(tmp_path: Path) -> None:
+async def test_after_a_rejection_the_next_equal_call_asks_again(tmp_path: Path) -> None:
     async with daemon(tmp_path, A, A, A, A, "I stop.") as bench:
         turn = prompted(bench.session(), "go")
         await bench.answer("reject", "not again")
@@ -132,7 +132,7 @@ async def test_after_a_no_the_next_equal_call_asks_again(tmp_path: Path) -> None
         assert (await finish(turn)).stop == "end_turn"
 
 
-async def test_always_is_never_again_in_this_session(tmp_path: Path) -> None:
+async def test_always_allows_equal_calls_for_the_session(tmp_path: Path) -> None:
     async with daemon(tmp_path, *[A] * 7, "ok") as bench:
         turn = prompted(bench.session(), "go")
         await bench.answer("always")
@@ -154,7 +154,7 @@ def results(bench: Bench, session_id: str) -> dict[str, ToolResultPart]:
     return {part.tool_call_id: part for part in found if part is not None}
 
 
-async def test_a_call_of_an_abandoned_goal_asks_and_tells_the_model_why_it_was_given_up(
+async def test_call_of_an_abandoned_goal_asks_and_explains_why(
     tmp_path: Path,
 ) -> None:
     steps: list[Step] = [[PLAN, FOCUS], WRITE, GIVE_UP, READ, WRITE, WRITE, "ok"]
@@ -177,7 +177,7 @@ async def test_a_call_of_an_abandoned_goal_asks_and_tells_the_model_why_it_was_g
         assert not any("earlier_attempts" in found[f"call_{n}"].content for n in (3, 5))
 
 
-async def test_the_note_comes_unasked_too_where_a_rule_allows(tmp_path: Path) -> None:
+async def test_abandoned_attempt_note_is_added_even_if_rules_allow(tmp_path: Path) -> None:
     async with daemon(tmp_path, [PLAN, FOCUS], WRITE, GIVE_UP, READ, WRITE, "ok") as bench:
         session = bench.session(settings=ALLOW_ALL)
         assert (await session.prompt("go")).stop == "end_turn"
@@ -195,7 +195,7 @@ async def test_looking_and_testing_again_is_everyday_work(tmp_path: Path, comman
         assert "earlier_attempts" not in results(bench, session.session_id)["call_5"].content
 
 
-async def test_a_changing_command_of_an_abandoned_goal_asks_also_after_a_restart(tmp_path: Path) -> None:
+async def test_changing_command_of_abandoned_goal_asks_after_a_restart(tmp_path: Path) -> None:
     key = "ghp_" + "a1B2c3D4e5" * 4
     touch = Call("bash", {"command": f"touch made; : {key}"})
     async with daemon(tmp_path, [PLAN, FOCUS], touch, GIVE_UP, "ok", check=False) as bench:
@@ -210,7 +210,7 @@ async def test_a_changing_command_of_an_abandoned_goal_asks_also_after_a_restart
         assert (await finish(turn)).stop == "permission_denied"
 
 
-async def test_what_was_refused_then_was_not_tried(tmp_path: Path) -> None:
+async def test_rejected_call_does_not_count_as_an_attempt(tmp_path: Path) -> None:
     rules = {"permission": {"*": "allow", "doom_loop": "ask", "edit": "ask"}}
     async with daemon(tmp_path, [PLAN, FOCUS], WRITE, GIVE_UP, WRITE, "ok") as bench:
         turn = prompted(bench.session(settings=rules), "go")
@@ -220,7 +220,7 @@ async def test_what_was_refused_then_was_not_tried(tmp_path: Path) -> None:
         assert (await finish(turn)).stop == "end_turn"
 
 
-async def test_a_goal_that_was_reached_is_no_warning(tmp_path: Path) -> None:
+async def test_completed_goal_causes_no_attempt_warning(tmp_path: Path) -> None:
     done = Call("goal", {"done": "it says one way", "focus": "2"})
     async with daemon(tmp_path, [PLAN, FOCUS], WRITE, done, READ, WRITE, "ok") as bench:
         session = bench.session(settings=RULES)
@@ -228,7 +228,7 @@ async def test_a_goal_that_was_reached_is_no_warning(tmp_path: Path) -> None:
         assert "earlier_attempts" not in results(bench, session.session_id)["call_6"].content
 
 
-def test_a_command_is_the_same_whatever_it_is_called_and_however_long_it_may_take() -> None:
+def test_same_call_ignores_description_and_timeout() -> None:
     one = call(1, "bash", '{"command": "make", "description": "build"}')
     assert same_call(one, call(2, "bash", '{"command": " make ", "timeout": 9}'))
     assert not same_call(one, call(3, "bash", '{"command": "make", "background": true}'))

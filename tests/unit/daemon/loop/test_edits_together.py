@@ -43,7 +43,7 @@ def written(bench: Bench) -> set[str]:
     return {file.name for file in bench.workspace.glob("*.txt")}
 
 
-async def test_all_edits_of_a_step_wait_at_once_and_are_written_in_order(tmp_path: Path) -> None:
+async def test_edits_of_a_step_are_asked_together_and_written_in_order(tmp_path: Path) -> None:
     async with daemon(tmp_path, THREE, "Done.") as bench:
         session = bench.session()
         turn = prompted(session, "go")
@@ -58,7 +58,7 @@ async def test_all_edits_of_a_step_wait_at_once_and_are_written_in_order(tmp_pat
         assert [event.path for event in bench.events(FileChanged)] == ["a.txt", "b.txt", "c.txt"]
 
 
-async def test_a_rejection_without_a_reason_rejects_what_waits_and_keeps_what_was_accepted(
+async def test_plain_rejection_rejects_pending_edits_only(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, THREE) as bench:
@@ -89,7 +89,7 @@ async def test_feedback_on_one_edit_leaves_the_others_to_the_user(tmp_path: Path
         assert "another name" in results(session)[0].content
 
 
-async def test_two_edits_of_one_file_are_asked_about_one_after_the_other(tmp_path: Path) -> None:
+async def test_two_edits_of_one_file_are_asked_one_after_the_other(tmp_path: Path) -> None:
     again = Call("edit", {"file_path": "./a.txt", "old_string": "a.txt", "new_string": "b.txt"})
     async with daemon(tmp_path, [write("a.txt"), again], "Done.") as bench:
         turn = prompted(bench.session(), "go")
@@ -102,7 +102,7 @@ async def test_two_edits_of_one_file_are_asked_about_one_after_the_other(tmp_pat
         assert (bench.workspace / "a.txt").read_text() == "b.txt\n"
 
 
-async def test_a_turn_that_is_stopped_writes_nothing_that_waits_for_its_place(tmp_path: Path) -> None:
+async def test_canceled_turn_writes_no_approved_but_waiting_edit(tmp_path: Path) -> None:
     async with daemon(tmp_path, THREE) as bench:
         session = bench.session()
         turn = prompted(session, "go")

@@ -42,7 +42,7 @@ def forge(folder: Path, session_id: str) -> None:
     meta.write_text(json.dumps(raw))
 
 
-async def test_grants_queue_and_model_of_a_session_that_came_with_the_folder_do_not_count(
+async def test_grants_queue_and_model_of_imported_session_are_ignored(
     tmp_path: Path,
 ) -> None:
     folder, session_id = await brought_along(tmp_path)
@@ -70,7 +70,7 @@ async def test_grants_forged_in_the_log_do_not_count_either(tmp_path: Path) -> N
         assert session.state.granted == []
 
 
-async def test_a_session_of_ones_own_keeps_what_was_allowed(tmp_path: Path) -> None:
+async def test_own_session_keeps_its_grants(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Hello.", check=False) as bench:
         session = bench.session()
         await session.prompt("hi")
@@ -103,7 +103,7 @@ async def test_a_session_with_links_in_it_is_not_opened(tmp_path: Path) -> None:
             await bench.opened(session_id)
 
 
-async def test_a_session_folder_that_is_a_link_is_no_session(tmp_path: Path) -> None:
+async def test_linked_session_folder_is_not_a_session(tmp_path: Path) -> None:
     folder, session_id = await brought_along(tmp_path)
     trace = folder / "workspace" / ".trace"
     (trace / session_id).rename(tmp_path / "moved")
@@ -114,7 +114,7 @@ async def test_a_session_folder_that_is_a_link_is_no_session(tmp_path: Path) -> 
             await bench.opened(session_id)
 
 
-async def test_a_session_whose_files_name_another_one_is_not_opened(tmp_path: Path) -> None:
+async def test_session_whose_files_name_another_id_is_not_opened(tmp_path: Path) -> None:
     folder, session_id = await brought_along(tmp_path)
     for name in ("meta.json", "events.jsonl"):
         file = folder / "workspace" / ".trace" / session_id / name
@@ -124,7 +124,7 @@ async def test_a_session_whose_files_name_another_one_is_not_opened(tmp_path: Pa
             await bench.opened(session_id)
 
 
-async def test_a_session_whose_folder_is_deleted_says_so_and_stops(tmp_path: Path) -> None:
+async def test_prompt_fails_if_the_session_folder_was_deleted(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Hello.", check=False) as bench:
         session = bench.session()
         await session.prompt("hi")
@@ -154,7 +154,7 @@ def log_more(folder: Path, session_id: str, **event: Any) -> None:
 LIMIT: Mapping[str, Any] = {"budget_tokens": 10}
 
 
-async def test_the_limits_of_the_person_hold_in_a_session_that_came_with_the_folder(tmp_path: Path) -> None:
+async def test_user_limits_hold_in_an_imported_session(tmp_path: Path) -> None:
     folder, session_id = await brought_along(tmp_path)
 
     def forge_numbers(raw: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ async def test_the_limits_of_the_person_hold_in_a_session_that_came_with_the_fol
     ],
     ids=lambda updates: ",".join(updates),
 )
-async def test_neither_do_events_in_its_log_change_limits_numbers_or_place(
+async def test_forged_log_events_change_no_limits_totals_or_location(
     tmp_path: Path, updates: dict[str, Any]
 ) -> None:
     folder, session_id = await brought_along(tmp_path)
@@ -199,7 +199,7 @@ async def test_neither_do_events_in_its_log_change_limits_numbers_or_place(
         assert trace.total_cost >= 0
 
 
-async def test_a_second_beginning_in_the_log_does_not_lead_elsewhere(tmp_path: Path) -> None:
+async def test_second_session_created_event_is_ignored(tmp_path: Path) -> None:
     folder, session_id = await brought_along(tmp_path)
     first = (folder / "workspace" / ".trace" / session_id / "events.jsonl").read_text().splitlines()[0]
     trace = json.loads(first)["trace"] | {"trace_id": "../../elsewhere"}
@@ -209,9 +209,7 @@ async def test_a_second_beginning_in_the_log_does_not_lead_elsewhere(tmp_path: P
 
 
 @pytest.mark.parametrize("ratio", [float("nan"), float("inf"), -5, 0, 1e12])
-async def test_no_calibration_in_a_file_stops_a_session_or_makes_it_blind(
-    tmp_path: Path, ratio: float
-) -> None:
+async def test_forged_calibration_is_reset_or_clamped(tmp_path: Path, ratio: float) -> None:
     folder, session_id = await brought_along(tmp_path)
     change_meta(folder, session_id, lambda raw: raw["carried"].update(calibration=ratio))
     async with daemon(folder, check=False) as bench:

@@ -48,7 +48,7 @@ async def forked(bench: Bench, session: Session, message: str | None) -> Session
     return fork
 
 
-async def test_the_model_is_sent_the_same_up_to_the_message_and_what_follows(tmp_path: Path) -> None:
+async def test_fork_sends_the_same_request_up_to_the_message(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench)
         first, second = prompts(session)
@@ -73,7 +73,7 @@ async def test_the_model_is_sent_the_same_up_to_the_message_and_what_follows(tmp
         assert [message.text() for message in prompts(session)] == [first.text(), second.text()]
 
 
-async def test_the_plan_is_as_it_was_and_what_was_spent_stays_behind(tmp_path: Path) -> None:
+async def test_fork_keeps_the_plan_but_not_the_usage(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench)
         spent = session.state.trace.usage
@@ -109,7 +109,7 @@ async def test_goals_that_moved_keep_their_place_and_their_messages(tmp_path: Pa
         assert fork.state.notes == session.state.notes
 
 
-async def test_a_fork_survives_a_restart_and_says_where_it_came_from(tmp_path: Path) -> None:
+async def test_fork_survives_a_restart_and_names_its_source(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench)
         fork = await forked(bench, session, None)
@@ -130,7 +130,7 @@ async def test_a_fork_survives_a_restart_and_says_where_it_came_from(tmp_path: P
         assert bench.models.requests[-1].messages[0].content[-1] == messages[0].content[-1]
 
 
-async def test_what_was_allowed_for_the_session_and_its_undo_stay_with_it(tmp_path: Path) -> None:
+async def test_fork_gets_no_grants_and_no_undo_history(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / "a.txt").write_text("one\n")
         bench.models.then([READ, EDIT], "Changed.")
@@ -175,7 +175,7 @@ async def test_a_running_session_is_forked_from_a_message_only(tmp_path: Path) -
         await finish(turn)
 
 
-async def test_a_message_that_came_while_a_turn_ran_ends_the_turn_there(tmp_path: Path) -> None:
+async def test_fork_at_a_steered_message_ends_the_turn_there(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / "a.txt").write_text("one\n")
         hold = Hold()
@@ -192,7 +192,7 @@ async def test_a_message_that_came_while_a_turn_ran_ends_the_turn_there(tmp_path
         assert fork.state.turn is None
 
 
-async def test_what_a_fork_does_not_have_is_not_told_in_it(tmp_path: Path) -> None:
+async def test_fork_gets_no_notes_about_jobs_of_its_source(tmp_path: Path) -> None:
     lasting = Call("bash", {"command": "exec sleep 300", "background": True})
     async with daemon(tmp_path, lasting, "Started.", "Going on.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
@@ -211,7 +211,7 @@ async def test_what_a_fork_does_not_have_is_not_told_in_it(tmp_path: Path) -> No
         assert "See its output with the job tool" not in str(bench.models.requests[-1].messages[-1])
 
 
-async def test_what_cannot_be_forked_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_impossible_fork_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench)
         answer = session.state.messages[1]
@@ -225,9 +225,7 @@ async def test_what_cannot_be_forked_says_why_and_leaves_nothing(tmp_path: Path)
         assert not list(bench.core.store.root.glob(f"{STAGING}*"))
 
 
-async def test_a_disk_that_refuses_leaves_no_half_fork(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_disk_error_leaves_no_partial_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench)
 

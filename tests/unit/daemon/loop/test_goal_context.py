@@ -62,7 +62,7 @@ async def plan_a_then_b(bench: Bench) -> Session:
     return session
 
 
-async def test_what_is_done_or_given_up_leaves_the_context_and_its_summary_stays(tmp_path: Path) -> None:
+async def test_ended_goal_leaves_the_context_and_its_summary_stays(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         await plan_a_then_b(bench)
         before, after = sent(bench.models.requests[4]), sent(bench.models.requests[5])
@@ -77,7 +77,7 @@ async def test_what_is_done_or_given_up_leaves_the_context_and_its_summary_stays
     assert "Rule: never touch setup.py." in after
 
 
-async def test_the_goal_that_takes_an_abandoned_ones_place_begins_with_why(tmp_path: Path) -> None:
+async def test_successor_of_an_abandoned_goal_starts_with_the_reason(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         await plan_a_then_b(bench)
         last = sent(bench.models.requests[6])
@@ -109,7 +109,7 @@ async def test_the_prefix_before_a_goal_that_ends_keeps_its_bytes(tmp_path: Path
     assert all(request.system == requests[0].system for request in requests)
 
 
-async def test_a_call_behind_a_change_of_focus_belongs_to_the_new_goal(tmp_path: Path) -> None:
+async def test_call_after_a_focus_change_belongs_to_the_new_goal(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         files(bench, one="text of one", two="text of two")
         bench.models.then(
@@ -143,7 +143,7 @@ async def test_a_session_without_any_goal_is_a_plain_conversation(tmp_path: Path
     assert sent(last).splitlines()[-1] == "user: and now?"
 
 
-async def test_what_the_person_changes_in_the_plan_meanwhile_is_told_before_the_next_step(
+async def test_plan_edit_by_the_user_is_noted_before_the_next_step(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path) as bench:
@@ -183,7 +183,7 @@ async def test_past_turns_become_history_when_the_cache_is_cold(tmp_path: Path) 
     assert marks[0].freed_tokens >= 20_000
 
 
-async def test_the_numbers_are_published_and_calibrated_by_what_the_provider_counts(tmp_path: Path) -> None:
+async def test_meter_is_published_and_calibrated_by_provider_counts(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         bench.models.then(goal(add="Only", focus="1"), Call("ls", {}), "Done.")
         session = bench.session(settings=ALLOW_ALL)

@@ -19,7 +19,7 @@ MAKE = Call("bash", {"command": "touch b.txt"})
     ("mode", "trust", "words"),
     [("plan", "trusted", "mode plan"), ("ask", "restricted", "a folder that is not trusted")],
 )
-async def test_where_nothing_is_changed_the_model_is_told_why(
+async def test_denied_changes_name_the_mode_or_trust(
     tmp_path: Path, mode: Mode, trust: Trust, words: str
 ) -> None:
     async with daemon(tmp_path, [WRITE, MAKE], "I see.") as bench:
@@ -35,7 +35,7 @@ async def test_where_nothing_is_changed_the_model_is_told_why(
         assert sorted(path.name for path in bench.workspace.iterdir()) == [".trace"]
 
 
-async def test_what_only_reads_goes_on_in_plan_mode(tmp_path: Path) -> None:
+async def test_read_only_commands_run_in_plan_mode(tmp_path: Path) -> None:
     async with daemon(tmp_path, [Call("bash", {"command": "ls | head -3"})], "I see.") as bench:
         session = bench.session(settings=ALLOW_ALL)
         bench.core.update_session(session, {"mode": "plan"})
@@ -45,7 +45,7 @@ async def test_what_only_reads_goes_on_in_plan_mode(tmp_path: Path) -> None:
         assert not result.is_error
 
 
-async def test_accepted_edits_pass_and_what_is_protected_still_asks(tmp_path: Path) -> None:
+async def test_accept_edits_mode_still_asks_for_protected_files(tmp_path: Path) -> None:
     hook = Call("write", {"file_path": ".git/hooks/pre-commit", "content": "x\n"})
     async with daemon(tmp_path, [WRITE, hook], "Done.") as bench:
         session = bench.session()
@@ -66,7 +66,7 @@ async def test_auto_needs_a_trusted_folder(tmp_path: Path) -> None:
         assert session.mode == "ask"
 
 
-async def test_in_plan_mode_commands_run_in_a_read_only_sandbox_and_without_one_not_at_all(
+async def test_plan_mode_runs_commands_only_in_a_read_only_sandbox(
     tmp_path: Path,
 ) -> None:
     look = Call("bash", {"command": "ls -a"})
@@ -82,7 +82,7 @@ async def test_in_plan_mode_commands_run_in_a_read_only_sandbox_and_without_one_
         assert without.metadata["denied"] is True
 
 
-async def test_what_rules_allow_runs_in_the_sandbox_and_what_is_approved_runs_outside(tmp_path: Path) -> None:
+async def test_allowed_commands_are_sandboxed_and_approved_are_not(tmp_path: Path) -> None:
     steps = Call("bash", {"command": "touch b.txt"}), Call("bash", {"command": "mkdir c"})
     async with daemon(tmp_path, [*steps], "Done.") as bench:
         session = bench.session(settings={"permission": {"bash": {"touch *": "allow"}}})

@@ -67,11 +67,11 @@ async def titled(session: Session, title: str) -> Trace:
         ("It's done", "It's done"),
     ],
 )
-def test_an_answer_is_made_one_plain_line(answer: str, line: str) -> None:
+def test_answer_becomes_one_plain_line(answer: str, line: str) -> None:
     assert plain_line(answer, 60) == line
 
 
-async def test_the_turn_does_not_wait_for_the_title_which_counts_to_the_session(tmp_path: Path) -> None:
+async def test_turn_does_not_wait_for_the_title_but_its_cost_counts(tmp_path: Path) -> None:
     hold = Hold()
     async with named(tmp_path, "Done.", "Again.", names=([hold, '"Mend the cart"'],)) as bench:
         session = bench.session()
@@ -125,7 +125,7 @@ async def test_a_failure_is_silent_and_is_not_tried_again(
         assert len(small(bench).requests) == 1
 
 
-async def test_no_model_is_asked_without_the_setting_or_when_the_budget_is_used_up(tmp_path: Path) -> None:
+async def test_no_title_is_generated_without_setting_or_budget(tmp_path: Path) -> None:
     async with daemon(tmp_path / "", "Done.") as bench:
         session = bench.session()
         await session.prompt("Mend the cart")
@@ -150,7 +150,7 @@ async def test_a_daemon_that_stops_does_not_wait_for_the_title(tmp_path: Path) -
     assert session.state.trace.title == "Mend the cart"
 
 
-async def test_a_session_that_was_handed_over_is_named_by_its_first_prompt(tmp_path: Path) -> None:
+async def test_handed_over_session_is_named_by_its_first_prompt(tmp_path: Path) -> None:
     async with named(tmp_path, "Done.", names=("Build the shop",)) as bench:
         session = bench.session(agent="execute")
         bench.core.update_session(session, {"title": "execute: old", "titled_by": "prompt", "mission": "m"})
@@ -159,7 +159,7 @@ async def test_a_session_that_was_handed_over_is_named_by_its_first_prompt(tmp_p
         await titled(session, "Build the shop")
 
 
-async def test_a_finished_plan_is_summed_up_once_and_the_summary_stays(tmp_path: Path) -> None:
+async def test_finished_plan_is_summarized_once(tmp_path: Path) -> None:
     steps: tuple[Step, ...] = (
         [Call("goal", {"add": "mend the cart", "focus": "1"})],
         [Call("goal", {"done": "The sum was wrong."})],

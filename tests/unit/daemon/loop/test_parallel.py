@@ -11,7 +11,7 @@ from daemon.loop.parallel import Parallel
 from tests.support.drivers.waiting import until
 
 
-async def test_who_comes_first_begins_first_and_never_more_than_the_limit_work() -> None:
+async def test_slots_are_given_in_order_and_never_exceed_the_limit() -> None:
     places, most = Parallel(), 0
     begun: list[int] = []
     go = asyncio.Event()
@@ -34,7 +34,7 @@ async def test_who_comes_first_begins_first_and_never_more_than_the_limit_work()
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_no_place_is_lost_when_any_of_them_are_canceled_at_any_moment(seed: int) -> None:
+async def test_cancellation_at_any_moment_loses_no_slot(seed: int) -> None:
     places, rolled = Parallel(), random.Random(seed)
 
     async def work() -> None:
@@ -59,7 +59,7 @@ async def work_once(places: Parallel) -> None:
         assert places.working == 1
 
 
-async def test_a_larger_limit_of_one_who_waits_behind_does_not_let_him_pass() -> None:
+async def test_larger_limit_does_not_overtake_an_earlier_waiter() -> None:
     places = Parallel()
     first = asyncio.Event()
     order: list[str] = []

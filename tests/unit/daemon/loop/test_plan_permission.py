@@ -50,7 +50,7 @@ def answer(
 
 @pytest.mark.parametrize("rules", [{"goal": "ask"}, {"step": "ask"}, {"*": "ask"}], ids=str)
 @pytest.mark.parametrize("front", ["goal", "step"])
-async def test_where_a_rule_asks_nothing_is_planned_before_the_answer(
+async def test_ask_rule_delays_planning_until_approval(
     tmp_path: Path, front: str, rules: dict[str, Any]
 ) -> None:
     async with daemon(tmp_path, [PLANNED[front]], "Done.") as bench:
@@ -67,7 +67,7 @@ async def test_where_a_rule_asks_nothing_is_planned_before_the_answer(
 
 
 @pytest.mark.parametrize("front", ["goal", "step"])
-async def test_what_the_person_writes_with_a_no_is_told_to_the_model(tmp_path: Path, front: str) -> None:
+async def test_rejection_feedback_on_a_plan_reaches_the_model(tmp_path: Path, front: str) -> None:
     async with daemon(tmp_path, [PLANNED[front]], "As you like.") as bench:
         session = bench.session(settings={"plan_front": front, "permission": ASK})
         turn = asyncio.create_task(session.prompt("go"))
@@ -79,7 +79,7 @@ async def test_what_the_person_writes_with_a_no_is_told_to_the_model(tmp_path: P
         assert not goals(session)
 
 
-async def test_a_no_without_words_ends_the_turn(tmp_path: Path) -> None:
+async def test_rejection_without_feedback_ends_the_turn(tmp_path: Path) -> None:
     async with daemon(tmp_path, [PLANNED["step"]]) as bench:
         session = bench.session(settings={"plan_front": "step", "permission": ASK})
         turn = asyncio.create_task(session.prompt("go"))
@@ -105,9 +105,7 @@ async def test_always_is_for_all_that_follows(tmp_path: Path) -> None:
         ("step", Call("step", {"complete": True, "summary": "s"})),
     ],
 )
-async def test_rules_may_tell_apart_what_is_done_with_the_plan_by_either_tool(
-    tmp_path: Path, front: str, done: Call
-) -> None:
+async def test_rules_can_name_plan_actions_of_either_tool(tmp_path: Path, front: str, done: Call) -> None:
     rules = {"*": "allow", "goal": {"*": "allow", "done": "deny", "read": "deny"}}
     async with daemon(tmp_path, [PLANNED[front]], [done, Call("read_progress")], "Well.") as bench:
         session = bench.session(settings={"plan_front": front, "permission": rules})
@@ -119,7 +117,7 @@ async def test_rules_may_tell_apart_what_is_done_with_the_plan_by_either_tool(
 
 @pytest.mark.parametrize("mode", ["ask", "plan", "accept-edits"])
 @pytest.mark.parametrize("front", ["goal", "step"])
-async def test_nobody_is_asked_as_it_is_shipped_in_any_mode(tmp_path: Path, front: str, mode: str) -> None:
+async def test_planning_asks_nothing_by_default_in_any_mode(tmp_path: Path, front: str, mode: str) -> None:
     async with daemon(tmp_path, [PLANNED[front]], [Call("read_progress")], "Done.") as bench:
         session = bench.session(settings={"plan_front": front, "mode": mode})
         await session.prompt("go")
@@ -128,9 +126,7 @@ async def test_nobody_is_asked_as_it_is_shipped_in_any_mode(tmp_path: Path, fron
 
 
 @pytest.mark.parametrize("permission", [{}, ASK], ids=str)
-async def test_sub_agents_ask_as_well_and_only_where_a_rule_does(
-    tmp_path: Path, permission: dict[str, str]
-) -> None:
+async def test_sub_agent_planning_asks_only_under_a_rule(tmp_path: Path, permission: dict[str, str]) -> None:
     child = [[PLANNED["goal"]], "Found it."]
     main = [[task("look around")], "Done."]
     async with with_subagents(tmp_path, main, {"s1": child}) as (bench, _):
@@ -144,7 +140,7 @@ async def test_sub_agents_ask_as_well_and_only_where_a_rule_does(
         assert "Found it." in results(session)[0].content
 
 
-async def test_branches_ask_as_well(tmp_path: Path) -> None:
+async def test_branch_planning_asks_under_a_rule(tmp_path: Path) -> None:
     way = [[PLANNED["goal"], Call("write", {"file_path": "x.py", "content": "x = 1\n"})], "It works."]
     main = [[Call("goal", {"add": ["find a way"], "focus": "1"})], explore("use a list", "use a dict"), "A."]
     told = {"permission": {"*": "allow", "goal": {"*": "ask"}}}

@@ -72,7 +72,7 @@ def statuses(session: Session) -> dict[str, str]:
 # -- the model gives up ---------------------------------------------------------------------------------------
 
 
-async def test_the_model_gives_a_goal_up_with_its_file_changes(tmp_path: Path) -> None:
+async def test_model_abandons_a_goal_and_reverts_its_files(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, *WORK, GIVE_UP, "Done.")
         assert (await finish(prompted(session, "go"))).stop == "end_turn"
@@ -93,7 +93,7 @@ async def test_the_model_gives_a_goal_up_with_its_file_changes(tmp_path: Path) -
         assert (bench.workspace / "new" / "b.txt").read_text() == "b\n"
 
 
-async def test_the_person_is_asked_with_the_diff_before_the_model_takes_back(tmp_path: Path) -> None:
+async def test_revert_by_the_model_asks_and_fails_if_files_changed(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, *WORK, GIVE_UP, "Done.", ask_to_take_back=True)
         turn = prompted(session, "go")
@@ -114,7 +114,7 @@ async def test_the_person_is_asked_with_the_diff_before_the_model_takes_back(tmp
         assert statuses(session) == {"one way": "in_progress"}
 
 
-async def test_a_no_of_the_person_leaves_files_and_goal(tmp_path: Path) -> None:
+async def test_rejected_revert_keeps_files_and_goal(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, *WORK, GIVE_UP, "I see.", ask_to_take_back=True)
         turn = prompted(session, "go")
@@ -126,7 +126,7 @@ async def test_a_no_of_the_person_leaves_files_and_goal(tmp_path: Path) -> None:
         assert "keep it" in results(session)[-1].content
 
 
-async def test_a_part_of_it_is_refused_in_words(tmp_path: Path) -> None:
+async def test_partial_approval_of_a_revert_is_refused(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, *WORK, GIVE_UP, "I see.", ask_to_take_back=True)
         turn = prompted(session, "go")
@@ -143,7 +143,7 @@ async def test_a_part_of_it_is_refused_in_words(tmp_path: Path) -> None:
         assert statuses(session) == {"one way": "in_progress"}
 
 
-async def test_the_model_learns_of_a_conflict_and_can_give_up_without(tmp_path: Path) -> None:
+async def test_revert_conflict_is_reported_and_plain_abandon_works(tmp_path: Path) -> None:
     hold = Hold()
     without = goal(abandon="too slow")
     async with daemon(tmp_path) as bench:
@@ -162,7 +162,7 @@ async def test_the_model_learns_of_a_conflict_and_can_give_up_without(tmp_path: 
         assert "cinq" in file(bench).read_text()
 
 
-async def test_a_goal_without_changes_is_given_up_and_the_model_told(tmp_path: Path) -> None:
+async def test_goal_without_changes_is_abandoned_and_reported(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, [goal(add=["one way"], focus="1")], [READ], GIVE_UP, "Done.")
         await finish(prompted(session, "go"))
@@ -171,7 +171,7 @@ async def test_a_goal_without_changes_is_given_up_and_the_model_told(tmp_path: P
         assert bench.events(FilesRestored) == []
 
 
-async def test_cancelling_while_the_question_stands_changes_nothing(tmp_path: Path) -> None:
+async def test_cancel_during_the_revert_question_changes_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, *WORK, GIVE_UP, ask_to_take_back=True)
         turn = prompted(session, "go")
@@ -204,7 +204,7 @@ async def test_the_goal_that_had_the_focus_is_what_a_change_belongs_to(tmp_path:
 # -- the person -----------------------------------------------------------------------------------------------
 
 
-async def test_the_model_is_told_between_two_steps_of_a_running_turn(tmp_path: Path) -> None:
+async def test_plan_edits_reach_the_model_between_two_steps(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path) as bench:
         session = begun(bench, [goal(add=["one", "two"], focus="1")], [hold, READ], "Done.")
@@ -222,7 +222,7 @@ async def test_the_model_is_told_between_two_steps_of_a_running_turn(tmp_path: P
         assert [m.goal_id for m in session.state.messages[-4:]] == ["1", "2", "2", "2"]
 
 
-async def test_what_the_person_did_survives_a_crash_and_is_told_then(tmp_path: Path) -> None:
+async def test_pending_plan_notes_survive_a_crash(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, "Done.")
         await finish(prompted(session, "go"))
@@ -244,14 +244,14 @@ async def test_what_the_person_did_survives_a_crash_and_is_told_then(tmp_path: P
         assert 'called the goal "zwei" done: ok' in said
 
 
-async def test_a_client_without_a_name_is_still_a_person(tmp_path: Path) -> None:
+async def test_plan_edit_of_an_unnamed_client_counts_as_the_user(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench)
         PersonPlan(session, "").add("one")
         assert session.state.notes == ('the person added the goal "one" at the top level.',)
 
 
-async def test_the_person_takes_files_back_only_at_rest_and_all_or_nothing(tmp_path: Path) -> None:
+async def test_user_reverts_only_an_idle_session_and_all_or_nothing(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path) as bench:
         session = begun(bench, *WORK, [hold, "Done."])
@@ -283,7 +283,7 @@ async def test_the_plan_is_checked_before_a_file_is_touched(tmp_path: Path) -> N
         assert "five" in file(bench).read_text()
 
 
-async def test_two_persons_who_give_up_the_same_goal_at_once_take_its_files_back_once(tmp_path: Path) -> None:
+async def test_concurrent_abandons_of_one_goal_revert_its_files_once(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench, *WORK, "Done.")
         await finish(prompted(session, "go"))

@@ -36,9 +36,7 @@ def reply(bench: Bench, request: PermissionRequest, *answers: QuestionAnswer) ->
 
 
 @pytest.mark.parametrize("settings", [{}, ALLOW_ALL, {"mode": "auto"}, {"permission": {"question": "ask"}}])
-async def test_the_user_is_asked_whatever_rules_and_modes_allow(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+async def test_question_reaches_the_user_in_every_mode(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with daemon(tmp_path, ASK, "I take SQLite.") as bench:
         session = bench.session(settings=settings)
         turn = prompted(session, "store it")
@@ -57,7 +55,7 @@ async def test_the_user_is_asked_whatever_rules_and_modes_allow(
         assert bench.events(PermissionReplied)[-1].answers == SQLITE
 
 
-async def test_answers_that_do_not_fit_are_refused_with_words_and_the_question_waits_on(
+async def test_invalid_answers_are_refused_and_the_question_stays_open(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, TWO, "Good.") as bench:
@@ -84,7 +82,7 @@ async def test_answers_that_do_not_fit_are_refused_with_words_and_the_question_w
         )
 
 
-async def test_other_requests_take_no_answers_and_one_option_is_one(tmp_path: Path) -> None:
+async def test_answers_fit_only_questions_and_their_number_of_options(tmp_path: Path) -> None:
     write = Call("write", {"file_path": "a.txt", "content": "x"})
     async with daemon(tmp_path, write, ASK, "Good.") as bench:
         turn = prompted(bench.session(), "go")
@@ -100,7 +98,7 @@ async def test_other_requests_take_no_answers_and_one_option_is_one(tmp_path: Pa
         await finish(turn)
 
 
-async def test_skipping_lets_the_turn_go_on(tmp_path: Path) -> None:
+async def test_skipped_question_lets_the_turn_continue(tmp_path: Path) -> None:
     async with daemon(tmp_path, ASK, "Then SQLite.") as bench:
         session = bench.session()
         turn = prompted(session, "go")
@@ -110,7 +108,7 @@ async def test_skipping_lets_the_turn_go_on(tmp_path: Path) -> None:
         assert (result.title, result.is_error) == ("skipped", False)
 
 
-async def test_nobody_answers_in_time_and_a_rule_may_forbid_to_ask(tmp_path: Path) -> None:
+async def test_question_times_out_or_is_denied_by_a_rule(tmp_path: Path) -> None:
     async with daemon(tmp_path, ASK, "Then SQLite.") as bench:
         session = bench.session(settings={"permission_timeout_s": 0.05})
         await finish(prompted(session, "go"))
@@ -140,7 +138,7 @@ async def test_cancel_while_it_waits_closes_the_call(tmp_path: Path) -> None:
         assert (await finish(prompted(session, "again"))).stop == "end_turn"
 
 
-async def test_after_a_restart_the_question_is_asked_again_and_answered(tmp_path: Path) -> None:
+async def test_question_is_asked_again_after_a_restart(tmp_path: Path) -> None:
     first, copy = tmp_path / "first", tmp_path / "copy"
     first.mkdir()
     async with daemon(first, ASK) as bench:

@@ -94,7 +94,7 @@ async def test_a_steering_prompt_is_delivered_between_two_steps(tmp_path: Path) 
         assert session.state.queue == ()
 
 
-async def test_a_steering_prompt_that_comes_too_late_is_a_turn_of_its_own(tmp_path: Path) -> None:
+async def test_late_steering_prompt_becomes_its_own_turn(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "one"], "two") as bench:
         session = bench.session()
@@ -114,7 +114,7 @@ async def test_steering_an_idle_session_is_a_plain_prompt(tmp_path: Path) -> Non
         assert (await session.prompt("first", when_busy="steer")).stop == "end_turn"
 
 
-async def test_a_caller_that_goes_away_does_not_stop_the_turn(tmp_path: Path) -> None:
+async def test_canceled_caller_does_not_stop_the_turn(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "one"]) as bench:
         session = bench.session()
@@ -147,7 +147,7 @@ async def test_two_sessions_work_side_by_side(tmp_path: Path) -> None:
 # -- cancel --
 
 
-async def test_cancel_in_the_stream_keeps_what_came_and_closes_the_stream(tmp_path: Path) -> None:
+async def test_cancel_during_streaming_keeps_received_text(tmp_path: Path) -> None:
     hold = Hold()
     step = ["Complete part.", TextDelta(1, "half a sen"), hold, "never"]
     async with daemon(tmp_path, step, "Back again.") as bench:
@@ -186,7 +186,7 @@ async def test_cancel_in_a_half_received_call_answers_it(tmp_path: Path) -> None
         await session.prompt("go on")
 
 
-async def test_cancel_before_anything_came_leaves_no_empty_message(tmp_path: Path) -> None:
+async def test_cancel_before_any_text_leaves_no_empty_message(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], [Think("only thought"), Hold()]) as bench:
         session = bench.session()
@@ -227,7 +227,7 @@ async def test_cancel_in_a_command_kills_it_with_its_children(tmp_path: Path) ->
         await session.prompt("go on")
 
 
-async def test_one_command_is_stopped_and_the_turn_goes_on_with_what_it_said(tmp_path: Path) -> None:
+async def test_stopping_one_command_keeps_its_output_and_the_turn(tmp_path: Path) -> None:
     step = [Call("bash", {"command": "echo started; sleep 300"}), Call("ls", {"path": "."})]
     async with daemon(tmp_path, step, "Without it, then.") as bench:
         session = bench.session(settings={**ALLOW_ALL, "sandbox": "off"})
@@ -252,7 +252,7 @@ def dead(pid: int) -> bool:
         return True
 
 
-async def test_cancel_while_the_person_is_asked_withdraws_the_question(tmp_path: Path) -> None:
+async def test_cancel_during_an_approval_withdraws_the_request(tmp_path: Path) -> None:
     async with daemon(tmp_path, [WRITE, WRITE], "Back again.") as bench:
         session = bench.session()
         turn = prompted(session, "write it")
@@ -285,7 +285,7 @@ async def test_a_second_cancel_does_not_disturb_the_first(tmp_path: Path) -> Non
         await session.prompt("go on")
 
 
-async def test_cancel_lets_the_waiting_prompts_run(tmp_path: Path) -> None:
+async def test_cancel_lets_queued_prompts_run(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "two") as bench:
         session = bench.session()
@@ -298,7 +298,7 @@ async def test_cancel_lets_the_waiting_prompts_run(tmp_path: Path) -> None:
         assert (await finish(second)).stop == "end_turn"
 
 
-async def test_a_stop_that_holds_the_queue_sends_nothing_until_the_user_says_so(tmp_path: Path) -> None:
+async def test_cancel_with_hold_queue_sends_nothing_until_send_queue(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "two") as bench:
         session = bench.session()
@@ -317,9 +317,7 @@ async def test_a_stop_that_holds_the_queue_sends_nothing_until_the_user_says_so(
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["after the stop", "while it stops"])
-async def test_a_held_queue_waits_for_the_users_word_whatever_else_is_said(
-    tmp_path: Path, ended: bool
-) -> None:
+async def test_held_prompt_waits_for_send_queue_despite_other_prompts(tmp_path: Path, ended: bool) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "three", "two") as bench:
         session = bench.session()
@@ -342,7 +340,7 @@ async def test_a_held_queue_waits_for_the_users_word_whatever_else_is_said(
         assert said == ["first", "third", "second"]
 
 
-async def test_a_prompt_that_is_edited_is_not_sent_before_the_edit_ends(tmp_path: Path) -> None:
+async def test_queued_prompt_being_edited_is_sent_only_after_the_edit(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"], "three", "two") as bench:
         session = bench.session()
@@ -364,7 +362,7 @@ async def test_a_prompt_that_is_edited_is_not_sent_before_the_edit_ends(tmp_path
         assert not session.hold_queued(edited, True)
 
 
-async def test_cancel_ends_the_steering_prompts_of_the_turn_too(tmp_path: Path) -> None:
+async def test_cancel_also_ends_steering_prompts_of_the_turn(tmp_path: Path) -> None:
     hold, later = Hold(), Hold()
     async with daemon(tmp_path, [hold, Call("ls", {"path": "."})], [later, "x"]) as bench:
         session = bench.session()
@@ -379,7 +377,7 @@ async def test_cancel_ends_the_steering_prompts_of_the_turn_too(tmp_path: Path) 
         assert (await finish(steered)).stop == "canceled"
 
 
-async def test_a_cancel_right_behind_the_prompt_still_stops_it(tmp_path: Path) -> None:
+async def test_cancel_right_after_the_prompt_stops_it(tmp_path: Path) -> None:
     async with daemon(tmp_path, "never played") as bench:
         session = bench.session()
         turn = prompted(session, "go")
@@ -390,7 +388,7 @@ async def test_a_cancel_right_behind_the_prompt_still_stops_it(tmp_path: Path) -
         assert bench.models.left == 1
 
 
-async def test_nothing_to_cancel_is_no_error(tmp_path: Path) -> None:
+async def test_cancel_of_an_idle_session_is_no_error(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         assert not bench.session().cancel()
 

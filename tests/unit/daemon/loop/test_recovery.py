@@ -66,7 +66,7 @@ async def test_a_session_at_rest_is_the_same_from_snapshot_and_log(tmp_path: Pat
     log.write_bytes(whole)
 
 
-async def test_plan_b_takes_the_place_of_plan_a_also_after_a_restart(tmp_path: Path) -> None:
+async def test_new_goal_replaces_the_abandoned_one_after_a_restart(tmp_path: Path) -> None:
     session_id = await stored_session(tmp_path)
     async with daemon(tmp_path, Call("goal", {"add": "plan B"}), "ok") as bench:
         session = await bench.opened(session_id)
@@ -76,7 +76,7 @@ async def test_plan_b_takes_the_place_of_plan_a_also_after_a_restart(tmp_path: P
         assert tree.goals[tree.current_id or ""].description == "plan B"
 
 
-async def test_the_id_of_a_removed_goal_is_not_given_again_after_a_restart(tmp_path: Path) -> None:
+async def test_id_of_a_removed_goal_is_not_reused_after_a_restart(tmp_path: Path) -> None:
     remove = [Call("goal", {"focus": "2"}), Call("goal", {"abandon": "not needed"})]
     async with daemon(tmp_path, Call("goal", {"add": "a, b"}), remove, "ok") as bench:
         session = bench.session()
@@ -99,7 +99,7 @@ async def test_the_id_of_a_removed_goal_is_not_given_again_after_a_restart(tmp_p
         ("meta.json", "stale"),
     ],
 )
-async def test_damage_to_a_snapshot_is_mended_from_the_log(tmp_path: Path, name: str, how: str) -> None:
+async def test_damaged_snapshot_is_rebuilt_from_the_log(tmp_path: Path, name: str, how: str) -> None:
     session_id = await stored_session(tmp_path)
     expected = read_state(store(tmp_path), session_id)
     path = tmp_path / "workspace" / ".trace" / session_id / name
@@ -195,7 +195,7 @@ async def cut_log(tmp_path: Path, session_id: str, keep: int) -> None:
     (folder / "meta.json").write_text(json.dumps({**meta, "running": True, "last_event_id": 1}))
 
 
-async def test_after_a_kill_behind_any_event_everything_is_closed_and_work_goes_on(tmp_path: Path) -> None:
+async def test_kill_after_any_event_leaves_a_session_that_resumes(tmp_path: Path) -> None:
     session_id = await stored_session(tmp_path)
     source = tmp_path / "workspace" / ".trace" / session_id
     total = len((source / "events.jsonl").read_bytes().splitlines())
@@ -216,7 +216,7 @@ async def test_after_a_kill_behind_any_event_everything_is_closed_and_work_goes_
             assert (await session.prompt("go on")).stop == "end_turn"
 
 
-async def test_what_was_interrupted_is_told_to_the_model_and_the_person(tmp_path: Path) -> None:
+async def test_interrupted_call_is_reported_to_model_and_user(tmp_path: Path) -> None:
     session_id = await stored_session(tmp_path)
     log = tmp_path / "workspace" / ".trace" / session_id / "events.jsonl"
     lines = log.read_text().splitlines()
@@ -234,7 +234,7 @@ async def test_what_was_interrupted_is_told_to_the_model_and_the_person(tmp_path
         assert [m.role for m in sent[-2:]] == ["tool", "user"]
 
 
-async def test_what_was_said_so_far_is_kept(tmp_path: Path) -> None:
+async def test_partial_answer_survives_a_crash(tmp_path: Path) -> None:
     async with daemon(tmp_path, ["A whole part.", Call("ls", {"path": "."}), "rest"], "ok") as bench:
         session = bench.session()
         await session.prompt("go")
@@ -250,7 +250,7 @@ async def test_what_was_said_so_far_is_kept(tmp_path: Path) -> None:
         assert result.tool_call_id == partial.tool_calls()[0].id
 
 
-async def test_prompts_that_waited_still_wait_and_follow_the_persons_next(tmp_path: Path) -> None:
+async def test_queued_prompts_survive_a_crash_and_run_after_the_next(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "x"]) as bench:
         session = bench.session()
@@ -297,7 +297,7 @@ async def test_closing_twice_and_opening_again_adds_nothing_to_the_log(tmp_path:
     assert log.read_bytes() == before
 
 
-async def test_a_prompt_that_waited_is_neither_lost_nor_doubled_by_a_kill_behind_any_event(
+async def test_kill_after_any_event_neither_loses_nor_doubles_prompts(
     tmp_path: Path,
 ) -> None:
     hold = Hold()
@@ -326,7 +326,7 @@ async def test_a_prompt_that_waited_is_neither_lost_nor_doubled_by_a_kill_behind
             assert all(here.count(text) == 1 for text in here if text != "steered"), keep
 
 
-async def test_a_line_that_was_half_written_is_cut_off_and_the_person_is_told_once(tmp_path: Path) -> None:
+async def test_torn_log_line_is_truncated_and_reported_once(tmp_path: Path) -> None:
     session_id = await stored_session(tmp_path)
     log = tmp_path / "workspace" / ".trace" / session_id / "events.jsonl"
     whole = log.read_bytes()

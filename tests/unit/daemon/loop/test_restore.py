@@ -63,7 +63,7 @@ async def test_undo_and_redo_are_exact(tmp_path: Path) -> None:
         assert bench.diagnostics.told.count(path) >= 3  # the watch over files may see one of them, too
 
 
-async def test_the_persons_edits_elsewhere_survive_undo_and_redo(tmp_path: Path) -> None:
+async def test_user_edits_elsewhere_survive_undo_and_redo(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         path = bench.workspace / "a.py"
@@ -76,7 +76,7 @@ async def test_the_persons_edits_elsewhere_survive_undo_and_redo(tmp_path: Path)
         assert path.read_text() == mine.replace("line 9\n", "nine\n").replace("line 5\n", "five\n")
 
 
-async def test_a_conflict_names_file_and_line_and_both_sides_and_changes_nothing(tmp_path: Path) -> None:
+async def test_restore_conflict_shows_both_sides_and_changes_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(
             bench,
@@ -99,7 +99,7 @@ async def test_a_conflict_names_file_and_line_and_both_sides_and_changes_nothing
         assert bench.events(FilesRestored) == []
 
 
-async def test_a_second_undo_goes_on_to_the_change_before(tmp_path: Path) -> None:
+async def test_second_undo_reverts_the_previous_change(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"), edit("line 8\n", "eight\n"))
         path = bench.workspace / "a.py"
@@ -132,7 +132,7 @@ async def test_an_older_change_can_be_undone_alone(tmp_path: Path) -> None:
             await Restorer(session).undo("call_99")
 
 
-async def test_created_files_go_with_the_folders_made_for_them(tmp_path: Path) -> None:
+async def test_undo_removes_created_files_and_their_empty_folders(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, write("deep/er/new.txt", "hello\n"))
         assert (bench.workspace / "deep/er/new.txt").read_text() == "hello\n"
@@ -145,7 +145,7 @@ async def test_created_files_go_with_the_folders_made_for_them(tmp_path: Path) -
         assert sorted(p.name for p in (bench.workspace / "deep").iterdir()) == ["mine.txt"]
 
 
-async def test_a_created_file_that_the_person_changed_is_not_deleted(tmp_path: Path) -> None:
+async def test_created_file_changed_by_the_user_is_not_deleted(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, write("new.txt", "hello\n"))
         (bench.workspace / "new.txt").write_text("hello\nand mine\n")
@@ -156,7 +156,7 @@ async def test_a_created_file_that_the_person_changed_is_not_deleted(tmp_path: P
         assert outcome.files == ()
 
 
-async def test_what_reads_so_already_is_undone_without_a_write(tmp_path: Path) -> None:
+async def test_file_already_in_the_old_state_is_undone_without_a_write(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         (bench.workspace / "a.py").write_text(LINES)
@@ -183,7 +183,7 @@ async def test_a_binary_file_is_restored_only_when_unchanged_since(tmp_path: Pat
         assert path.read_bytes() == b"\0\1\2\n\3"
 
 
-async def test_restore_takes_back_everything_since_a_message(tmp_path: Path) -> None:
+async def test_restore_undoes_everything_since_a_message(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         bench.models.then(
@@ -226,7 +226,7 @@ async def test_restoring_a_goal_leaves_other_goals_edits(tmp_path: Path) -> None
             await Restorer(session).restore(goal_id="99")
 
 
-async def test_a_dry_run_says_what_would_happen(tmp_path: Path) -> None:
+async def test_dry_run_reports_without_changing(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         path = bench.workspace / "a.py"
@@ -246,7 +246,7 @@ async def test_unsaved_changes_in_the_editor_stop_it(tmp_path: Path) -> None:
             await Restorer(session).undo()
 
 
-async def test_it_is_refused_while_a_turn_runs(tmp_path: Path) -> None:
+async def test_undo_is_refused_while_a_turn_runs(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         session.policy.use(config=bench.core.config())
@@ -260,7 +260,7 @@ async def test_it_is_refused_while_a_turn_runs(tmp_path: Path) -> None:
         await Restorer(session).undo()
 
 
-async def test_the_model_is_told_once_and_must_read_again(tmp_path: Path) -> None:
+async def test_undo_is_noted_once_and_requires_a_new_read(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         await Restorer(session).undo()
@@ -297,7 +297,7 @@ async def test_after_a_restart_everything_is_still_there(tmp_path: Path) -> None
         assert len(session.state.notes) == 4
 
 
-async def test_of_a_foreign_session_nothing_is_written(tmp_path: Path) -> None:
+async def test_imported_session_cannot_undo(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         session_id = session.session_id
@@ -338,7 +338,7 @@ def gits_own(tmp_path: Path, bench: Bench) -> str:
 
 
 @pytest.mark.parametrize("where", [outside, through_a_link, gits_own])
-async def test_a_forged_list_cannot_lead_to_other_files(
+async def test_forged_version_list_cannot_reach_other_files(
     tmp_path: Path, where: Callable[[Path, Bench], str]
 ) -> None:
     async with daemon(tmp_path) as bench:
@@ -367,7 +367,7 @@ async def test_a_file_outside_that_the_session_changed_is_undone(tmp_path: Path)
 
 
 @pytest.mark.parametrize("damage", [b"", None])
-async def test_a_damaged_content_stops_it(tmp_path: Path, damage: bytes | None) -> None:
+async def test_damaged_content_refuses_the_restore(tmp_path: Path, damage: bytes | None) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         (version,) = session.files.history.record().versions()
@@ -383,7 +383,7 @@ async def test_a_damaged_content_stops_it(tmp_path: Path, damage: bytes | None) 
         assert "five" in (bench.workspace / "a.py").read_text()
 
 
-async def test_a_prompt_that_comes_meanwhile_waits_for_the_files(tmp_path: Path) -> None:
+async def test_prompt_during_an_undo_waits_for_the_files(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = await worked(bench, read(), edit("line 5\n", "five\n"))
         bench.models.then(read(), "Seen.")
@@ -412,7 +412,7 @@ def bash(command: str) -> Call:
     return Call("bash", {"command": command})
 
 
-async def test_what_a_command_changed_is_undone_and_redone(tmp_path: Path) -> None:
+async def test_command_changes_are_undone_and_redone(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / "gone.txt").write_text("gone\n")
         session = await worked(
@@ -452,7 +452,7 @@ async def test_a_canceled_command_is_in_the_history(tmp_path: Path) -> None:
         assert (bench.workspace / "a.py").read_text() == LINES
 
 
-async def test_what_cannot_be_undone_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parts_that_cannot_be_undone_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daemon.files.tree.MAX_FILE", 100)
     async with daemon(tmp_path) as bench:
         (bench.workspace / "large.txt").write_text("x" * 1000)

@@ -38,7 +38,7 @@ from tests.support.fakes.models import Call, End, Fail, Hold, Think
 # -- a turn --
 
 
-async def test_the_end_of_a_turn_says_what_kind_of_error_of_the_model_it_was(tmp_path: Path) -> None:
+async def test_turn_end_reports_the_kind_of_the_model_error(tmp_path: Path) -> None:
     async with daemon(tmp_path, Fail("auth", "The key was rejected."), "Fine.") as bench:
         session = bench.session()
         for _ in range(2):
@@ -91,7 +91,7 @@ async def test_events_come_in_order_and_name_the_session(tmp_path: Path) -> None
         assert bench.events(TurnEnded)[0].stop_reason == "end_turn"
 
 
-async def test_tokens_and_cost_add_up(tmp_path: Path) -> None:
+async def test_usage_and_cost_are_summed(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("ls", {"path": "."}), "Done.") as bench:
         session = bench.session()
         await session.prompt("look")
@@ -145,7 +145,7 @@ async def test_the_history_only_grows_so_that_the_prefix_stays_cached(tmp_path: 
             assert after.tools == before.tools
 
 
-async def test_a_server_that_says_stop_in_spite_of_calls_is_understood(tmp_path: Path) -> None:
+async def test_stop_reason_that_contradicts_the_calls_is_corrected(tmp_path: Path) -> None:
     call = ToolCallPart(id="c1", name="ls", input='{"path": "."}')
     wrong = Complete((call,), "end_turn", Usage(), "fake")
     async with daemon(tmp_path, [PartStop(0, call), wrong], ["No calls.", End("tool_use")]) as bench:
@@ -183,7 +183,7 @@ async def test_only_tools_that_may_be_used_are_offered(tmp_path: Path) -> None:
 # -- the plan --
 
 
-async def test_the_plan_grows_and_every_message_belongs_to_the_goal_it_was_made_for(tmp_path: Path) -> None:
+async def test_messages_are_assigned_to_the_goal_they_were_made_for(tmp_path: Path) -> None:
     steps = [
         Call("goal", {"add": "look, change", "reason": "as asked"}),
         [Call("goal", {"focus": "1"}), Call("ls", {"path": "."})],
@@ -217,7 +217,7 @@ async def test_the_plan_grows_and_every_message_belongs_to_the_goal_it_was_made_
         assert session.state.plan.mission == "do it"
 
 
-async def test_the_current_plan_stands_at_the_end_of_each_request(tmp_path: Path) -> None:
+async def test_current_plan_is_at_the_end_of_each_request(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("goal", {"add": "a"}), "ok") as bench:
         await bench.session().prompt("plan it")
         before, after = bench.models.requests
@@ -226,7 +226,7 @@ async def test_the_current_plan_stands_at_the_end_of_each_request(tmp_path: Path
         assert "[ ] 1. a" in after.tail
 
 
-async def test_the_plan_can_stand_in_the_system_prompt(tmp_path: Path) -> None:
+async def test_plan_can_be_placed_in_the_system_prompt(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("goal", {"add": "a"}), "ok") as bench:
         await bench.session(settings={"plan_placement": "system"}).prompt("plan it")
         after = bench.models.requests[1]
@@ -234,7 +234,7 @@ async def test_the_plan_can_stand_in_the_system_prompt(tmp_path: Path) -> None:
         assert after.system[-1].text.startswith("## Current Plan")
 
 
-async def test_a_plan_operation_that_fails_is_an_error_result_and_changes_nothing(tmp_path: Path) -> None:
+async def test_failed_plan_operation_is_an_error_result_without_effect(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("goal", {"focus": "7"}), "ok") as bench:
         session = bench.session()
         await session.prompt("x")
@@ -266,7 +266,7 @@ async def test_affected_goals_tell_the_clients_the_new_numbers(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("raw", ["{", "[1]", "null", "", '{"path": 5}', '{"nope": 1}', "[" * 100_000])
-async def test_bad_arguments_are_an_error_result_and_the_loop_goes_on(tmp_path: Path, raw: str) -> None:
+async def test_invalid_arguments_are_an_error_result_and_turn_goes_on(tmp_path: Path, raw: str) -> None:
     async with daemon(tmp_path, Call("read", raw), "I see.") as bench:
         session = bench.session()
         assert (await session.prompt("x")).stop == "end_turn"
@@ -275,7 +275,7 @@ async def test_bad_arguments_are_an_error_result_and_the_loop_goes_on(tmp_path: 
         assert "read" in result.content
 
 
-async def test_an_unknown_tool_is_an_error_result_that_names_those_there_are(tmp_path: Path) -> None:
+async def test_unknown_tool_is_an_error_result_listing_the_tools(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("reed", {}), "I see.") as bench:
         session = bench.session()
         assert (await session.prompt("x")).stop == "end_turn"
@@ -295,7 +295,7 @@ async def test_a_tool_that_is_not_offered_is_unknown_to_the_model(tmp_path: Path
         assert not (bench.workspace / "a.txt").exists()
 
 
-async def test_a_long_answer_is_stored_once_and_survives_a_broken_stream(tmp_path: Path) -> None:
+async def test_long_answer_is_stored_once_even_after_a_stream_error(tmp_path: Path) -> None:
     long = "long words " * 4_000
     async with daemon(
         tmp_path, long, [long, Fail("bad_request", "It broke.")], [long, Call("ls", {})], "Done."
@@ -308,7 +308,7 @@ async def test_a_long_answer_is_stored_once_and_survives_a_broken_stream(tmp_pat
             assert sum(long in event.model_dump_json() for event in events) == stored
 
 
-async def test_half_a_character_from_the_model_harms_nothing(tmp_path: Path) -> None:
+async def test_lone_surrogates_from_the_model_are_harmless(tmp_path: Path) -> None:
     steps = [
         ["cut \ud83d", Call("ls", '{"path": "\\ud83d"}')],
         Call("bash", {"command": "echo \ud83d"}),
@@ -334,9 +334,7 @@ async def test_half_a_character_from_the_model_harms_nothing(tmp_path: Path) -> 
         ("ends \ud83d",),
     ],
 )
-async def test_what_is_shown_of_a_text_is_the_beginning_of_what_is_stored(
-    tmp_path: Path, pieces: tuple[str, ...]
-) -> None:
+async def test_streamed_text_is_a_prefix_of_the_stored_text(tmp_path: Path, pieces: tuple[str, ...]) -> None:
     deltas = [TextDelta(0, piece) for piece in pieces]
     async with daemon(tmp_path, [*deltas, PartStop(0, TextPart(text="".join(pieces)))]) as bench:
         session = bench.session()
@@ -350,7 +348,7 @@ async def test_what_is_shown_of_a_text_is_the_beginning_of_what_is_stored(
 WRITE = Call("write", {"file_path": "a.txt", "content": "hello\n"})
 
 
-async def test_nothing_is_written_before_the_person_agrees(tmp_path: Path) -> None:
+async def test_nothing_is_written_before_approval(tmp_path: Path) -> None:
     async with daemon(tmp_path, WRITE, "Written.") as bench:
         session = bench.session()
         turn = prompted(session, "write it")
@@ -368,7 +366,7 @@ async def test_nothing_is_written_before_the_person_agrees(tmp_path: Path) -> No
         assert bench.core.permissions.pending() == []
 
 
-async def test_a_refusal_ends_the_turn_and_answers_every_call_of_the_step(tmp_path: Path) -> None:
+async def test_rejection_ends_the_turn_and_answers_every_call(tmp_path: Path) -> None:
     step = [Call("ls", {"path": "."}), WRITE, Call("ls", {"path": "."}), Call("nope", {})]
     async with daemon(tmp_path, step) as bench:
         session = bench.session()
@@ -388,7 +386,7 @@ async def test_a_refusal_ends_the_turn_and_answers_every_call_of_the_step(tmp_pa
         assert (await session.prompt("then do something else")).stop == "end_turn"
 
 
-async def test_a_refusal_with_words_lets_the_turn_go_on_with_them(tmp_path: Path) -> None:
+async def test_rejection_with_feedback_continues_the_turn(tmp_path: Path) -> None:
     async with daemon(tmp_path, [WRITE, Call("ls", {"path": "."})], "Then not.") as bench:
         session = bench.session()
         turn = prompted(session, "write it")
@@ -400,7 +398,7 @@ async def test_a_refusal_with_words_lets_the_turn_go_on_with_them(tmp_path: Path
         assert not (bench.workspace / "a.txt").exists()
 
 
-async def test_a_rules_refusal_is_told_to_the_model_and_the_turn_goes_on(tmp_path: Path) -> None:
+async def test_denial_by_rule_is_an_error_result_and_turn_goes_on(tmp_path: Path) -> None:
     rules = {"permission": {"edit": {"*": "ask", "a.*": "deny"}}}
     async with daemon(tmp_path, [WRITE, Call("ls", {"path": "."})], "Then not.") as bench:
         session = bench.session(settings=rules)
@@ -412,7 +410,7 @@ async def test_a_rules_refusal_is_told_to_the_model_and_the_turn_goes_on(tmp_pat
         assert bench.core.permissions.pending() == []
 
 
-async def test_always_is_remembered_for_the_session_and_for_no_other(tmp_path: Path) -> None:
+async def test_always_applies_to_this_session_only(tmp_path: Path) -> None:
     one = Call("write", {"file_path": "src/a.txt", "content": "x"})
     other = Call("write", {"file_path": "src/b.txt", "content": "x"})
     async with daemon(tmp_path, one, other, "ok", other) as bench:
@@ -430,7 +428,7 @@ async def test_always_is_remembered_for_the_session_and_for_no_other(tmp_path: P
         await finish(turn)
 
 
-async def test_what_was_granted_is_still_granted_after_a_restart(tmp_path: Path) -> None:
+async def test_session_grants_survive_a_restart(tmp_path: Path) -> None:
     one = Call("write", {"file_path": "src/a.txt", "content": "x"})
     other = Call("write", {"file_path": "src/b.txt", "content": "x"})
     async with daemon(tmp_path, one, "ok") as bench:
@@ -445,7 +443,7 @@ async def test_what_was_granted_is_still_granted_after_a_restart(tmp_path: Path)
         assert (bench.workspace / "src" / "b.txt").exists()
 
 
-async def test_what_was_read_need_not_be_read_again_after_a_restart(tmp_path: Path) -> None:
+async def test_read_state_survives_a_restart(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("read", {"file_path": "a.txt"}), WRITE, "ok") as bench:
         (bench.workspace / "a.txt").write_text("old\n")
         session = bench.session(settings=ALLOW_ALL)
@@ -458,7 +456,7 @@ async def test_what_was_read_need_not_be_read_again_after_a_restart(tmp_path: Pa
         assert (bench.workspace / "a.txt").read_text() == "bye\n"
 
 
-async def test_three_equal_calls_ask_the_person(tmp_path: Path) -> None:
+async def test_three_equal_calls_trigger_loop_detection(tmp_path: Path) -> None:
     same = Call("ls", {"path": "."})
     async with daemon(tmp_path, same, same, same, "I stop.") as bench:
         session = bench.session()
@@ -474,7 +472,7 @@ async def test_three_equal_calls_ask_the_person(tmp_path: Path) -> None:
 # -- trouble with the model --
 
 
-async def test_a_model_that_fails_at_once_ends_the_turn_with_its_words(tmp_path: Path) -> None:
+async def test_immediate_model_failure_ends_the_turn_with_its_message(tmp_path: Path) -> None:
     async with daemon(tmp_path, Fail("auth", "The key is wrong: set ANTHROPIC_API_KEY."), "Better.") as bench:
         session = bench.session()
         result = await session.prompt("go")
@@ -484,7 +482,7 @@ async def test_a_model_that_fails_at_once_ends_the_turn_with_its_words(tmp_path:
         assert (await session.prompt("again")).stop == "end_turn"
 
 
-async def test_a_model_that_fails_in_mid_stream_keeps_what_it_said(tmp_path: Path) -> None:
+async def test_mid_stream_failure_keeps_the_received_text(tmp_path: Path) -> None:
     step = ["I begin", Call("ls", {"path": "."}), TextDelta(2, "and"), Fail("network", "No connection.")]
     async with daemon(tmp_path, step, "Better.") as bench:
         session = bench.session()
@@ -507,7 +505,7 @@ async def test_a_stream_that_just_stops_is_an_error(tmp_path: Path) -> None:
         assert result.detail
 
 
-async def test_a_retry_takes_back_what_was_shown(tmp_path: Path) -> None:
+async def test_retry_discards_the_streamed_text(tmp_path: Path) -> None:
     step = ["Wrong beginning", Call("ls", {"path": "."}), Retry(1, 0.5, "overloaded"), "Right."]
     async with daemon(tmp_path, step) as bench:
         session = bench.session()
@@ -530,7 +528,7 @@ async def test_cancel_after_a_retry_keeps_only_the_new_beginning(tmp_path: Path)
         assert session.state.messages[1].text() == "Rig"
 
 
-async def test_an_answer_with_nothing_in_it_is_an_error_in_words(tmp_path: Path) -> None:
+async def test_empty_answer_is_an_error(tmp_path: Path) -> None:
     async with daemon(tmp_path, [End()], [Think("only thinking")], "Better.") as bench:
         session = bench.session()
         for _ in range(2):
@@ -554,7 +552,7 @@ async def test_a_call_cut_off_by_the_token_limit_is_not_run(tmp_path: Path) -> N
         await session.prompt("again")
 
 
-async def test_an_overflow_clears_old_results_and_goes_on(tmp_path: Path) -> None:
+async def test_overflow_clears_old_results_and_continues(tmp_path: Path) -> None:
     big = {"command": "seq -s x 6000"}
     turns = [step for _ in range(12) for step in (Call("bash", {**big, "timeout": _ + 1}), "ok")]
     overflow = Fail("overflow", "The prompt is too long.")
@@ -578,7 +576,7 @@ async def test_an_overflow_clears_old_results_and_goes_on(tmp_path: Path) -> Non
         assert bench.models.requests[-1].messages[: len(after.messages)] == after.messages
 
 
-async def test_an_overflow_with_nothing_to_clear_says_what_to_do(tmp_path: Path) -> None:
+async def test_overflow_with_nothing_to_clear_gives_advice(tmp_path: Path) -> None:
     async with daemon(tmp_path, Fail("overflow", "Too long."), Fail("overflow", "Too long.")) as bench:
         session = bench.session()
         for _ in range(2):
@@ -608,7 +606,7 @@ async def test_a_bug_in_a_provider_is_an_error_and_the_session_lives(tmp_path: P
         assert (await session.prompt("again")).stop == "end_turn"
 
 
-async def test_a_bug_between_a_call_and_its_result_leaves_no_open_call(tmp_path: Path) -> None:
+async def test_error_between_call_and_result_leaves_no_open_call(tmp_path: Path) -> None:
     class NoResult:
         name = "ls"
 

@@ -124,7 +124,7 @@ async def test_the_limit_in_an_error_is_remembered(tmp_path: Path, kind: Kind, m
         assert 1 <= len(compactions) <= 8
 
 
-async def test_a_server_that_wants_room_for_the_answer_is_asked_for_less(tmp_path: Path) -> None:
+async def test_max_tokens_is_lowered_if_the_server_reserves_room(tmp_path: Path) -> None:
     local = LocalServer("vllm", WINDOW, tells=False)
     async with ModelServer(Reader(2), local=local) as server, running(tmp_path) as (core, _):
         session = session_of(core, server, "openai/any")
@@ -135,7 +135,7 @@ async def test_a_server_that_wants_room_for_the_answer_is_asked_for_less(tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["llama.cpp", "vllm"])
-async def test_a_server_that_tells_its_window_never_refuses(tmp_path: Path, kind: Kind) -> None:
+async def test_known_server_window_avoids_refusals(tmp_path: Path, kind: Kind) -> None:
     local = LocalServer(kind, WINDOW)
     async with ModelServer(Reader(30), local=local) as server, running(tmp_path) as (core, models):
         session = session_of(core, server, "openai/any")
@@ -148,7 +148,7 @@ async def test_a_server_that_tells_its_window_never_refuses(tmp_path: Path, kind
         assert 1 <= len(compactions) <= 8
 
 
-async def test_a_server_without_a_number_in_its_error_gets_shorter_requests(tmp_path: Path) -> None:
+async def test_overflow_without_a_stated_limit_shrinks_the_request(tmp_path: Path) -> None:
     local = LocalServer("silent", WINDOW, tells=False)
     async with ModelServer(Reader(16), local=local) as server, running(tmp_path) as (core, _):
         session = session_of(core, server, "anthropic/any")
@@ -171,7 +171,7 @@ async def test_ollama_loads_the_model_with_the_window_it_has(tmp_path: Path) -> 
         assert all(given["num_predict"] <= 2_048 for given in options)
 
 
-async def test_a_first_request_that_is_too_long_says_what_fills_it(tmp_path: Path) -> None:
+async def test_overlong_first_request_error_lists_its_parts(tmp_path: Path) -> None:
     local = LocalServer("llama.cpp", 3_072, tells=False)
     async with ModelServer(Reader(1), local=local) as server, running(tmp_path) as (core, _):
         (core.workspace / "AGENTS.md").write_text("Be kind to all files.\n" * 100)

@@ -88,9 +88,7 @@ async def test_one_edit_has_its_report_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("look", ["bash", "diagnostics"])
-async def test_what_looks_at_the_workspace_ends_a_batch_and_what_does_not_leaves_it(
-    tmp_path: Path, look: str
-) -> None:
+async def test_workspace_reading_tools_end_an_edit_batch(tmp_path: Path, look: str) -> None:
     async with daemon(tmp_path) as bench:
         eyes(bench).answer = CLEAN
         looking = Call("bash", {"command": "true", "description": "look"})
@@ -104,7 +102,7 @@ async def test_what_looks_at_the_workspace_ends_a_batch_and_what_does_not_leaves
         assert eyes(bench).reported == 2
 
 
-async def test_an_edit_that_fails_at_the_end_carries_the_report_on_those_before(tmp_path: Path) -> None:
+async def test_failing_last_edit_carries_the_report_on_earlier_edits(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         eyes(bench).answer = broken(bench, "error")
         first, last = await worked(bench, write("a.py"), FAILS)
@@ -135,7 +133,7 @@ async def test_an_edit_that_a_rule_forbids_carries_the_report(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("feedback", ["use c.py", None])
-async def test_an_edit_that_the_person_refuses_carries_the_report(
+async def test_rejected_edit_carries_the_report_on_earlier_edits(
     tmp_path: Path, feedback: str | None
 ) -> None:
     rules = {"permission": {"*": "allow", "edit": {"*": "allow", "b.py": "ask"}}}
@@ -154,7 +152,7 @@ async def test_an_edit_that_the_person_refuses_carries_the_report(
         assert "not run" in rest.content
 
 
-async def test_nothing_is_reported_when_nothing_was_written(tmp_path: Path) -> None:
+async def test_no_write_means_no_report(tmp_path: Path) -> None:
     rules = {"permission": {"*": "allow", "edit": "deny"}}
     async with daemon(tmp_path) as bench:
         [only] = await worked(bench, write("a.py"), settings=rules)
@@ -177,7 +175,7 @@ async def test_tools_that_do_not_write_ask_no_language_server(tmp_path: Path) ->
         ("warning", ("error", "warning"), "Diagnostics: 2 new problems since"),
     ],
 )
-async def test_warnings_are_told_by_setting(
+async def test_severity_setting_decides_about_warnings(
     tmp_path: Path, setting: str, severities: tuple[Severity, ...], said: str
 ) -> None:
     async with daemon(tmp_path) as bench:
@@ -186,7 +184,7 @@ async def test_warnings_are_told_by_setting(
         assert said in only.content
 
 
-async def test_a_late_answer_is_told_once_before_the_next_request(tmp_path: Path) -> None:
+async def test_late_diagnostics_are_noted_once_before_the_next_request(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         eyes(bench).answer, eyes(bench).late = NO_ANSWER, [broken(bench, "error")]
         [only] = await worked(bench, write("a.py"))
@@ -200,7 +198,7 @@ async def test_a_late_answer_is_told_once_before_the_next_request(tmp_path: Path
         assert "bad error" in notice.text
 
 
-async def test_a_late_answer_that_finds_nothing_is_one_line(tmp_path: Path) -> None:
+async def test_late_clean_answer_is_reported_in_one_line(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         eyes(bench).answer, eyes(bench).late = NO_ANSWER, [CLEAN]
         await worked(bench, write("a.py"))
@@ -210,7 +208,7 @@ async def test_a_late_answer_that_finds_nothing_is_one_line(tmp_path: Path) -> N
         ]
 
 
-async def test_what_comes_at_the_end_of_a_turn_is_told_with_the_next_prompt(tmp_path: Path) -> None:
+async def test_late_diagnostics_after_a_turn_come_with_the_next_prompt(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         eyes(bench).answer = NO_ANSWER
         session = bench.session(settings=ALLOW_ALL)
@@ -223,7 +221,7 @@ async def test_what_comes_at_the_end_of_a_turn_is_told_with_the_next_prompt(tmp_
         assert len(notes(bench)) == 1
 
 
-async def test_what_is_still_silent_is_asked_for_again_until_it_is_judged(tmp_path: Path) -> None:
+async def test_silent_server_is_polled_until_it_gives_a_verdict(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=ALLOW_ALL)
         eyes(bench).answer = NO_ANSWER
@@ -234,7 +232,7 @@ async def test_what_is_still_silent_is_asked_for_again_until_it_is_judged(tmp_pa
         assert await session.eyes.late() is None
 
 
-async def test_after_a_cancellation_the_report_is_told_late(tmp_path: Path) -> None:
+async def test_report_canceled_with_the_turn_comes_late(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         diagnostics = eyes(bench)
         diagnostics.answer, diagnostics.gate = broken(bench, "error"), asyncio.Event()
@@ -251,7 +249,7 @@ async def test_after_a_cancellation_the_report_is_told_late(tmp_path: Path) -> N
         assert "new problems: 1 " in notes(bench)[-1]
 
 
-async def test_a_session_that_ends_leaves_no_report_behind(tmp_path: Path) -> None:
+async def test_closed_session_leaves_no_pending_report(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         diagnostics = eyes(bench)
         diagnostics.gate = asyncio.Event()
@@ -283,7 +281,7 @@ async def test_problems_in_files_that_may_not_be_read_are_only_counted(tmp_path:
         assert not [text for text in told if "hunter2" in text]
 
 
-async def test_late_problems_in_files_that_may_not_be_read_are_only_counted(tmp_path: Path) -> None:
+async def test_late_problems_in_unreadable_files_are_only_counted(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         secret = Problem(bench.workspace / ".env", 1, 1, "error", "TOKEN=hunter2")
         eyes(bench).answer = NO_ANSWER

@@ -48,7 +48,7 @@ def statuses(session: Session) -> dict[str, str]:
 
 @pytest.mark.parametrize(("front", "other"), [("goal", "step"), ("step", "goal")])
 @pytest.mark.parametrize("agent", BUILTIN)
-async def test_the_model_is_offered_one_of_the_two_and_told_of_no_other(
+async def test_model_sees_only_one_of_the_two_plan_tools(
     tmp_path: Path, agent: str, front: str, other: str
 ) -> None:
     async with daemon(tmp_path, "Hello.") as bench:
@@ -100,7 +100,7 @@ async def test_a_session_by_the_example_of_the_seed(tmp_path: Path) -> None:
         assert statuses(again)["备份配置"] == "pending"
 
 
-async def test_the_plan_reads_the_same_in_the_tool_in_a_compaction_and_in_the_step_tree(
+async def test_plan_text_is_equal_in_tool_compaction_and_step_tree(
     tmp_path: Path,
 ) -> None:
     steps = [
@@ -130,7 +130,7 @@ async def test_the_plan_reads_the_same_in_the_tool_in_a_compaction_and_in_the_st
         assert "→ read(nothing.yaml): error: " in compacted
 
 
-async def test_what_was_given_up_reads_the_same_in_the_tool_in_a_compaction_and_in_the_step_tree(
+async def test_abandoned_goals_read_equal_in_tool_compaction_and_steps(
     tmp_path: Path,
 ) -> None:
     steps = [
@@ -171,7 +171,7 @@ async def test_the_work_belongs_to_the_goal_in_focus(tmp_path: Path) -> None:
         assert list(found.values()) == ["1", "2"]
 
 
-async def test_the_other_tool_is_answered_with_the_one_that_is_there(tmp_path: Path) -> None:
+async def test_missing_plan_tool_error_names_the_available_one(tmp_path: Path) -> None:
     async with daemon(tmp_path, [Call("goal", {"add": "a"})], [step(plan=["a"])], "Done.") as bench:
         session = bench.session(settings=STEP)
         await session.prompt("go")
@@ -199,7 +199,7 @@ async def test_the_front_may_change_within_a_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("denied", ["goal", "step"])
-async def test_rules_about_the_plan_hold_for_whichever_tool(tmp_path: Path, denied: str) -> None:
+async def test_plan_rules_hold_for_either_tool(tmp_path: Path, denied: str) -> None:
     async with daemon(tmp_path, [step(plan=["a"])], "Well.") as bench:
         session = bench.session(settings={"plan_front": "step", "permission": {"*": "allow", denied: "deny"}})
         await session.prompt("go")
@@ -213,7 +213,7 @@ async def test_rules_about_the_plan_hold_for_whichever_tool(tmp_path: Path, deni
     [("read, goal", True), ("read, step", True), ("'*', '!step'", False), ("'*', '!goal'", False)],
 )
 @pytest.mark.parametrize("front", ["goal", "step"])
-async def test_an_agent_that_has_the_plan_has_it_by_either(
+async def test_agent_with_the_plan_gets_the_configured_plan_tool(
     tmp_path: Path, tools: str, has: bool, front: str
 ) -> None:
     async with daemon(tmp_path, "Hello.") as bench:
@@ -231,7 +231,7 @@ async def test_an_agent_that_has_the_plan_has_it_by_either(
         assert "Keep to it: [step] `goal`." in system(bench.models.requests[0])
 
 
-async def test_sub_agents_keep_their_plan_by_it_too(tmp_path: Path) -> None:
+async def test_sub_agents_use_the_step_tool(tmp_path: Path) -> None:
     child = [[step(plan=["look"], focus="look")], [step(complete=True, summary="found")], "Found it."]
     async with with_subagents(tmp_path, [[task("look around")], "Done."], {"s1": child}) as (bench, models):
         session = bench.session(settings=STEP)
@@ -241,7 +241,7 @@ async def test_sub_agents_keep_their_plan_by_it_too(tmp_path: Path) -> None:
         assert all("goal" not in offered(request) for request in models.branches["s1"].requests)
 
 
-async def test_branches_keep_their_plan_by_it_too(tmp_path: Path) -> None:
+async def test_branches_use_the_step_tool(tmp_path: Path) -> None:
     way = [step(plan=["try"], focus="try"), Call("write", {"file_path": "x.py", "content": "x = 1\n"})]
     branch = [*way, step(complete=True, summary="tried"), "It works."]
     main = [
@@ -262,7 +262,7 @@ async def test_branches_keep_their_plan_by_it_too(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_plan_without_goals_is_not_handed_over_and_the_tool_is_named(tmp_path: Path) -> None:
+async def test_hand_over_without_goals_is_refused_naming_the_step_tool(tmp_path: Path) -> None:
     async with daemon(tmp_path, [Call("hand_over", {"report": "r"})], "I see.") as bench:
         session = bench.session(agent="plan", settings={"plan_front": "step"})
         await session.prompt("mend the cart")
@@ -285,7 +285,7 @@ def notes(session: Session) -> list[str]:
     return [text for text in texts if text.startswith("<planning>\n")]
 
 
-async def test_steps_of_a_plan_made_ahead_are_completed_by_it(tmp_path: Path) -> None:
+async def test_step_completes_the_steps_of_the_planner(tmp_path: Path) -> None:
     steps = [
         plan("one", "two"),
         [step(complete=True, summary="one is done")],
@@ -301,7 +301,7 @@ async def test_steps_of_a_plan_made_ahead_are_completed_by_it(tmp_path: Path) ->
         assert not any("goal(" in note for note in notes(session))
 
 
-async def test_a_step_that_is_left_open_brings_a_new_plan(tmp_path: Path) -> None:
+async def test_step_left_open_causes_a_replan(tmp_path: Path) -> None:
     steps = [
         plan("one"),
         "It cannot be reached: no network.",
@@ -318,7 +318,7 @@ async def test_a_step_that_is_left_open_brings_a_new_plan(tmp_path: Path) -> Non
         assert not [notice for notice in bench.events(Notice) if notice.level == "error"]
 
 
-async def test_a_plan_is_understood_when_it_comes_as_a_call_of_the_tool(tmp_path: Path) -> None:
+async def test_plan_given_as_a_step_call_is_accepted(tmp_path: Path) -> None:
     steps = [[step(plan=["one", "two"])], "Working by it."]
     async with daemon(tmp_path, *steps) as bench:
         session = planned(bench, "signposts")
@@ -327,6 +327,6 @@ async def test_a_plan_is_understood_when_it_comes_as_a_call_of_the_tool(tmp_path
         assert any("Work by them with the step tool" in note for note in notes(session))
 
 
-def test_who_has_no_plan_is_told_nothing_of_it() -> None:
+def test_agents_without_a_plan_have_the_same_prompt() -> None:
     for name in ("explore", "general", "compaction"):
         assert load_agent(name).prompt_for("step") == load_agent(name).prompt_for("goal")

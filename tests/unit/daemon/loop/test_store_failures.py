@@ -52,7 +52,7 @@ STEPS = [
 ]
 
 
-async def test_a_full_disk_at_any_event_is_an_error_and_the_session_goes_on_when_there_is_room(
+async def test_full_disk_at_any_event_is_an_error_and_session_recovers(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "count").mkdir()
@@ -86,7 +86,7 @@ async def test_a_full_disk_at_any_event_is_an_error_and_the_session_goes_on_when
             assert session.state.messages[-1].text() == "Back again."
 
 
-async def test_the_error_is_told_also_when_there_is_room_again_at_once(tmp_path: Path) -> None:
+async def test_transient_store_error_still_ends_the_turn(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("ls", {"path": "."}), "ok") as bench:
         disk = Disk(bench)
         session = bench.session()
@@ -109,7 +109,7 @@ async def test_the_error_is_told_also_when_there_is_room_again_at_once(tmp_path:
         assert session.state.turn is None
 
 
-async def test_a_message_file_that_is_missing_is_there_again_when_the_session_was_opened(
+async def test_missing_message_file_is_rewritten_when_session_opens(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, Call("ls", {"path": "."}), "ok") as bench:
@@ -140,9 +140,7 @@ async def test_a_question_that_cannot_be_stored_is_not_asked(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("reply", ["once", "reject"])
-async def test_an_answer_that_cannot_be_stored_does_not_count_and_nobody_waits_for_ever(
-    tmp_path: Path, reply: str
-) -> None:
+async def test_unstorable_reply_does_not_count_and_ends_the_turn(tmp_path: Path, reply: str) -> None:
     async with daemon(tmp_path, WRITE, "ok") as bench:
         disk = Disk(bench)
         session = bench.session()
@@ -161,7 +159,7 @@ async def test_an_answer_that_cannot_be_stored_does_not_count_and_nobody_waits_f
         assert session.state.pending == {}
 
 
-async def test_cancel_with_a_full_disk_ends_the_turn_all_the_same(tmp_path: Path) -> None:
+async def test_cancel_with_a_full_disk_ends_the_turn(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, ["I begin", hold], "ok") as bench:
         disk = Disk(bench)
@@ -176,7 +174,7 @@ async def test_cancel_with_a_full_disk_ends_the_turn_all_the_same(tmp_path: Path
         assert (await session.prompt("again")).stop == "end_turn"
 
 
-async def test_a_prompt_that_cannot_be_queued_is_refused_and_does_not_run_later(tmp_path: Path) -> None:
+async def test_prompt_that_cannot_be_queued_is_refused_for_good(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, ["x", hold]) as bench:
         disk = Disk(bench)
@@ -236,7 +234,7 @@ async def test_waiting_prompts_are_answered_also_when_the_disk_is_full(tmp_path:
         assert (await session.prompt("again")).stop == "end_turn"
 
 
-async def test_a_session_that_cannot_begin_leaves_nothing_and_the_one_before_is_the_newest(
+async def test_session_that_cannot_be_created_leaves_nothing(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, "one", check=False) as bench:

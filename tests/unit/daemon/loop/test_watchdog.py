@@ -36,7 +36,7 @@ def replace(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [remove, rename, replace])
-async def test_a_turn_ends_when_its_workspace_goes_away(tmp_path: Path, how: object) -> None:
+async def test_deleted_workspace_ends_the_turn(tmp_path: Path, how: object) -> None:
     assert callable(how)
     command = "sh hold.sh"
     step = [
@@ -68,7 +68,7 @@ async def test_a_turn_ends_when_its_workspace_goes_away(tmp_path: Path, how: obj
     assert bench.workspace.exists() == (how is replace)
 
 
-async def test_a_turn_waits_for_an_answer_and_ends_when_its_workspace_goes_away(tmp_path: Path) -> None:
+async def test_turn_waiting_for_approval_ends_if_workspace_is_moved(tmp_path: Path) -> None:
     write = Call("write", {"file_path": "made/by.txt", "content": "x\n"})
     async with daemon(tmp_path, [write], check=False) as bench:
         session = bench.session()
@@ -81,7 +81,7 @@ async def test_a_turn_waits_for_an_answer_and_ends_when_its_workspace_goes_away(
         assert not bench.workspace.exists()
 
 
-async def test_nothing_is_written_into_a_workspace_that_goes_away_before_it_is_noticed(
+async def test_nothing_is_written_into_a_workspace_moved_unnoticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "_LOOK_S", 3600)
@@ -98,7 +98,7 @@ async def test_nothing_is_written_into_a_workspace_that_goes_away_before_it_is_n
         assert "deleted or renamed" in bench.core.workspace_problem()
 
 
-def test_a_folder_that_is_moved_back_is_the_same(tmp_path: Path) -> None:
+def test_workspace_moved_back_is_accepted(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
     guard = WorkspaceGuard(workspace, Background("a test"))
@@ -115,7 +115,7 @@ def test_a_folder_that_is_moved_back_is_the_same(tmp_path: Path) -> None:
     assert guard.problem() == ""  # nothing was at work
 
 
-def test_the_folder_of_traces_is_not_made_again(tmp_path: Path) -> None:
+def test_deleted_traces_folder_is_not_recreated(tmp_path: Path) -> None:
     make_folder(tmp_path / "a" / "b")
     (tmp_path / "w" / ".trace").mkdir(parents=True)
     make_folder(tmp_path / "w" / ".trace" / "one" / "files")
@@ -128,7 +128,7 @@ def test_the_folder_of_traces_is_not_made_again(tmp_path: Path) -> None:
 # -- calls --
 
 
-async def test_a_call_that_makes_no_progress_is_stopped() -> None:
+async def test_call_without_progress_is_stopped() -> None:
     cleaned = asyncio.Event()
 
     async def hang() -> ToolResult:
@@ -144,7 +144,7 @@ async def test_a_call_that_makes_no_progress_is_stopped() -> None:
     assert cleaned.is_set()
 
 
-async def test_a_call_that_cannot_be_stopped_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uncancellable_call_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "_GRACE_S", 0.02)
     release = threading.Event()
 
@@ -162,7 +162,7 @@ async def test_a_call_that_cannot_be_stopped_is_left_behind(monkeypatch: pytest.
     release.set()
 
 
-async def test_waiting_for_the_user_is_no_standstill() -> None:
+async def test_waiting_for_the_user_is_not_a_stall() -> None:
     answered = asyncio.Event()
     looks = 0
 
@@ -208,7 +208,7 @@ async def test_failures_and_cancellations_pass_through() -> None:
         assert running.cancelled()
 
 
-async def test_a_cancellation_in_the_moment_in_which_the_call_ends_is_not_lost() -> None:
+async def test_cancel_at_the_moment_a_call_ends_is_not_lost() -> None:
     ends = asyncio.Event()
 
     async def call() -> ToolResult:

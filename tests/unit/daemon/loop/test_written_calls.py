@@ -189,7 +189,7 @@ def test_a_call_written_as_text_is_noticed(text: str, name: str) -> None:
         "<read><a>" * 5_000,
     ],
 )
-def test_an_answer_is_no_call(text: str) -> None:
+def test_ordinary_text_is_not_a_written_call(text: str) -> None:
     assert written_call(text, TOOLS) is None
 
 
@@ -198,7 +198,7 @@ WRITTEN = f"```json\n{json.dumps(WRITE)}\n```"
 ALLOW = {"permission": {"*": "allow"}}
 
 
-async def test_the_model_is_told_once_how_tools_are_called(tmp_path: Path) -> None:
+async def test_model_is_reminded_once_how_to_call_tools(tmp_path: Path) -> None:
     async with daemon(tmp_path, WRITTEN, Call("write", WRITE["arguments"]), "Written.") as bench:  # type: ignore[arg-type]
         session = bench.session(settings=ALLOW)
         assert (await session.prompt("write it")).stop == "end_turn"
@@ -211,7 +211,7 @@ async def test_the_model_is_told_once_how_tools_are_called(tmp_path: Path) -> No
         assert [n.level for n in bench.events(Notice) if n.code == CODE] == ["info"]
 
 
-async def test_a_model_that_goes_on_so_ends_the_turn_with_an_error(tmp_path: Path) -> None:
+async def test_second_call_written_as_text_ends_the_turn_with_an_error(tmp_path: Path) -> None:
     async with daemon(tmp_path, WRITTEN, "<tool_call>" + json.dumps(WRITE)) as bench:
         session = bench.session(settings=ALLOW)
         result = await session.prompt("write it")
@@ -222,7 +222,7 @@ async def test_a_model_that_goes_on_so_ends_the_turn_with_an_error(tmp_path: Pat
         assert not [message for message in session.state.messages if message.role == "tool"]
 
 
-async def test_a_relapse_after_a_real_call_is_told_again_but_not_for_ever(tmp_path: Path) -> None:
+async def test_repeated_text_calls_get_limited_reminders_then_an_error(tmp_path: Path) -> None:
     real = Call("ls", {})
     steps = [WRITTEN, real, WRITTEN, real, WRITTEN, real, WRITTEN]
     async with daemon(tmp_path, *steps) as bench:
@@ -237,14 +237,14 @@ async def test_a_relapse_after_a_real_call_is_told_again_but_not_for_ever(tmp_pa
         ]
 
 
-def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
+def test_unknown_tool_error_lists_the_available_tools() -> None:
     call = written_call('<tool_call>{"name": "edit_file", "arguments": {"path": "a"}}</tool_call>', TOOLS)
     assert call is not None
     assert "There is no tool edit_file. The tools are: edit, read, bash, ls, goal." in nudge(call, TOOLS)
     assert "edit_file" in gave_up(call, "ollama/x")
 
 
-async def test_a_user_who_asks_to_see_a_call_gets_it(tmp_path: Path) -> None:
+async def test_tool_call_json_requested_by_the_user_is_left_alone(tmp_path: Path) -> None:
     async with daemon(tmp_path, WRITTEN) as bench:
         asked = "Show me the JSON of a tool call that writes a.txt."
         assert (await bench.session(settings=ALLOW).prompt(asked)).stop == "end_turn"
@@ -252,7 +252,7 @@ async def test_a_user_who_asks_to_see_a_call_gets_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("empty", ["  \n ", "[]", "```json\n[]\n```", "{}"])
-async def test_an_empty_answer_is_told_once_and_is_then_no_success(tmp_path: Path, empty: str) -> None:
+async def test_empty_answer_is_retried_once_and_then_an_error(tmp_path: Path, empty: str) -> None:
     async with daemon(tmp_path, empty, empty) as bench:
         result = await bench.session(settings=ALLOW).prompt("write it")
         assert result.stop == "error"
@@ -261,7 +261,7 @@ async def test_an_empty_answer_is_told_once_and_is_then_no_success(tmp_path: Pat
         assert [n.level for n in bench.events(Notice) if n.code == CODE] == ["info", "error"]
 
 
-async def test_an_empty_answer_after_work_or_to_a_question_about_lists_is_an_answer(tmp_path: Path) -> None:
+async def test_empty_answer_after_work_and_empty_json_list_are_answers(tmp_path: Path) -> None:
     async with daemon(tmp_path, Call("ls", {}), "", "[]") as bench:
         session = bench.session(settings=ALLOW)
         assert (await session.prompt("look around")).stop == "end_turn"

@@ -44,14 +44,14 @@ FINISH = FinishPart(reason="end_turn", time=NOW)
         ("user", (), ""),
     ],
 )
-def test_the_description_is_the_first_text_else_the_calls_else_the_tool(
+def test_description_is_first_text_then_calls_then_tool_name(
     role: Role, parts: tuple[Part, ...], described: str
 ) -> None:
     assert describe(role, parts) == described
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "null", '"x"', "[" * 100_000], ids=lambda t: t[:5])
-def test_arguments_that_are_no_object_raise_value_error(text: str) -> None:
+def test_non_object_arguments_raise_value_error(text: str) -> None:
     with pytest.raises(ValueError):
         ToolCallPart(id="1", name="x", input=text).arguments()
 
@@ -79,7 +79,7 @@ def message() -> Message:
     )
 
 
-def test_a_message_answers_what_it_holds() -> None:
+def test_message_accessors_return_its_parts() -> None:
     assert message().text() == "ab"
     assert message().tool_calls() == [CALL]
     assert message().tool_result() is None
@@ -97,7 +97,7 @@ def test_an_event_is_read_from_the_store_and_from_the_wire() -> None:
     assert event.stored()["event_id"] == 3
 
 
-def test_fields_of_a_newer_version_are_ignored_and_unknown_events_refused() -> None:
+def test_unknown_fields_are_ignored_and_unknown_events_refused() -> None:
     adapter: TypeAdapter[Event] = TypeAdapter(Event)
     event = GoalUpdated(trace_id="t", time=NOW, goal_id="1", updates={"status": "completed"})
     assert adapter.validate_python({**event.stored(), "shiny": True}) == event

@@ -16,7 +16,7 @@ NONE = [-1, -(10**9), -0.5, float("nan"), float("inf"), float("-inf"), "-5", "na
 
 
 @pytest.mark.parametrize("value", NONE)
-def test_what_is_no_number_of_tokens_or_dollars_is_read_as_zero(value: Any) -> None:
+def test_invalid_token_and_cost_numbers_are_read_as_zero(value: Any) -> None:
     assert Usage.model_validate({"input": value, "cacheRead": value}) == Usage()
     stats = GoalStats.model_validate({"message_count": value, "total_tokens": value, "total_cost": value})
     assert stats == GoalStats()
@@ -34,7 +34,7 @@ def test_what_is_no_number_of_tokens_or_dollars_is_read_as_zero(value: Any) -> N
     assert Carried.model_validate({"last_goal_id": value}).last_goal_id == 0
 
 
-def test_numbers_that_count_stay_and_sums_of_huge_ones_are_finite() -> None:
+def test_valid_numbers_are_kept_and_huge_sums_stay_finite() -> None:
     usage = Usage.model_validate({"input": 12, "output": "7", "cache_write": 10**400})
     assert (usage.input, usage.output) == (12, 7)
     assert math.isfinite(usage.total / 1)
@@ -42,7 +42,7 @@ def test_numbers_that_count_stay_and_sums_of_huge_ones_are_finite() -> None:
     assert math.isfinite(stats.total_cost * 1_000)
 
 
-def test_what_is_no_number_at_all_is_refused() -> None:
+def test_non_numeric_usage_is_refused() -> None:
     for value in ("many", None, [1]):
         with pytest.raises(ValidationError):
             Usage.model_validate({"input": value})

@@ -39,7 +39,7 @@ def ask(line: str, root: Path) -> PermissionAsk:
         ("git log -3", "allow"),
     ],
 )
-def test_only_commands_that_can_only_read_pass_and_only_in_a_sandbox(
+def test_read_only_agent_runs_only_reading_commands_in_a_sandbox(
     line: str, action: Action, rules: tuple[Rule, ...], mode: Mode, contained: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "f.txt").write_text("x")
@@ -57,7 +57,7 @@ def test_only_commands_that_can_only_read_pass_and_only_in_a_sandbox(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_it_changes_no_file_and_is_offered_no_tool_for_it(mode: Mode) -> None:
+def test_read_only_agent_is_denied_edits_and_edit_tools(mode: Mode) -> None:
     found = RuleSet((*SHIPPED, *ALL), agent=ALL, mode=mode, trust="trusted", root="/w", looks=True)
     assert found.decide("edit", "a.py").action == "deny"
     assert found.decide("read", "a.py").action == "allow"
@@ -65,7 +65,7 @@ def test_it_changes_no_file_and_is_offered_no_tool_for_it(mode: Mode) -> None:
     assert (found.offered("edit"), found.offered("bash"), found.offered("read")) == (False, True, True)
 
 
-def test_what_rules_say_of_looking_holds(tmp_path: Path) -> None:
+def test_rules_about_reading_hold_for_read_only_agents(tmp_path: Path) -> None:
     secret = Rule(permission="bash", pattern="cat *", action="deny", source="user")
     asks = RuleSet((*SHIPPED, secret), root=tmp_path.as_posix(), looks=True)
     assert asks.judge(replace(ask("cat a", tmp_path), contained=True)).action == "deny"
@@ -73,7 +73,7 @@ def test_what_rules_say_of_looking_holds(tmp_path: Path) -> None:
     assert asks.judge(ask("ls", tmp_path)).action == "deny"
 
 
-def test_the_reason_says_what_denies_it(tmp_path: Path) -> None:
+def test_denial_reason_names_the_read_only_agent(tmp_path: Path) -> None:
     found = RuleSet((*SHIPPED, *ALL), mode="auto", trust="trusted", root=tmp_path.as_posix(), looks=True)
     (reason,) = found.judge(ask("make", tmp_path)).reasons[:1]
     assert "this agent only looks (read_only)" in reason_words(reason)

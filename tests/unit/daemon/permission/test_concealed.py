@@ -30,7 +30,7 @@ def found(place: Path, *rules: tuple[str, str, str]) -> set[str]:
     return {path.relative_to(place).as_posix() for path in hidden}
 
 
-def test_without_rules_that_name_places_nothing_outside_is_looked_up(place: Path) -> None:
+def test_rules_without_outside_paths_conceal_nothing(place: Path) -> None:
     assert (
         found(place, ("read", "*.key", "deny"), ("bash", "*", "deny"), ("edit", f"{place}/data/*", "deny"))
         == set()
@@ -47,12 +47,12 @@ def test_files_and_folders_that_a_rule_names_are_found(place: Path) -> None:
     assert found(place, ("read", f"{place}/gone/*", "deny"), ("read", f"{place}/gone", "deny")) == set()
 
 
-def test_a_folder_around_the_workspace_hides_all_but_the_workspace(place: Path) -> None:
+def test_deny_rule_for_a_parent_folder_spares_the_workspace(place: Path) -> None:
     assert found(place, ("read", "~/*", "deny")) == {"home/other"}
     assert found(place, ("read", f"{place}/*", "deny")) == {"home/other", "data"}
 
 
-def test_a_later_rule_that_allows_the_same_place_counts(place: Path) -> None:
+def test_later_allow_rule_for_the_same_path_reveals_it(place: Path) -> None:
     rules = ("read", f"{place}/data/*", "deny"), ("read", f"{place}/data/*", "allow")
     assert found(place, *rules) == set()
 

@@ -37,14 +37,14 @@ def patterns(store: GrantStore) -> list[tuple[str, str]]:
     return [(grant.scope, grant.pattern) for grant in store.all()]
 
 
-def test_without_files_nothing_is_granted_and_nothing_is_made(folder: Path) -> None:
+def test_without_files_there_are_no_grants_and_none_is_created(folder: Path) -> None:
     store = store_in(folder)
     assert store.rules() == ((), ())
     assert (store.all(), store.problems(), store.forget(["x"])) == ([], (), ())
     assert not folder.exists()
 
 
-def test_grants_outlive_the_store_and_know_where_they_stand(folder: Path) -> None:
+def test_grants_persist_and_know_their_file(folder: Path) -> None:
     (added,) = store_in(folder).add([LOG], "user", by="VS Code", title="Run git log")
     store_in(folder).add([SRC], "workspace")
     store = store_in(folder)
@@ -70,7 +70,7 @@ def test_a_workspace_does_not_see_what_was_granted_in_another(folder: Path) -> N
     assert patterns(store_in(folder, "two")) == [("user", "git log *")]
 
 
-def test_what_is_granted_already_is_not_kept_twice(folder: Path) -> None:
+def test_duplicate_grants_are_not_stored_twice(folder: Path) -> None:
     store = store_in(folder)
     assert len(store.add([LOG, LOG, SRC], "user")) == 2
     assert store.add([SRC], "user") == ()
@@ -78,7 +78,7 @@ def test_what_is_granted_already_is_not_kept_twice(folder: Path) -> None:
     assert len({grant.grant_id for grant in store.all()}) == 3
 
 
-def test_grants_are_taken_back_by_id_wherever_they_stand(folder: Path) -> None:
+def test_grants_are_revoked_by_id_in_any_scope(folder: Path) -> None:
     store = store_in(folder)
     (log,) = store.add([LOG], "user")
     (src,) = store.add([SRC], "workspace")
@@ -89,7 +89,7 @@ def test_grants_are_taken_back_by_id_wherever_they_stand(folder: Path) -> None:
     assert store_in(folder).all() == [kept]
 
 
-def test_what_another_daemon_grants_counts_at_once(folder: Path) -> None:
+def test_grant_of_another_daemon_applies_at_once(folder: Path) -> None:
     mine, theirs = store_in(folder, "one"), store_in(folder, "two")
     assert mine.rules() == ((), ())
     (log,) = theirs.add([LOG], "user")
@@ -136,7 +136,7 @@ def test_only_the_user_can_read_the_files(folder: Path) -> None:
     ["", "{", "[]", '"x"', "[" * 100_000, '{"format": 1}', '{"format": 1, "grants": {}}', "\x00"],
     ids=["empty", "cut", "list", "text", "deep", "no grants", "no list", "zero"],
 )
-def test_a_damaged_file_allows_nothing_is_named_and_kept_aside(folder: Path, text: str) -> None:
+def test_damaged_grant_file_is_ignored_reported_and_set_aside(folder: Path, text: str) -> None:
     folder.mkdir()
     (folder / "grants.json").write_text(text)
     store = store_in(folder)
@@ -156,7 +156,7 @@ def test_a_damaged_file_allows_nothing_is_named_and_kept_aside(folder: Path, tex
     "entry",
     [5, None, {}, {"grant_id": "x"}, {"grant_id": "x", "permission": "bash", "pattern": ["*"]}],
 )
-def test_a_damaged_entry_does_not_take_the_others_with_it(folder: Path, entry: object) -> None:
+def test_damaged_entry_costs_only_itself(folder: Path, entry: object) -> None:
     store = store_in(folder)
     store.add([LOG], "user")
     path = folder / "grants.json"
@@ -170,7 +170,7 @@ def test_a_damaged_entry_does_not_take_the_others_with_it(folder: Path, entry: o
     assert json.loads(aside.read_text()) == value
 
 
-def test_a_file_cannot_say_that_its_grants_are_of_another_scope(folder: Path) -> None:
+def test_grant_file_cannot_claim_another_scope(folder: Path) -> None:
     store = store_in(folder)
     store.add([SRC], "workspace")
     path = folder / "grants" / "one.json"
@@ -178,7 +178,7 @@ def test_a_file_cannot_say_that_its_grants_are_of_another_scope(folder: Path) ->
     assert patterns(store) == [("workspace", "src/*")]
 
 
-def test_a_file_of_a_newer_version_is_left_alone(folder: Path) -> None:
+def test_file_of_a_newer_version_is_not_changed(folder: Path) -> None:
     folder.mkdir()
     text = json.dumps({"format": 2, "grants": [], "more": 1})
     (folder / "grants.json").write_text(text)
@@ -191,7 +191,7 @@ def test_a_file_of_a_newer_version_is_left_alone(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_a_pipe_in_place_of_the_file_hangs_nobody(folder: Path) -> None:
+def test_pipe_in_place_of_the_grant_file_does_not_block(folder: Path) -> None:
     folder.mkdir()
     os.mkfifo(folder / "grants.json")
     store = store_in(folder)
@@ -199,14 +199,14 @@ def test_a_pipe_in_place_of_the_file_hangs_nobody(folder: Path) -> None:
     assert "not a file" in store.problems()[0]
 
 
-def test_where_nothing_can_be_written_it_is_said_and_nothing_is_half_done(tmp_path: Path) -> None:
+def test_unwritable_grant_store_is_an_error_and_stays_empty(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file is in the way")
     with pytest.raises(StoreError, match="cannot be written"):
         store_in(tmp_path / "home").add([LOG], "user")
     assert store_in(tmp_path / "home").all() == []
 
 
-def test_a_lock_that_somebody_holds_ends_in_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_grant_file_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_in(folder)
     store.add([LOG], "user")
     monkeypatch.setattr(module, "LOCK_WAIT_S", 0.0)
@@ -218,7 +218,7 @@ def test_a_lock_that_somebody_holds_ends_in_words(folder: Path, monkeypatch: pyt
     assert patterns(store) == [("user", "git log *")]
 
 
-def test_there_is_a_limit_that_says_what_to_do(folder: Path) -> None:
+def test_grant_limit_error_gives_advice(folder: Path) -> None:
     store = store_in(folder)
     many = [Grant(permission="bash", pattern=f"c{number}") for number in range(module.MOST)]
     store.add(many, "user")
@@ -228,14 +228,14 @@ def test_there_is_a_limit_that_says_what_to_do(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["日本/*", "a\\b", 'quote"', "\ud83d half", "a" * 500])
-def test_any_text_comes_back(folder: Path, pattern: str) -> None:
+def test_any_pattern_text_round_trips(folder: Path, pattern: str) -> None:
     store_in(folder).add([Grant(permission="edit", pattern=pattern)], "workspace")
     (found,) = store_in(folder).all()
     assert found.pattern == pattern.replace("\ud83d", "\ufffd")
 
 
 @pytest.mark.parametrize("scope", ["user", "workspace"])
-def test_a_grant_answers_a_question_and_lifts_no_prohibition(folder: Path, scope: Scope) -> None:
+def test_grant_overrides_ask_but_not_deny(folder: Path, scope: Scope) -> None:
     store = store_in(folder)
     store.add([Grant(permission="bash", pattern="*")], scope)
     everywhere, here = store.rules()

@@ -34,7 +34,7 @@ def rules(draw: st.DrawFn) -> list[Rule]:
     rules(),
     st.lists(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4), min_size=1, max_size=12),
 )
-def test_what_is_decided_for_many_at_once_is_what_is_decided_for_each(
+def test_deciding_many_targets_equals_deciding_each(
     base: list[Rule], session: list[Rule], names: list[list[str]]
 ) -> None:
     made = RuleSet([*SHIPPED, *base], session=session, root=ROOT)

@@ -101,7 +101,7 @@ def test_the_last_rule_that_matches_decides() -> None:
     assert last_match(rules, "bash", "ls") is None
 
 
-def test_where_no_rule_matches_the_person_is_asked() -> None:
+def test_without_a_matching_rule_the_action_is_ask() -> None:
     assert RuleSet(base=()).decide("anything", "x").action == "ask"
 
 
@@ -128,7 +128,7 @@ def test_the_shipped_rules(permission: str, target: str, action: Action) -> None
     assert RuleSet().decide(permission, target).action == action
 
 
-def test_the_person_may_loosen_and_tighten_the_shipped_rules() -> None:
+def test_user_rules_may_loosen_and_tighten_the_shipped_ones() -> None:
     rules = RuleSet(base=(*SHIPPED, rule("edit", "*", "allow"), rule("read", "*.pem", "deny")))
     assert rules.decide("edit", "a.py").action == "allow"
     assert rules.decide("read", "key.pem").action == "deny"
@@ -151,7 +151,7 @@ def test_a_workspace_can_only_tighten() -> None:
     assert rules.decide("read", "more/a").action == "deny"
 
 
-def test_a_grant_of_the_session_answers_questions_but_lifts_no_prohibition() -> None:
+def test_session_grant_answers_ask_rules_but_not_deny_rules() -> None:
     granted = (rule("*", "*", "allow", "session"),)
     rules = RuleSet(
         base=(*SHIPPED, rule("bash", "rm *", "deny")),
@@ -189,7 +189,7 @@ TARGETS = ["", "a", "ab", "b", "src/x", "c", "something else"]
 @given(RULES, RULES, RULES, RULES)
 @example([rule("edit", "*", "deny")], [], [], [rule("edit", "*", "ask")])
 @example([rule("edit", "*", "deny"), rule("edit", "b", "allow")], [], [], [])
-def test_a_tool_is_offered_whenever_some_use_of_it_is_not_forbidden(
+def test_tool_is_offered_if_any_target_is_not_denied(
     base: list[Rule], workspace: list[Rule], session: list[Rule], agent: list[Rule]
 ) -> None:
     rules = RuleSet(base, workspace, session, agent)
@@ -205,7 +205,7 @@ def test_a_tool_that_is_denied_outright_is_not_offered(layer: str) -> None:
     assert rules.offered("read")
 
 
-def test_a_tool_is_offered_again_where_a_later_rule_allows_something() -> None:
+def test_tool_denied_generally_is_offered_if_a_later_rule_allows() -> None:
     assert RuleSet(base=(rule("edit", "*", "deny"), rule("edit", "docs/*", "ask"))).offered("edit")
     assert not RuleSet(base=(rule("edit", "docs/*", "ask"), rule("edit", "*", "deny"))).offered("edit")
 
@@ -252,13 +252,13 @@ json_values = st.recursive(
 @example({"bash": ["ask"]})
 @example({"edit": {"*": {}}})
 @example([{"permission": [], "pattern": {}, "action": []}])
-def test_whatever_stands_in_the_configuration_is_reported_not_raised(value: object) -> None:
+def test_invalid_permission_config_is_reported_not_raised(value: object) -> None:
     rules, wrong = rules_from_config(value, "workspace")
     assert all(isinstance(text, str) and text for text in wrong)
     assert all(r.action in STRICTNESS for r in rules)
 
 
-def test_wrong_entries_are_named_and_the_others_hold() -> None:
+def test_invalid_entries_are_reported_and_others_kept() -> None:
     rules, wrong = rules_from_config({"bash": "perhaps", "edit": "deny", "read": ["ask"]}, "user")
     assert rules == [rule("edit", "*", "deny")]
     assert len(wrong) == 2

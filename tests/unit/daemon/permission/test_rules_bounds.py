@@ -35,7 +35,7 @@ ALLOWS = (rule("*", "*", "allow"), rule("edit", ".git/config", "allow"))
         (((rule("edit", "*", "ask"),),), ALLOWS, "a.py", "ask"),
     ],
 )
-def test_a_bound_tightens_and_never_allows(
+def test_bound_restricts_and_never_allows(
     bounds: tuple[tuple[Rule, ...], ...], agent: tuple[Rule, ...], target: str, action: Action
 ) -> None:
     rules = RuleSet(agent=agent, bounds=bounds, root="/w")
@@ -45,7 +45,7 @@ def test_a_bound_tightens_and_never_allows(
     assert rules.judge(PermissionAsk("edit", (), "?", accesses=(access,))).action == action
 
 
-def test_a_bound_lifts_no_prohibition_of_the_person() -> None:
+def test_bound_cannot_lift_a_user_deny_rule() -> None:
     user = Rule(permission="bash", pattern="git push*", action="deny", source="user")
     rules = RuleSet((*SHIPPED, user), bounds=((rule("bash", "*", "allow"),),))
     assert rules.decide("bash", "git push").action == "deny"
@@ -57,7 +57,7 @@ def test_a_tool_that_a_bound_forbids_is_not_offered() -> None:
     assert RuleSet(bounds=(DENIES,)).offered("bash")
 
 
-def test_an_allowed_plain_name_is_still_asked_about_where_a_bound_asks() -> None:
+def test_plain_name_is_denied_where_a_bound_denies_it() -> None:
     rules = RuleSet(
         agent=(rule("read", "*", "allow"),), bounds=((rule("read", "*.key", "deny"),),), root="/w"
     )

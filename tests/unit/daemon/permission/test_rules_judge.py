@@ -36,7 +36,7 @@ def command(text: str = "run it", *accesses: Access, **more: Any) -> PermissionA
     return PermissionAsk("bash", (text,), text, accesses=accesses, **more)
 
 
-def test_the_strictest_comes_first_and_equal_ones_stay_in_order() -> None:
+def test_reasons_are_sorted_by_strictness_and_stable() -> None:
     rules = RuleSet((rule("edit", "*", "allow"), rule("edit", "b*", "ask"), rule("edit", "c", "deny")))
     verdict = rules.judge(PermissionAsk("edit", ("a", "b2", "b1", "c", "a2"), ""))
     assert [reason.target for reason in verdict.reasons] == ["c", "b2", "b1", "a", "a2"]
@@ -44,12 +44,12 @@ def test_the_strictest_comes_first_and_equal_ones_stay_in_order() -> None:
     assert verdict.rule.pattern == "c"
 
 
-def test_a_call_without_targets_is_decided_as_well() -> None:
+def test_call_without_targets_is_decided_by_its_permission() -> None:
     assert RuleSet((rule("goal", "*", "allow"),)).judge(PermissionAsk("goal", (), "")).action == "allow"
     assert RuleSet(()).judge(PermissionAsk("goal", (), "")).rule is UNMATCHED
 
 
-def test_the_same_thing_is_said_once() -> None:
+def test_duplicate_accesses_give_one_reason() -> None:
     access = Access("read", "x", implied=True)
     verdict = RuleSet((rule("read", "x", "ask"), rule("bash", "*", "allow"))).judge(
         command("a", access, access)
@@ -57,7 +57,7 @@ def test_the_same_thing_is_said_once() -> None:
     assert [reason.target for reason in verdict.reasons] == ["x", "a"]
 
 
-def test_what_arguments_imply_is_silent_where_nothing_names_it() -> None:
+def test_implied_accesses_matter_only_if_a_rule_names_them() -> None:
     rules = RuleSet((rule("bash", "*", "allow"), rule("read", "*", "ask")))
     verdict = rules.judge(command("cat a", Access("read", "a", implied=True)))
     assert verdict.action == "allow"
@@ -66,7 +66,7 @@ def test_what_arguments_imply_is_silent_where_nothing_names_it() -> None:
     assert rules.judge(command("cat a", Access("read", "a"))).action == "ask"
 
 
-def test_a_command_allowed_word_by_word_settles_what_its_arguments_imply_but_no_rule() -> None:
+def test_exact_command_rule_covers_implied_reads_but_no_rule() -> None:
     secret = Access("read", ".env", implied=True)
     exact = rule("bash", "cat .env", "allow")
     assert RuleSet((exact,)).judge(command("cat .env", secret)).action == "allow"
@@ -89,7 +89,7 @@ def test_a_command_allowed_word_by_word_settles_what_its_arguments_imply_but_no_
         ("python -c 'y'", "ask"),
     ],
 )
-def test_what_rules_cannot_see_passes_by_its_exact_text_only(pattern: str, action: Action) -> None:
+def test_opaque_command_is_allowed_only_by_its_exact_text(pattern: str, action: Action) -> None:
     opaque = Access("bash", "python -c 'x'", opaque="python -c runs code")
     verdict = RuleSet((rule("bash", pattern, "allow"),)).judge(
         PermissionAsk("bash", (), "", accesses=(opaque,))
@@ -97,7 +97,7 @@ def test_what_rules_cannot_see_passes_by_its_exact_text_only(pattern: str, actio
     assert verdict.action == action
 
 
-def test_an_opaque_text_made_of_wildcards_is_named_by_none() -> None:
+def test_opaque_text_of_wildcards_matches_no_rule() -> None:
     opaque = Access("bash", "*", opaque="it cannot be told apart")
     ask = PermissionAsk("bash", (), "", accesses=(opaque,))
     assert RuleSet((rule("bash", "*", "allow"),)).judge(ask).action == "ask"
@@ -106,7 +106,7 @@ def test_an_opaque_text_made_of_wildcards_is_named_by_none() -> None:
     assert other.judge(PermissionAsk("bash", (), "", accesses=(slash,))).action == "ask"
 
 
-def test_why_something_is_opaque_is_said() -> None:
+def test_reason_says_why_an_access_is_opaque() -> None:
     opaque = Access("bash", "x", why="argument of y", opaque="z runs code")
     verdict = RuleSet((rule("bash", "*", "allow"),)).judge(PermissionAsk("bash", (), "", accesses=(opaque,)))
     assert verdict.reasons[0].why == "argument of y: z runs code"
@@ -138,7 +138,7 @@ def test_the_sandbox_answers_general_questions_about_commands(access: Access, ac
         assert allowed.judge(replace(ask, lifted=False)).action == "allow"
 
 
-def test_without_a_sandbox_only_an_exact_rule_allows_what_nothing_bounds() -> None:
+def test_unsandboxed_opaque_command_needs_an_exact_rule() -> None:
     free = command("npm test", unread=frozenset({"npm test"}))
     star, named, exact = (
         RuleSet((rule("bash", pattern, "allow"),)) for pattern in ("*", "npm *", "npm test")
@@ -156,7 +156,7 @@ def test_without_a_sandbox_only_an_exact_rule_allows_what_nothing_bounds() -> No
     assert exact.judge(said).action == "allow"
 
 
-def test_leaving_the_sandbox_is_a_question_whatever_rules_allow() -> None:
+def test_leaving_the_sandbox_asks_despite_allow_rules() -> None:
     ask = command("npm test", leaves="it failed in the sandbox: EROFS")
     for rules in (
         RuleSet((rule("bash", "npm test", "allow"),)),
@@ -177,7 +177,7 @@ def test_only_a_rule_for_the_network_gives_the_network() -> None:
     assert given.decide("network", "npm test").action == "ask"
 
 
-def test_what_cannot_be_taken_back_is_asked_about_in_the_sandbox_and_in_mode_auto() -> None:
+def test_irreversible_commands_ask_even_in_sandbox_and_auto_mode() -> None:
     warned = ("it is gone",)
     auto = RuleSet(mode="auto", trust="trusted")
     assert auto.judge(command()).action == "allow"
@@ -197,7 +197,7 @@ def test_a_rule_that_names_a_command_binds_in_the_sandbox() -> None:
 
 
 @pytest.mark.parametrize("source", ["workspace", "agent", "session", "granted", "protected"])
-def test_only_general_questions_of_the_person_are_lifted(source: RuleSource) -> None:
+def test_modes_lift_only_general_ask_rules_of_the_user(source: RuleSource) -> None:
     asking = rule("edit", "*", "ask", source)
     assert RuleSet((asking,), mode="accept-edits").decide("edit", "a").action == "ask"
     assert RuleSet((asking,), mode="auto", trust="trusted").decide("edit", "a").action == "ask"
@@ -207,14 +207,14 @@ def test_only_general_questions_of_the_person_are_lifted(source: RuleSource) -> 
     ("mode", "edit", "bash"),
     [("ask", True, True), ("accept-edits", True, True), ("plan", False, True), ("auto", True, True)],
 )
-def test_what_a_mode_offers(mode: Mode, edit: bool, bash: bool) -> None:
+def test_tools_offered_by_each_mode(mode: Mode, edit: bool, bash: bool) -> None:
     rules = RuleSet(mode=mode)
     assert (rules.offered("edit"), rules.offered("bash"), rules.offered("read")) == (edit, bash, True)
     restricted = RuleSet(mode=mode, trust="restricted")
     assert [restricted.offered(permission) for permission in ("edit", "bash", "read")] == [False, False, True]
 
 
-def test_in_mode_plan_commands_that_change_nothing_go_by_the_rules() -> None:
+def test_plan_mode_applies_rules_to_read_only_commands() -> None:
     rules = RuleSet((*SHIPPED, rule("bash", "ls *", "allow"), rule("bash", "git *", "deny")), mode="plan")
     reads = {"read_only": True, "contained": True}
     assert rules.judge(command("ls", **reads)).action == "allow"
@@ -228,7 +228,7 @@ def test_in_mode_plan_commands_that_change_nothing_go_by_the_rules() -> None:
     assert restricted.judge(command("ls", read_only=True)).action == "deny"
 
 
-def test_mode_auto_holds_in_a_trusted_folder_only() -> None:
+def test_auto_mode_applies_only_in_trusted_folders() -> None:
     for trust in ("unknown", "restricted"):
         assert RuleSet(mode="auto", trust=trust).judge(command()).action != "allow"
 
@@ -240,7 +240,7 @@ def test_a_trusted_workspace_that_allows_offers_again() -> None:
     assert RuleSet(base, local, trusted=True).decide("edit", "docs/a").action == "allow"
 
 
-def test_grants_everywhere_are_weaker_than_the_workspace_and_those_for_it_stronger() -> None:
+def test_user_grants_yield_to_workspace_rules_and_local_ones_win() -> None:
     local = (rule("edit", "vendor/*", "ask", "workspace"),)
     grant = (rule("edit", "*", "allow", "granted"),)
     assert RuleSet(workspace=local, granted=grant).decide("edit", "vendor/a").action == "ask"
@@ -256,7 +256,7 @@ def _several(permission: str, target: str) -> PermissionAsk:
     return PermissionAsk(permission, (), "", accesses=(Access(permission, target, several=True),))
 
 
-def test_of_many_files_a_part_that_is_denied_is_asked_about_by_its_rule() -> None:
+def test_partly_denied_wildcard_asks_and_names_the_deny_rule() -> None:
     rules = RuleSet((rule("read", "*", "allow"), rule("read", "src/keys/*", "deny")))
     verdict = rules.judge(_several("read", "src/*"))
     assert (verdict.action, verdict.rule.action, verdict.rule.pattern) == ("ask", "deny", "src/keys/*")
@@ -266,7 +266,7 @@ def test_of_many_files_a_part_that_is_denied_is_asked_about_by_its_rule() -> Non
     assert local.judge(_several("read", "src/*")).action == "deny"
 
 
-def test_one_question_covers_a_file_outside_and_its_folder() -> None:
+def test_external_file_and_its_folder_are_asked_together() -> None:
     verdict = RuleSet().judge(PermissionAsk("edit", ("/etc/hosts",), ""))
     assert [(r.permission, r.target) for r in verdict.reasons] == [
         ("edit", "/etc/hosts"),
@@ -297,7 +297,7 @@ def test_the_home_folder_is_the_environments_when_a_rule_is_used(monkeypatch: py
         assert rules.decide("read", "/home/three/a/x").action == "ask"
 
 
-def test_the_state_folder_is_protected_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_folder_is_protected_in_any_location(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = (
         rule("read", "*", "allow"),
         rule("edit", "*", "allow"),
@@ -325,9 +325,7 @@ def test_every_protected_name_is_found_by_the_quick_look() -> None:
     st.lists(st.sampled_from([".git", "src", "..", ".", "", ".env", "a", ".vscode"]), max_size=6),
     st.sampled_from(["read", "edit"]),
 )
-def test_what_is_protected_never_passes_by_a_broad_rule_whatever_way_leads_there(
-    parts: list[str], permission: str
-) -> None:
+def test_broad_rules_never_allow_protected_paths(parts: list[str], permission: str) -> None:
     target = "/".join(parts)
     rules = RuleSet((rule("*", "*", "allow"),), root="/workspace")
     name = normal(target, "/workspace")
@@ -350,7 +348,7 @@ TARGETS = st.sampled_from(["a", "b", "src/x", ".env", ".git/x", "/etc/x", "../y"
 
 
 @given(RULES, RULES, RULES, RULES, TARGETS, st.sampled_from(["ask", "accept-edits", "plan", "auto"]))
-def test_deciding_one_target_is_judging_it(
+def test_decide_and_explain_agree_with_judge(
     base: list[Rule], local: list[Rule], granted: list[Rule], agent: list[Rule], target: str, mode: Mode
 ) -> None:
     rules = RuleSet(base, local, granted, agent, mode=mode, trust="trusted")
@@ -384,7 +382,7 @@ def test_no_mode_and_no_sandbox_lifts_a_prohibition(
         assert (verdict.action == "deny") == (plain.action == "deny")
 
 
-def test_rules_are_told_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_reasons_are_formatted_with_their_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     file = f"{tmp_path.as_posix()}/.goalwright/config.json"
     (found,), _ = rules_from_config({"bash": {"git push*": "deny"}}, "user", file)
@@ -412,7 +410,7 @@ def test_a_path_to_explain_may_begin_at_home(monkeypatch: pytest.MonkeyPatch) ->
     assert RuleSet((rule("read", "~/x", "allow"),)).explain("read", "~/x")[0].action == "allow"
 
 
-def test_the_configuration_is_not_to_cost_minutes() -> None:
+def test_number_and_length_of_rules_are_limited() -> None:
     many = {f"p{n}": "ask" for n in range(MAX_RULES + 5)}
     rules, wrong = rules_from_config({"edit": many}, "workspace")
     assert (len(rules), len(wrong)) == (MAX_RULES, 1)

@@ -55,7 +55,7 @@ def slow_rule(pattern: str, target: str) -> bool:
 @example("*ab*b", "abab")
 @example("*aba*ba", "ababa")
 @example("?*?b*", "abb")
-def test_the_first_place_of_each_piece_is_enough(pattern: str, target: str) -> None:
+def test_wildcard_matching_agrees_with_the_slow_reference(pattern: str, target: str) -> None:
     assert matches(pattern, target) == slow(pattern, target)
 
 
@@ -69,7 +69,7 @@ def test_the_first_place_of_each_piece_is_enough(pattern: str, target: str) -> N
         ("*ab*" * 500 + "c", "ab" * 10_000),
     ],
 )
-def test_no_pattern_takes_longer_than_its_length_times_the_targets(pattern: str, target: str) -> None:
+def test_pattern_matching_time_is_bounded(pattern: str, target: str) -> None:
     assert not matches(pattern, target)
     assert not intersects(pattern[-4_000:], target[-4_000:])
 
@@ -99,7 +99,7 @@ def test_wildcards_that_meet_have_a_common_text(one: str, other: str) -> None:
 
 
 @given(PATTERNS, PATTERNS, WORDS)
-def test_what_covers_a_wildcard_covers_whatever_it_means(one: str, other: str, text: str) -> None:
+def test_pattern_covering_a_wildcard_covers_its_matches(one: str, other: str, text: str) -> None:
     if covers(one, other) and slow(other, text):
         assert matches(one, text)
     if covers(one, other):
@@ -125,12 +125,12 @@ def test_what_covers_a_wildcard_covers_whatever_it_means(one: str, other: str, t
         (".", "."),
     ],
 )
-def test_a_name_is_what_it_leads_to(written: str, name: str) -> None:
+def test_paths_are_normalized(written: str, name: str) -> None:
     assert normal(written, "/workspace") == name
 
 
 @given(st.text(alphabet="ab./\\", max_size=14))
-def test_tidying_twice_changes_nothing_more(path: str) -> None:
+def test_tidy_is_idempotent(path: str) -> None:
     once = tidy(path)
     assert tidy(once) == once
     assert "\\" not in once
@@ -157,11 +157,11 @@ def test_folding_twice_changes_nothing_for_plain_names(text: str) -> None:
         ("K", "k"),
     ],
 )
-def test_names_that_some_file_systems_take_for_one_are_one(one: str, other: str) -> None:
+def test_case_and_unicode_variants_fold_to_one_name(one: str, other: str) -> None:
     assert fold(one) == fold(other)
 
 
-def test_the_way_up_is_not_folded_away() -> None:
+def test_fold_keeps_leading_parent_segments() -> None:
     assert fold("../A/..") == "../a/.."
 
 
@@ -182,16 +182,16 @@ def test_the_way_up_is_not_folded_away() -> None:
         ("../*", False),
     ],
 )
-def test_a_pattern_names_a_place_by_a_whole_literal_part(pattern: str, named: bool) -> None:
+def test_pattern_names_a_path_by_a_whole_literal_segment(pattern: str, named: bool) -> None:
     assert names_place(pattern) == named
 
 
-def test_what_names_nothing_is_general() -> None:
+def test_only_wildcard_patterns_are_general() -> None:
     assert all(is_general(pattern) for pattern in ("*", "**", "**/*", "* *"))
     assert not any(is_general(pattern) for pattern in ("", "a*", "/*", "?*", "*.py", "~"))
 
 
-def test_what_lies_outside() -> None:
+def test_paths_outside_the_workspace_are_recognised() -> None:
     assert all(is_outside(name) for name in ("/a", "..", "../a", "C:/a", "c:"))
     assert not any(is_outside(name) for name in ("a", "..a", ".", "", "a:b", "cc:/a"))
 
@@ -209,7 +209,7 @@ def test_the_index_finds_what_looking_at_each_rule_finds(rules: list[Rule], targ
 
 
 @given(MANY, st.text(alphabet="abB/.é\u200b", max_size=5))
-def test_for_files_the_index_finds_also_what_forbids_the_folded_name(rules: list[Rule], target: str) -> None:
+def test_index_also_finds_rules_for_the_folded_file_name(rules: list[Rule], target: str) -> None:
     name = normal(target)
     expected = UNMATCHED
     for one in reversed(rules):
@@ -224,7 +224,7 @@ def test_for_files_the_index_finds_also_what_forbids_the_folded_name(rules: list
 
 
 @given(MANY, st.text(alphabet="ab/*?", max_size=5), WORDS)
-def test_a_wildcard_is_never_decided_less_strictly_than_what_it_means(
+def test_wildcard_is_never_decided_more_loosely_than_its_matches(
     rules: list[Rule], wildcard: str, text: str
 ) -> None:
     if not slow(wildcard, text):
@@ -241,7 +241,7 @@ def test_a_wildcard_is_never_decided_less_strictly_than_what_it_means(
         assert found.rule.action != "allow" or found.part is not None
 
 
-def test_equal_rules_in_other_tuples_are_not_compiled_again_and_others_are() -> None:
+def test_equal_rule_tuples_share_compiled_layers() -> None:
     first = tuple(rule(f"a{n}") for n in range(3))
     assert layers(base=first).find("read", "a1", "a1", HERE) is first[1]
     assert layers(base=tuple(list(first))).find("read", "a1", "a1", HERE) is first[1]

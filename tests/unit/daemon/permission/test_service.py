@@ -16,14 +16,14 @@ from tools.tool import FileChange, PermissionAsk, PermissionDeniedError, ToolErr
 from tools.writing.proposal import propose
 
 
-async def test_a_rule_that_allows_asks_nobody() -> None:
+async def test_allowed_call_asks_nothing() -> None:
     inbox, asker = Inbox(), FakeAsker()
     assert await inbox.ask(asker, "a.py", permission="read") == ""
     assert await inbox.outcome(0) == "allowed"
     assert asker.asked_for == []
 
 
-async def test_a_rule_that_denies_asks_nobody_and_names_itself() -> None:
+async def test_denied_call_asks_nothing_and_names_its_rule() -> None:
     deny = Rule(permission="edit", pattern="*.lock", action="deny", source="user")
     inbox, asker = Inbox(), FakeAsker("s", deny)
     await inbox.ask(asker, "a.lock")
@@ -35,7 +35,7 @@ async def test_a_rule_that_denies_asks_nobody_and_names_itself() -> None:
     assert asker.asked_for == []
 
 
-async def test_the_request_tells_what_is_asked_and_which_rule_asks() -> None:
+async def test_request_names_its_targets_and_rule() -> None:
     inbox, asker = Inbox(), FakeAsker()
     await inbox.ask(asker, "src/a.py", "src/*")
     (request,) = inbox.service.pending("s")
@@ -52,7 +52,7 @@ async def test_the_request_tells_what_is_asked_and_which_rule_asks() -> None:
     assert inbox.service.pending() == []
 
 
-async def test_the_first_answer_wins_and_the_second_hears_who_was_first() -> None:
+async def test_first_reply_wins_and_the_second_learns_who_replied() -> None:
     inbox, asker = Inbox(), FakeAsker()
     request_id = await inbox.ask(asker, "a.py")
     assert inbox.service.reply(request_id, "once", None, "Ann") == (True, "Ann")
@@ -91,7 +91,7 @@ async def test_always_releases_what_it_covers_in_this_session_only() -> None:
     assert await inbox.outcome(4) == "allowed"
 
 
-async def test_a_plain_refusal_refuses_the_sessions_other_requests_too() -> None:
+async def test_plain_rejection_rejects_all_requests_of_the_session() -> None:
     inbox, asker, other = Inbox(), FakeAsker("s"), FakeAsker("t")
     first = await inbox.ask(asker, "a.py")
     await inbox.ask(asker, "b.py")
@@ -102,7 +102,7 @@ async def test_a_plain_refusal_refuses_the_sessions_other_requests_too() -> None
     assert [r.targets[0] for r in inbox.service.pending()] == ["c.py"]
 
 
-async def test_a_refusal_with_words_is_about_this_request_alone() -> None:
+async def test_rejection_with_feedback_concerns_one_request() -> None:
     inbox, asker = Inbox(), FakeAsker()
     first = await inbox.ask(asker, "a.py")
     await inbox.ask(asker, "b.py")
@@ -122,7 +122,7 @@ async def test_a_canceled_call_withdraws_its_request() -> None:
         inbox.service.reply(request_id, "once", None, "late")
 
 
-async def test_cancel_and_answer_at_the_same_moment_record_one_end() -> None:
+async def test_simultaneous_reply_and_cancel_record_one_end() -> None:
     inbox, asker = Inbox(), FakeAsker()
     request_id = await inbox.ask(asker, "a.py")
     inbox.service.reply(request_id, "once", None, "x")
@@ -131,7 +131,7 @@ async def test_cancel_and_answer_at_the_same_moment_record_one_end() -> None:
     assert [answer for _, answer, _, _ in asker.replies] == ["once"]
 
 
-async def test_both_sides_of_a_change_can_be_had_while_it_is_pending() -> None:
+async def test_both_versions_are_readable_while_a_change_is_pending() -> None:
     inbox, asker = Inbox(), FakeAsker()
     changes = (
         FileChange(Path("/w/a.py"), b"old\n", b"new\n"),
@@ -162,7 +162,7 @@ OLD = b"".join(b"line %d\n" % number for number in range(1, 31))
 NEW = OLD.replace(b"line 3\n", b"line three\n").replace(b"line 20\n", b"line twenty\n")
 
 
-async def test_some_hunks_can_be_accepted_and_the_rest_is_left_as_it_was() -> None:
+async def test_accepting_some_hunks_leaves_the_others_unchanged() -> None:
     inbox, asker = Inbox(), FakeAsker()
     ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))
     task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "patch"), ask))
@@ -178,7 +178,7 @@ async def test_some_hunks_can_be_accepted_and_the_rest_is_left_as_it_was() -> No
     assert change.after == OLD.replace(b"line 20\n", b"line twenty\n")
 
 
-async def test_a_text_of_the_user_is_shown_as_a_diff_before_it_is_accepted() -> None:
+async def test_edited_text_is_previewed_as_a_diff() -> None:
     inbox, asker = Inbox(), FakeAsker()
     ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))
     task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "patch"), ask))
@@ -198,7 +198,7 @@ async def test_a_text_of_the_user_is_shown_as_a_diff_before_it_is_accepted() -> 
         await inbox.service.preview(request_id, [])
 
 
-async def test_a_text_of_the_person_keeps_the_line_ends_of_the_file() -> None:
+async def test_edited_text_keeps_the_line_ends_of_the_file() -> None:
     inbox, asker = Inbox(), FakeAsker()
     ask = two_files(FileChange(Path("/w/a.py"), b"a\r\nb\n", b"a\r\nB\n"))
     task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "edit"), ask))
@@ -224,7 +224,7 @@ async def test_a_text_of_the_person_keeps_the_line_ends_of_the_file() -> None:
         ([FileAnswer(path="a.py", hunks=()), FileAnswer(path="b.py", hunks=())], "reject it instead"),
     ],
 )
-async def test_an_answer_that_does_not_fit_is_refused_and_the_request_still_waits(
+async def test_invalid_file_answer_is_refused_and_request_stays_open(
     answers: list[FileAnswer], message: str
 ) -> None:
     inbox, asker = Inbox(), FakeAsker()
@@ -239,7 +239,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_request_still_wait
     assert (await task).changes is None
 
 
-async def test_all_hunks_and_an_unchanged_text_are_a_plain_yes() -> None:
+async def test_all_hunks_and_unchanged_text_count_as_plain_acceptance() -> None:
     inbox, asker = Inbox(), FakeAsker()
     ask = two_files(FileChange(Path("/w/a.py"), OLD, NEW), FileChange(Path("/w/b.py"), None, b"made\n"))
     task = asyncio.create_task(inbox.service.ask(asker, CallInfo("c", "patch"), ask))
@@ -252,7 +252,7 @@ async def test_all_hunks_and_an_unchanged_text_are_a_plain_yes() -> None:
     assert await inbox.service.left(request_id, answers) is None
 
 
-async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
+async def test_record_of_old_replies_is_limited() -> None:
     inbox, asker = Inbox(), FakeAsker()
     first = await inbox.ask(asker, "a.py")
     inbox.service.reply(first, "once", None, "x")
@@ -266,7 +266,7 @@ async def test_the_record_of_old_answers_does_not_grow_for_ever() -> None:
     await asyncio.gather(*inbox.tasks, *more)
 
 
-async def test_the_time_for_which_the_person_was_asked_is_no_time_of_the_call() -> None:
+async def test_time_waiting_for_approval_is_not_call_time() -> None:
     inbox, asker = Inbox(), FakeAsker()
     port = CallPermission(inbox.service, asker, CallInfo("c", "edit"))
     asking = asyncio.create_task(port.ask(PermissionAsk("edit", ("a.py",), "edit")))

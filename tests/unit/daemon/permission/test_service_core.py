@@ -32,7 +32,7 @@ def ended(bench: Bench) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("stage", ["before", "asking", "answered", "after"])
-async def test_a_cancel_at_any_stage_leaves_no_request_behind(tmp_path: Path, stage: str) -> None:
+async def test_cancel_at_any_stage_leaves_no_request(tmp_path: Path, stage: str) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, write("a.py")], [Hold(), "ok"]) as bench:
         session = bench.session()
@@ -57,7 +57,7 @@ async def test_a_cancel_at_any_stage_leaves_no_request_behind(tmp_path: Path, st
                 bench.core.permissions.reply(late, "once", None, "late")
 
 
-async def test_a_daemon_that_stops_writes_nothing_that_was_only_asked_about(tmp_path: Path) -> None:
+async def test_daemon_stop_writes_no_pending_edit(tmp_path: Path) -> None:
     async with daemon(tmp_path, write("a.py")) as bench:
         session = bench.session()
         turn = prompted(session, "go")
@@ -68,7 +68,7 @@ async def test_a_daemon_that_stops_writes_nothing_that_was_only_asked_about(tmp_
     assert not (tmp_path / "workspace" / "a.py").exists()
 
 
-async def test_of_two_answers_at_once_the_first_counts_and_the_record_has_one(tmp_path: Path) -> None:
+async def test_of_two_concurrent_replies_one_is_recorded(tmp_path: Path) -> None:
     async with daemon(tmp_path, write("a.py"), "ok") as bench:
         session = bench.session()
         turn = prompted(session, "go")
@@ -86,9 +86,7 @@ async def test_of_two_answers_at_once_the_first_counts_and_the_record_has_one(tm
 
 
 @pytest.mark.parametrize("scope", ["session", "workspace", "user"])
-async def test_grants_survive_a_restart_of_the_daemon_and_can_then_be_taken_back(
-    tmp_path: Path, scope: Scope
-) -> None:
+async def test_grants_survive_a_restart_and_can_be_revoked(tmp_path: Path, scope: Scope) -> None:
     async with daemon(tmp_path, write("src/a.txt"), "ok") as bench:
         session = bench.session()
         turn = prompted(session, "go")
@@ -119,7 +117,7 @@ async def test_grants_survive_a_restart_of_the_daemon_and_can_then_be_taken_back
         assert made(bench, "src/c.txt") == [False]
 
 
-async def test_a_grant_of_one_workspace_does_not_hold_in_another(tmp_path: Path) -> None:
+async def test_workspace_grant_does_not_apply_in_another_workspace(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     for name in ("one", "two"):
@@ -137,7 +135,7 @@ async def test_a_grant_of_one_workspace_does_not_hold_in_another(tmp_path: Path)
         assert decided(two) == ["ask", "allow"]
 
 
-async def test_a_grant_answers_no_question_that_a_rule_forbids(tmp_path: Path) -> None:
+async def test_grant_does_not_override_a_workspace_deny(tmp_path: Path) -> None:
     async with daemon(tmp_path, write("vendor/a.py"), "ok") as bench:
         path = bench.workspace / WORKSPACE_FILE
         path.parent.mkdir()
@@ -153,7 +151,7 @@ async def test_a_grant_answers_no_question_that_a_rule_forbids(tmp_path: Path) -
         assert WORKSPACE_FILE.as_posix() in result.content
 
 
-async def test_a_question_that_nobody_answers_in_time_is_refused_and_the_turn_goes_on(tmp_path: Path) -> None:
+async def test_unanswered_requests_time_out_and_the_turn_goes_on(tmp_path: Path) -> None:
     steps = ([write("a.py"), write("b.py")], "I went on.")
     async with daemon(tmp_path, *steps) as bench:
         session = bench.session(settings={"permission_timeout_s": 0.05})
@@ -164,7 +162,7 @@ async def test_a_question_that_nobody_answers_in_time_is_refused_and_the_turn_go
         assert all(result is not None and "Nobody answered" in result.content for result in results)
 
 
-async def test_a_mode_set_while_something_waits_answers_it(tmp_path: Path) -> None:
+async def test_mode_change_answers_pending_requests(tmp_path: Path) -> None:
     async with daemon(tmp_path, write("a.py"), "ok") as bench:
         session = bench.session()
         turn = prompted(session, "go")
@@ -176,7 +174,7 @@ async def test_a_mode_set_while_something_waits_answers_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("trust", ["unknown", "trusted"])
-async def test_the_workspaces_own_allow_counts_from_trust_on(tmp_path: Path, trust: str) -> None:
+async def test_allow_rules_of_the_workspace_apply_once_trusted(tmp_path: Path, trust: str) -> None:
     async with daemon(tmp_path, write("a.py"), "ok") as bench:
         path = bench.workspace / WORKSPACE_FILE
         path.parent.mkdir()

@@ -33,7 +33,7 @@ def asker_of(store: GrantStore, session_id: str = "s") -> FakeAsker:
     return asker
 
 
-async def test_an_edited_grant_is_what_is_remembered_and_what_releases() -> None:
+async def test_edited_grant_is_stored_and_releases_matching_requests() -> None:
     inbox, asker = Inbox(), FakeAsker()
     first = await inbox.ask(asker, "src/a.py", "src/*")
     await inbox.ask(asker, "src/b.txt", "src/*")
@@ -45,9 +45,7 @@ async def test_an_edited_grant_is_what_is_remembered_and_what_releases() -> None
 
 
 @pytest.mark.parametrize("scope", ["workspace", "user"])
-async def test_a_wider_grant_is_stored_and_releases_what_waits_in_all_sessions(
-    store: GrantStore, scope: Scope
-) -> None:
+async def test_wider_grant_is_stored_and_releases_requests_elsewhere(store: GrantStore, scope: Scope) -> None:
     inbox = Inbox(store)
     one, other = asker_of(store, "s"), asker_of(store, "t")
     first = await inbox.ask(one, "src/a.py", "src/*")
@@ -82,7 +80,7 @@ BAD: list[tuple[list[Grant], str]] = [
 
 @pytest.mark.parametrize(("grants", "message"), BAD)
 @pytest.mark.parametrize("scope", ["session", "workspace", "user"])
-async def test_what_cannot_be_remembered_is_said_and_the_request_still_waits(
+async def test_invalid_grant_is_refused_and_the_request_stays_open(
     store: GrantStore, grants: list[Grant], message: str, scope: Scope
 ) -> None:
     inbox, asker = Inbox(store), asker_of(store)
@@ -96,7 +94,7 @@ async def test_what_cannot_be_remembered_is_said_and_the_request_still_waits(
     assert (asker.granted, store.all()) == ([], [])
 
 
-async def test_what_the_call_would_do_besides_can_be_granted_too() -> None:
+async def test_additional_accesses_of_a_call_can_be_granted() -> None:
     inbox, asker = Inbox(), FakeAsker()
     outside = Access("external_directory", "/data/*")
     first = await inbox.ask(asker, "make", "make *", permission="bash", accesses=(outside,))
@@ -106,7 +104,7 @@ async def test_what_the_call_would_do_besides_can_be_granted_too() -> None:
     assert await inbox.ask(asker, "make", permission="bash", accesses=(outside,)) == ""
 
 
-async def test_a_suggested_command_of_several_lines_can_be_remembered_as_it_is() -> None:
+async def test_suggested_multi_line_command_can_be_granted() -> None:
     inbox, asker = Inbox(), FakeAsker()
     command = "echo 'a\nb'"
     first = await inbox.ask(asker, command, command, permission="bash")
@@ -114,7 +112,7 @@ async def test_a_suggested_command_of_several_lines_can_be_remembered_as_it_is()
     assert await inbox.ask(asker, command, permission="bash") == ""
 
 
-async def test_always_without_anything_to_remember_is_once_and_cannot_be_kept_for_longer(
+async def test_always_without_suggestions_acts_once_and_takes_no_scope(
     store: GrantStore,
 ) -> None:
     inbox, asker = Inbox(store), asker_of(store)
@@ -127,7 +125,7 @@ async def test_always_without_anything_to_remember_is_once_and_cannot_be_kept_fo
 
 
 @pytest.mark.parametrize("permission", ["budget", "doom_loop"])
-async def test_what_is_asked_about_one_run_is_not_remembered_for_others(
+async def test_budget_and_loop_answers_are_not_kept_beyond_the_session(
     store: GrantStore, permission: str
 ) -> None:
     inbox, asker = Inbox(store), asker_of(store)
@@ -138,7 +136,7 @@ async def test_what_is_asked_about_one_run_is_not_remembered_for_others(
     assert await inbox.outcome(0) == "allowed"
 
 
-async def test_without_a_place_to_keep_it_a_wider_answer_is_refused_in_words() -> None:
+async def test_wider_scope_without_a_grant_store_is_refused() -> None:
     inbox, asker = Inbox(), FakeAsker()
     request_id = await inbox.ask(asker, "a.py", "*")
     with pytest.raises(StoreError, match="scope session"):
@@ -148,7 +146,7 @@ async def test_without_a_place_to_keep_it_a_wider_answer_is_refused_in_words() -
     assert await inbox.outcome(0) == "allowed"
 
 
-async def test_a_grant_that_cannot_be_stored_loses_nothing(tmp_path: Path) -> None:
+async def test_unstorable_grant_leaves_the_request_pending(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("in the way")
     store = GrantStore(tmp_path / "home" / "grants.json", tmp_path / "home" / "here.json", lambda: NOW)
     inbox, asker = Inbox(store), asker_of(store)
@@ -162,7 +160,7 @@ async def test_a_grant_that_cannot_be_stored_loses_nothing(tmp_path: Path) -> No
     assert await inbox.outcome(0) == await inbox.outcome(1) == "allowed"
 
 
-async def test_an_answer_that_cannot_be_recorded_leaves_no_grant_behind(store: GrantStore) -> None:
+async def test_unrecordable_reply_leaves_no_grant(store: GrantStore) -> None:
     inbox, asker = Inbox(store), asker_of(store)
     request_id = await inbox.ask(asker, "src/a.py", "src/*")
     asker.broken = True
@@ -173,7 +171,7 @@ async def test_an_answer_that_cannot_be_recorded_leaves_no_grant_behind(store: G
         await inbox.tasks[0]
 
 
-async def test_a_session_that_cannot_record_its_release_keeps_no_other_from_its_own(
+async def test_failing_release_in_one_session_does_not_block_others(
     store: GrantStore,
 ) -> None:
     inbox = Inbox(store)
@@ -194,7 +192,7 @@ async def test_the_second_answer_stores_nothing(store: GrantStore) -> None:
     assert store.all() == []
 
 
-async def test_what_waits_is_released_when_rules_or_mode_change() -> None:
+async def test_pending_requests_are_released_when_rules_allow_them() -> None:
     inbox, one, other = Inbox(), FakeAsker("s"), FakeAsker("t")
     await inbox.ask(one, "a.py")
     await inbox.ask(other, "a.py")
@@ -223,7 +221,7 @@ async def test_a_denied_argument_of_a_command_is_named() -> None:
     assert asker.asked_for == []
 
 
-async def test_of_many_denied_targets_some_are_named_and_the_rest_counted() -> None:
+async def test_denial_names_some_targets_and_counts_the_rest() -> None:
     deny = Rule(permission="read", pattern="secret/*", action="deny", source="user")
     inbox, asker = Inbox(), FakeAsker("s", deny)
     reads = tuple(Access("read", f"secret/{number}") for number in range(10))
@@ -232,7 +230,7 @@ async def test_of_many_denied_targets_some_are_named_and_the_rest_counted() -> N
         await inbox.tasks[0]
 
 
-async def test_a_request_says_everything_that_is_asked_about_and_what_cannot_be_taken_back() -> None:
+async def test_request_lists_all_accesses_and_warnings() -> None:
     inbox, asker = Inbox(), FakeAsker()
     accesses = (Access("read", "a.py"), Access("edit", "out.txt", why="> out.txt"))
     warnings = ("git reset --hard throws away changes",)
@@ -246,7 +244,7 @@ async def test_a_request_says_everything_that_is_asked_about_and_what_cannot_be_
     inbox.tasks[0].cancel()
 
 
-async def test_questions_of_children_are_listed_with_their_main_line_and_carry_their_label() -> None:
+async def test_child_requests_are_listed_under_the_main_session() -> None:
     inbox = Inbox()
     for session_id in ("s", "s:A", "s:A.s1", "s2"):
         await inbox.ask(FakeAsker(session_id), "a.py", "*.py")
@@ -260,7 +258,7 @@ async def test_questions_of_children_are_listed_with_their_main_line_and_carry_t
         task.cancel()
 
 
-async def test_a_no_to_one_branch_is_no_answer_to_the_others() -> None:
+async def test_rejection_in_one_branch_does_not_affect_others() -> None:
     inbox = Inbox()
     first = await inbox.ask(FakeAsker("s:A"), "a.py", "*.py")
     await inbox.ask(FakeAsker("s:A.s1"), "b.py")
@@ -275,7 +273,7 @@ async def test_a_no_to_one_branch_is_no_answer_to_the_others() -> None:
 # -- nobody answers --
 
 
-async def test_a_question_that_nobody_answers_in_time_is_refused_and_the_run_goes_on() -> None:
+async def test_unanswered_request_is_rejected_after_its_timeout() -> None:
     inbox, asker = Inbox(), FakeAsker()
     await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=0.01))
     with pytest.raises(PermissionDeniedError, match="Nobody answered") as caught:
@@ -287,7 +285,7 @@ async def test_a_question_that_nobody_answers_in_time_is_refused_and_the_run_goe
     assert inbox.service.reply(asker.asked_for[0].request_id, "once", None, "late") == (False, "timeout")
 
 
-async def test_a_timeout_refuses_nothing_else() -> None:
+async def test_timeout_rejects_no_other_request() -> None:
     inbox, asker = Inbox(), FakeAsker()
     other = await inbox.ask(asker, "b.py")
     await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=0.01))
@@ -318,7 +316,7 @@ async def test_a_question_that_has_ended_is_not_timed_out_any_more(end: str) -> 
     assert timer.cancelled()
 
 
-async def test_a_timeout_whose_record_fails_still_ends_the_wait() -> None:
+async def test_unrecordable_timeout_still_ends_the_wait() -> None:
     inbox, asker = Inbox(), FakeAsker()
     asker.broken = True
     await inbox.ask(asker, "a.py", call=CallInfo("c", "edit", timeout_s=0.01))

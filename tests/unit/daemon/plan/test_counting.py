@@ -9,7 +9,7 @@ from daemon.plan.counting import joined_preview
 from daemon.plan.tree import PlanTree, extended_preview
 
 
-def test_a_message_counts_for_its_goal_and_for_all_above() -> None:
+def test_message_counts_for_its_goal_and_ancestors() -> None:
     tree = PlanTree()
     for parent, texts in ((None, ["a", "other"]), ("1", ["a1"])):
         for change in tree.plan_add(texts, "", parent_id=parent):
@@ -26,7 +26,7 @@ def test_a_message_counts_for_its_goal_and_for_all_above() -> None:
     assert tree.goals["2"].cumulative_stats == GoalStats()
 
 
-def test_counting_changes_nothing_before_it_is_applied_and_knows_no_stranger() -> None:
+def test_count_is_pure_and_ignores_unknown_goals() -> None:
     tree = PlanTree()
     for change in tree.plan_add(["a"], ""):
         tree.apply(change)
@@ -73,7 +73,7 @@ def test_previews_are_joined_in_order(previews: list[str | None], whole: str | N
     assert joined_preview(previews) == whole
 
 
-def test_what_moves_with_a_goal_is_in_the_previews_above_it_in_the_order_of_the_plan() -> None:
+def test_moving_a_goal_updates_parent_previews_in_plan_order() -> None:
     tree = PlanTree()
     for parent, texts in ((None, ["a", "b"]), ("1", ["a1", "a2"]), ("2", ["b1"])):
         for change in tree.plan_add(texts, "", parent_id=parent):

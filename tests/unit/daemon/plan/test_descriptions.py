@@ -26,7 +26,7 @@ INVISIBLE = [
 
 
 @pytest.mark.parametrize("text", INVISIBLE, ids=ascii)
-def test_a_description_of_which_nothing_is_seen_is_none(text: str) -> None:
+def test_invisible_description_is_refused(text: str) -> None:
     tree = PlanTree()
     with pytest.raises(PlanError, match="needs a description"):
         tree.plan_add([text], "")
@@ -53,9 +53,7 @@ def test_a_description_of_which_nothing_is_seen_is_none(text: str) -> None:
     ],
     ids=ascii,
 )  # fmt: skip
-def test_signs_that_turn_or_hide_others_are_dropped_and_those_of_a_word_stay(
-    given_text: str, kept: str
-) -> None:
+def test_bidi_and_invisible_characters_are_removed(given_text: str, kept: str) -> None:
     tree = PlanTree()
     (change,) = tree.plan_add([given_text], "")
     assert isinstance(change, Added)
@@ -63,7 +61,7 @@ def test_signs_that_turn_or_hide_others_are_dropped_and_those_of_a_word_stay(
 
 
 @given(st.text(max_size=30))
-def test_whatever_is_given_one_line_is_kept_that_does_not_change_again(text: str) -> None:
+def test_one_line_is_idempotent_and_without_control_characters(text: str) -> None:
     line = one_line(text)
     assert one_line(line) == line
     assert line == " ".join(line.split())

@@ -40,14 +40,14 @@ def waiting(tree: PlanTree, name: str) -> str:
         ("1, 3, 3.1", {"_3": "1"}, "1"),
     ],
 )
-def test_a_goal_waits_for_what_it_and_those_above_it_need(
+def test_goal_waits_for_its_own_and_its_parents_needs(
     outline: str, needs: dict[str, str], expected: str
 ) -> None:
     tree = linked(outline, **needs)
     assert waiting(tree, "3.1" if "3.1" in outline else "3") == expected
 
 
-def test_what_took_the_place_of_a_goal_counts_in_its_stead() -> None:
+def test_replacement_of_an_abandoned_goal_satisfies_dependents() -> None:
     tree = linked("1 >, 3", _3="1")
     for change in tree.plan_abandon("why", tree.goals[by(tree, "1")]):
         tree.apply(change)
@@ -60,7 +60,7 @@ def test_what_took_the_place_of_a_goal_counts_in_its_stead() -> None:
     assert waiting(tree, "3") == ""
 
 
-def test_a_goal_that_was_removed_and_one_that_never_was_are_needed_no_more() -> None:
+def test_removed_and_unknown_goals_do_not_block_others() -> None:
     tree = linked("1, 3", _3="1")
     for change in tree.plan_abandon("not wanted", tree.goals[by(tree, "1")]):
         tree.apply(change)
@@ -82,7 +82,7 @@ def test_a_goal_that_was_removed_and_one_that_never_was_are_needed_no_more() -> 
         ("3", "2", None, "1, 2, 2/3"),
     ],
 )
-def test_moves_keep_what_goals_need(
+def test_moves_respect_dependencies(
     goal: str, parent: str | None, before: str | None, expected: str | None
 ) -> None:
     tree = linked("1, 2, 3", _2="1")
@@ -97,14 +97,14 @@ def test_moves_keep_what_goals_need(
     assert shown(tree) == expected
 
 
-def test_what_ended_can_be_passed() -> None:
+def test_ended_goals_do_not_block_a_move() -> None:
     tree = linked("1 x, 2, 3", _3="1")
     for change in tree.plan_move(tree.goals[by(tree, "3")], None, by(tree, "1")):
         tree.apply(change)
     assert shown(tree) == "3, 1 x, 2"
 
 
-def test_goals_that_others_begin_with_are_in_progress_and_the_focus_is_above_them() -> None:
+def test_goals_begun_together_move_the_focus_to_their_parent() -> None:
     tree = grown("1, 1.1, 1.2, 2")
     for change in tree.plan_begin([tree.goals[by(tree, name)] for name in ("1.1", "1.2")]):
         tree.apply(change)
@@ -125,7 +125,7 @@ def test_the_model_sees_what_an_open_goal_waits_for() -> None:
     assert tree.find("3. 3  [needs g2]  (g3)").id == "3"
 
 
-async def test_steps_that_go_on_beside_a_completed_goal_keep_their_order() -> None:
+async def test_completing_a_goal_keeps_the_order_of_its_other_steps() -> None:
     tree = linked("1 >, 1.1, 1.2, 2", _1_2="1.1")
     await SessionPlan(tree, tree.apply, front="step").step(complete=True, summary="enough")
     assert shown(tree) == "1 x, 1.1, 1.2, 2"

@@ -65,7 +65,7 @@ def move(tree: PlanTree, goal: str, parent: str | None, before: str | None = Non
 # -- add --
 
 
-def test_a_goal_is_added_where_the_person_wants_it_and_the_focus_stays() -> None:
+def test_goal_is_added_at_the_given_place_and_focus_stays() -> None:
     tree = tree_of("→ a", "a/a1", "b")
     do(tree, tree.plan_add(["a0"], "", parent_id="1", before_id="2"))
     do(tree, tree.plan_add(["first"], "", parent_id=None, before_id="1"))
@@ -86,7 +86,7 @@ def test_a_goal_is_added_where_the_person_wants_it_and_the_focus_stays() -> None
         ("1", "1", "does not stand where"),
     ],
 )
-def test_a_goal_is_added_only_where_goals_can_stand(
+def test_goal_is_not_added_below_or_beside_ended_goals(
     parent: str | None, before: str | None, words: str
 ) -> None:
     tree = tree_of("a", "a/a1", "b", "done", "gone", "gone/below")
@@ -129,7 +129,7 @@ def test_an_open_goal_gets_another_description() -> None:
 
 
 @pytest.mark.parametrize("end", [PlanTree.plan_done, PlanTree.plan_abandon])
-def test_the_description_of_an_ended_goal_stays_as_the_model_read_it(
+def test_ended_goal_cannot_be_renamed(
     end: Callable[[PlanTree, str, Goal], list[Change]],
 ) -> None:
     tree = tree_of("a")
@@ -142,7 +142,7 @@ def test_the_description_of_an_ended_goal_stays_as_the_model_read_it(
 @pytest.mark.parametrize(
     ("text", "words"), [(" \n", "description"), ("x" * (MAX_DESCRIPTION + 1), "too long")]
 )
-def test_a_description_must_be_one(text: str, words: str) -> None:
+def test_description_must_not_be_empty_or_invalid(text: str, words: str) -> None:
     with pytest.raises(PlanError, match=words):
         tree_of("a").plan_rename(Goal(id="1", description="a"), text)
 
@@ -150,7 +150,7 @@ def test_a_description_must_be_one(text: str, words: str) -> None:
 # -- move --
 
 
-def test_a_goal_moves_with_all_below_it_and_its_numbers_move_along() -> None:
+def test_goal_moves_with_its_children_and_statistics() -> None:
     tree = tree_of("a", "a/a1", "a1/deep", "b", "b/b1")
     work(tree, "deep", tokens=100)
     work(tree, "a1", tokens=10)
@@ -167,7 +167,7 @@ def test_a_goal_moves_with_all_below_it_and_its_numbers_move_along() -> None:
     assert tree.goals[named(tree, "b").id].cumulative_stats.total_tokens == 5
 
 
-def test_a_goal_whose_work_all_moved_away_has_taken_nothing() -> None:
+def test_goal_whose_work_moved_away_has_no_usage() -> None:
     tree = tree_of("a", "a/a1", "b")
     for _ in range(3):
         work(tree, "a1", cost=0.1)
@@ -176,7 +176,7 @@ def test_a_goal_whose_work_all_moved_away_has_taken_nothing() -> None:
     assert named(tree, "b").cumulative_stats.total_cost == pytest.approx(0.3)
 
 
-def test_moving_within_a_goal_changes_the_numbers_of_none_above() -> None:
+def test_move_within_a_goal_keeps_the_numbers_of_ancestors() -> None:
     tree = tree_of("a", "a/x", "a/y", "x/deep")
     work(tree, "deep")
     (change,) = move(tree, "deep", "y")
@@ -205,7 +205,7 @@ def test_siblings_are_put_in_another_order(goal: str, before: str | None, order:
     assert [g.description for g in tree.snapshot().goals] == order.split()
 
 
-def test_a_goal_may_jump_over_ended_ones() -> None:
+def test_goal_may_move_before_ended_ones() -> None:
     tree = tree_of("done", "gone", "open")
     work(tree, "gone")
     do(tree, tree.plan_done("x", named(tree, "done")))
@@ -216,7 +216,7 @@ def test_a_goal_may_jump_over_ended_ones() -> None:
     assert shown(tree) == ["1 done", "2 open"]
 
 
-def test_a_goal_takes_the_focus_along_and_begins_what_it_comes_to_stand_below() -> None:
+def test_moved_goal_keeps_the_focus_and_starts_its_new_parents() -> None:
     tree = tree_of("a", "→ a/a1", "b", "b/b1")
     do(tree, move(tree, "a1", "b1"))
     assert focus(tree) == "a1"
@@ -228,7 +228,7 @@ def test_a_goal_takes_the_focus_along_and_begins_what_it_comes_to_stand_below() 
     }
 
 
-def test_a_parent_does_not_complete_when_its_last_open_goal_leaves() -> None:
+def test_parent_stays_open_when_its_last_open_goal_leaves() -> None:
     for leave in ("move", "abandon"):
         tree = tree_of("a", "a/x", "→ a/y")
         work(tree, "y")
@@ -249,7 +249,7 @@ def test_a_parent_does_not_complete_when_its_last_open_goal_leaves() -> None:
         ("deep", None, "deep", "cannot stand before itself"),
     ],
 )
-def test_a_move_that_is_not_possible_says_why(
+def test_impossible_move_is_refused_with_a_reason(
     goal: str, parent: str | None, before: str | None, words: str
 ) -> None:
     tree = tree_of("a", "a/a1", "a1/deep", "done")
@@ -258,7 +258,7 @@ def test_a_move_that_is_not_possible_says_why(
         move(tree, goal, parent, before)
 
 
-def test_a_move_in_a_damaged_log_makes_no_circle_and_loses_no_goal() -> None:
+def test_invalid_changes_of_a_damaged_log_are_ignored() -> None:
     tree = tree_of("a", "a/a1")
     before = tree.snapshot()
     for change in (
@@ -276,7 +276,7 @@ def test_a_move_in_a_damaged_log_makes_no_circle_and_loses_no_goal() -> None:
 # -- done and abandon --
 
 
-def test_a_person_ends_a_goal_elsewhere_and_the_focus_stays() -> None:
+def test_user_ends_another_goal_and_the_focus_stays() -> None:
     tree = tree_of("→ a", "b", "c", "c/c1")
     work(tree, "c")
     do(tree, tree.plan_done("as it is", named(tree, "b")))
@@ -290,7 +290,7 @@ def test_a_person_ends_a_goal_elsewhere_and_the_focus_stays() -> None:
     assert focus(tree) == "a"
 
 
-def test_the_focus_leaves_goals_that_a_person_ends() -> None:
+def test_focus_leaves_a_goal_ended_by_the_user() -> None:
     tree = tree_of("a", "a/b", "→ b/c")
     work(tree, "c")
     do(tree, tree.plan_abandon("not wanted", named(tree, "b")))
@@ -300,7 +300,7 @@ def test_the_focus_leaves_goals_that_a_person_ends() -> None:
     assert focus(tree) is None
 
 
-def test_what_has_ended_is_not_ended_again() -> None:
+def test_ended_goal_cannot_be_ended_again() -> None:
     tree = tree_of("a", "b")
     work(tree, "b")
     do(tree, tree.plan_done("x", named(tree, "a")))
@@ -326,7 +326,7 @@ def replace(tree: PlanTree, goal: str, by: str) -> None:
     do(tree, tree.plan_add([by], ""))
 
 
-def test_each_successor_knows_all_that_was_tried_before() -> None:
+def test_successor_knows_all_earlier_attempts() -> None:
     tree = tree_of("A", "test")
     for goal, by in (("A", "B"), ("B", "C"), ("C", "D")):
         replace(tree, goal, by)
@@ -340,7 +340,7 @@ def test_each_successor_knows_all_that_was_tried_before() -> None:
     assert shown(tree) == ["1 D", "2 test"]
 
 
-def test_only_the_first_of_several_successors_takes_the_place() -> None:
+def test_only_the_first_of_several_successors_replaces_the_goal() -> None:
     tree = tree_of("A")
     work(tree, "A")
     do(tree, tree.plan_abandon("A fails", named(tree, "A")))
@@ -348,7 +348,7 @@ def test_only_the_first_of_several_successors_takes_the_place() -> None:
     assert tree.replaced == {named(tree, "B").id: "1"}
 
 
-def test_a_goal_that_the_person_adds_at_the_same_level_takes_the_place_without_the_focus() -> None:
+def test_user_goal_replaces_an_abandoned_one_without_the_focus() -> None:
     tree = tree_of("A", "→ b")
     work(tree, "A")
     do(tree, tree.plan_abandon("A fails", named(tree, "A")))
@@ -357,7 +357,7 @@ def test_a_goal_that_the_person_adds_at_the_same_level_takes_the_place_without_t
     assert focus(tree) == "b"
 
 
-def test_a_successor_that_is_dropped_unworked_frees_the_place_again() -> None:
+def test_dropped_successor_frees_the_place_for_another() -> None:
     tree = tree_of("A")
     replace(tree, "A", "B")
     assert tree.plan_abandon("not needed") == [Removed("2", current_id=None)]
@@ -367,7 +367,7 @@ def test_a_successor_that_is_dropped_unworked_frees_the_place_again() -> None:
     assert focus(tree) == "C"
 
 
-def test_a_goal_added_after_work_went_on_elsewhere_is_no_successor() -> None:
+def test_goal_added_after_other_work_is_no_successor() -> None:
     tree = tree_of("→ A", "b")
     work(tree, "A")
     do(tree, tree.plan_abandon("A fails"))
@@ -390,7 +390,7 @@ def test_the_ended_root_is_the_topmost_ended_goal() -> None:
     assert tree.ended_root("77") is None
 
 
-def test_the_summary_that_a_cascade_writes_is_known_as_such() -> None:
+def test_summary_derived_from_children_is_recognised() -> None:
     tree = tree_of("a", "a/b", "a/c")
     do(tree, tree.plan_done("one", named(tree, "b")))
     do(tree, tree.plan_done("two", named(tree, "c")))

@@ -36,7 +36,7 @@ def numbered(tree: PlanTree) -> list[str]:
     return [f"{number} {tree.goals[i].type}" for i, number in tree.numbers().items()]
 
 
-def test_exploration_choice_and_what_follows_are_siblings_in_the_main_line() -> None:
+def test_exploration_merge_and_next_goal_are_siblings() -> None:
     tree = PlanTree()
     do(tree, tree.plan_add(["analyse", "later"], ""))
     do(tree, tree.plan_focus(tree.goals["1"]))
@@ -61,7 +61,7 @@ def test_a_choice_does_not_finish_the_goal_that_explored() -> None:
     assert tree.goals["1"].status == "completed"
 
 
-def test_it_stands_beside_the_focus_and_takes_it() -> None:
+def test_exploration_goal_follows_the_focus_and_takes_it() -> None:
     tree = PlanTree()
     do(tree, tree.plan_add(["first", "second"], ""))
     do(tree, tree.plan_focus(tree.goals["1"]))
@@ -76,7 +76,7 @@ def test_it_stands_beside_the_focus_and_takes_it() -> None:
     assert [goal.id for goal in tree.children(None)] == ["1", start, merge.id, "2"]
 
 
-def test_given_up_it_stays_in_the_plan_with_its_branches() -> None:
+def test_abandoned_exploration_stays_with_its_branches() -> None:
     tree = PlanTree()
     start = explored(tree)
     do(tree, tree.plan_abandon("enough", tree.goals[start]))
@@ -87,7 +87,7 @@ def test_given_up_it_stays_in_the_plan_with_its_branches() -> None:
         plan_explored(tree, start, "s", "m")
 
 
-def test_it_takes_the_place_of_what_was_abandoned() -> None:
+def test_exploration_replaces_an_abandoned_goal() -> None:
     tree = PlanTree()
     do(tree, tree.plan_add(["one way", "test"], ""))
     do(tree, tree.plan_focus(tree.goals["1"]))
@@ -98,7 +98,7 @@ def test_it_takes_the_place_of_what_was_abandoned() -> None:
     assert tree.replaced == {start: "1"}
 
 
-def test_what_branches_took_counts_upwards() -> None:
+def test_branch_usage_counts_for_all_ancestors() -> None:
     tree = PlanTree()
     do(tree, tree.plan_add(["above"], ""))
     do(tree, tree.plan_add(["look"], "", parent_id="1"))

@@ -31,7 +31,7 @@ def recorder() -> Recorder:
     return Recorder()
 
 
-async def test_the_answer_tells_what_happened_in_short(recorder: Recorder) -> None:
+async def test_update_result_summarizes_the_changes(recorder: Recorder) -> None:
     plan = recorder.plan
     assert await plan.update(add=["a", "b"], reason="because") == (
         "Added: 1 a; 2 b.\nNo goal has the focus. Next to do: 1 a."
@@ -57,7 +57,7 @@ async def test_the_answer_tells_what_happened_in_short(recorder: Recorder) -> No
     )
 
 
-async def test_what_a_call_changed_is_known_by_ids_as_numbers_shift(recorder: Recorder) -> None:
+async def test_changed_goals_are_identified_by_id(recorder: Recorder) -> None:
     plan = recorder.plan
     await plan.update(add=["a", "b"], focus="1")
     assert [(one.operation, one.goal_id, one.description) for one in plan.changed] == [
@@ -78,7 +78,7 @@ async def test_what_a_call_changed_is_known_by_ids_as_numbers_shift(recorder: Re
     assert [(one.operation, one.description) for one in plan.changed] == [("removed", "c")]
 
 
-async def test_the_answer_names_the_goals_above_that_are_done_too_and_the_next_one(
+async def test_done_reports_completed_parents_and_the_next_goal(
     recorder: Recorder,
 ) -> None:
     plan = recorder.plan
@@ -118,7 +118,7 @@ async def test_abandon_and_add_in_one_call_replace_the_goal(recorder: Recorder) 
     assert recorder.tree.current_id == "3"
 
 
-async def test_what_is_recorded_says_what_changed(recorder: Recorder) -> None:
+async def test_recorded_changes_describe_the_update(recorder: Recorder) -> None:
     await recorder.plan.update(add=["a"])
     await recorder.plan.update(focus="1")
     assert isinstance(recorder.changes[0], Added)
@@ -172,7 +172,7 @@ async def test_an_error_shows_the_unchanged_plan(recorder: Recorder) -> None:
     assert plan_to_prompt(recorder.tree) in str(caught.value)
 
 
-async def test_a_call_without_operations_only_says_where_the_plan_stands(recorder: Recorder) -> None:
+async def test_call_without_operations_reports_the_plan_only(recorder: Recorder) -> None:
     assert await recorder.plan.update() == "The plan is empty."
     assert recorder.changes == []
 
@@ -184,14 +184,14 @@ async def test_focus_may_name_a_goal_that_the_same_call_adds(recorder: Recorder)
     assert text.endswith("Focus: 1.2 Think.")
 
 
-async def test_focus_may_name_the_place_that_an_added_goal_takes(recorder: Recorder) -> None:
+async def test_focus_may_name_the_number_of_an_added_goal(recorder: Recorder) -> None:
     await recorder.plan.update(add=["A", "test"], focus="1")
     recorder.work()
     text = await recorder.plan.update(abandon="fails", add=["B", "C"], focus="1")
     assert text == "Given up: 1 A.\nAdded: 1 B; 2 C.\nNumbers now: 3 test (g2).\nFocus: 1 B."
 
 
-async def test_focus_on_a_number_that_is_not_there_even_after_the_add_changes_nothing(
+async def test_focus_on_a_missing_goal_fails_and_adds_nothing(
     recorder: Recorder,
 ) -> None:
     with pytest.raises(ToolError, match="no goal 3"):
@@ -218,7 +218,7 @@ class Reverter:
         return "Taken back: src/a.py."
 
 
-async def test_files_are_taken_back_before_the_goal_is_abandoned(recorder: Recorder) -> None:
+async def test_files_are_reverted_before_the_goal_is_abandoned(recorder: Recorder) -> None:
     reverter = Reverter(recorder)
     await recorder.plan.update(add=["A", "test"], focus="1")
     recorder.work()
@@ -234,7 +234,7 @@ async def test_files_are_taken_back_before_the_goal_is_abandoned(recorder: Recor
         (PermissionDeniedError("The person said no."), PermissionDeniedError, "The person said no."),
     ],
 )
-async def test_when_files_are_not_taken_back_the_plan_is_unchanged(
+async def test_failed_revert_leaves_the_plan_unchanged(
     recorder: Recorder, error: Exception, raised: type[Exception], words: str
 ) -> None:
     Reverter(recorder).fail = error
@@ -246,7 +246,7 @@ async def test_when_files_are_not_taken_back_the_plan_is_unchanged(
     assert (recorder.tree.snapshot(), recorder.changes) == (before, recorded)
 
 
-async def test_no_file_is_touched_for_a_call_that_is_not_possible(recorder: Recorder) -> None:
+async def test_impossible_call_reverts_no_files(recorder: Recorder) -> None:
     reverter = Reverter(recorder)
     await recorder.plan.update(add=["A"], focus="1")
     with pytest.raises(ToolError, match="no goal 7"):
@@ -254,7 +254,7 @@ async def test_no_file_is_touched_for_a_call_that_is_not_possible(recorder: Reco
     assert reverter.goals == []
 
 
-async def test_the_goal_that_was_meant_is_abandoned_though_the_person_moved_the_focus_meanwhile(
+async def test_abandon_keeps_its_goal_though_the_user_moved_the_focus(
     recorder: Recorder,
 ) -> None:
     reverter = Reverter(recorder)
@@ -265,7 +265,7 @@ async def test_the_goal_that_was_meant_is_abandoned_though_the_person_moved_the_
     assert text == "Given up: 1 A.\nTaken back: src/a.py.\nNumbers now: 1 B (g2).\nFocus: 1 B."
 
 
-async def test_what_was_taken_back_is_told_though_the_person_ended_the_goal_meanwhile(
+async def test_reverted_files_are_reported_even_if_the_goal_has_ended(
     recorder: Recorder,
 ) -> None:
     reverter = Reverter(recorder)
@@ -307,7 +307,7 @@ async def test_goals_are_added_before_and_after_any_goal(recorder: Recorder) -> 
     assert order(recorder)[-3:] == ["5 b", "5.1 b0", "5.2 b1"]
 
 
-async def test_pending_goals_are_moved_renamed_and_dropped_without_the_focus(recorder: Recorder) -> None:
+async def test_pending_goals_are_edited_without_moving_the_focus(recorder: Recorder) -> None:
     await planned(recorder, "a", "b", "c")
     await recorder.plan.update(focus="1")
     recorder.work()
@@ -324,7 +324,7 @@ async def test_pending_goals_are_moved_renamed_and_dropped_without_the_focus(rec
     ]
 
 
-async def test_what_is_tried_instead_of_a_goal_elsewhere_stands_in_its_place(recorder: Recorder) -> None:
+async def test_replacement_of_an_unfocused_goal_takes_its_place(recorder: Recorder) -> None:
     await planned(recorder, "a", "b", "c")
     await recorder.plan.update(focus="1")
     await recorder.plan.update(goal="g2", abandon="no need", add=["B"])
@@ -332,7 +332,7 @@ async def test_what_is_tried_instead_of_a_goal_elsewhere_stands_in_its_place(rec
     assert recorder.tree.current_id == "1"
 
 
-async def test_a_number_that_names_another_goal_by_now_is_refused_with_what_it_means(
+async def test_reassigned_goal_number_is_refused_with_its_meaning(
     recorder: Recorder,
 ) -> None:
     await planned(recorder, "a", "b", "c")
@@ -357,7 +357,7 @@ async def test_a_number_that_names_another_goal_by_now_is_refused_with_what_it_m
     assert await plan.update(focus="1.1") == "Focus: 1.1 d."
 
 
-async def test_goals_are_named_by_what_the_plan_shows(recorder: Recorder) -> None:
+async def test_goals_are_found_by_every_name_the_plan_shows(recorder: Recorder) -> None:
     await planned(recorder, "a", "b")
     shown = plan_to_prompt(recorder.tree, ids=True).splitlines()
     assert shown[-2:] == ["[ ] 1. a  (g1)", "[ ] 2. b  (g2)"]
@@ -379,9 +379,7 @@ async def test_goals_are_named_by_what_the_plan_shows(recorder: Recorder) -> Non
     ],
     ids=str,
 )
-async def test_edits_that_mean_nothing_are_refused(
-    recorder: Recorder, call: dict[str, object], words: str
-) -> None:
+async def test_meaningless_edits_are_refused(recorder: Recorder, call: dict[str, object], words: str) -> None:
     await planned(recorder, "a", "b")
     before = recorder.tree.snapshot()
     with pytest.raises(ToolError, match=words):
@@ -389,7 +387,7 @@ async def test_edits_that_mean_nothing_are_refused(
     assert recorder.tree.snapshot() == before
 
 
-async def test_a_plan_whose_last_goal_was_given_up_is_not_called_done(recorder: Recorder) -> None:
+async def test_plan_with_an_abandoned_last_goal_is_not_called_done(recorder: Recorder) -> None:
     await planned(recorder, "a", "b")
     await recorder.plan.update(focus="1")
     await recorder.plan.update(done="reached", focus="2")
@@ -398,7 +396,7 @@ async def test_a_plan_whose_last_goal_was_given_up_is_not_called_done(recorder: 
 
 
 @pytest.mark.usefixtures("chinese")
-async def test_the_model_reads_a_refusal_in_english_and_the_user_in_their_language(
+async def test_plan_errors_are_english_to_model_and_localized_to_user(
     recorder: Recorder,
 ) -> None:
     await recorder.plan.update(add=["a"])

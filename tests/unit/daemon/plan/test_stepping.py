@@ -84,13 +84,13 @@ async def test_one_call_plans_and_begins(work: Work) -> None:
         "(2) Fix f(a, b)",
     ],
 )  # fmt: skip
-async def test_a_goal_is_named_as_models_spell_it(work: Work, text: str) -> None:
+async def test_goal_is_found_by_the_spellings_of_models(work: Work, text: str) -> None:
     await work.planned("Look", "Fix f(a, b)", "Test")
     await work.plan.step(focus=text)
     assert work.focus == "Fix f(a, b)"
 
 
-async def test_a_description_that_begins_with_a_number_is_no_number(work: Work) -> None:
+async def test_description_starting_with_a_number_is_not_a_goal_number(work: Work) -> None:
     await work.planned("404 page", "3 tests to write", "2")
     for text, focus in (
         ("404 page", "404 page"),
@@ -104,7 +104,7 @@ async def test_a_description_that_begins_with_a_number_is_no_number(work: Work) 
         await work.plan.step(focus="3 files to read")
 
 
-async def test_of_goals_with_one_name_the_nearest_is_meant(work: Work) -> None:
+async def test_of_equally_named_goals_the_nearest_is_focused(work: Work) -> None:
     await work.planned("a", "b")
     await work.plan.step(focus="a", plan=["test"])
     await work.plan.step(focus="b", plan=["test", "other"])
@@ -116,7 +116,7 @@ async def test_of_goals_with_one_name_the_nearest_is_meant(work: Work) -> None:
     assert work.tree.current_id == "3"
 
 
-async def test_goals_with_one_name_that_are_equally_near_are_asked_for_by_number(work: Work) -> None:
+async def test_ambiguous_goal_name_is_refused_with_the_numbers(work: Work) -> None:
     await work.planned("a", "b", "c")
     for goal in ("a", "b"):
         await work.plan.step(focus=goal, plan=["test"])
@@ -128,7 +128,7 @@ async def test_goals_with_one_name_that_are_equally_near_are_asked_for_by_number
     assert work.focus == "c"
 
 
-async def test_what_is_planned_already_is_not_added_again(work: Work) -> None:
+async def test_planned_goals_are_not_added_again(work: Work) -> None:
     await work.planned("a", "b", "c")
     await work.plan.step(focus="a")
     told = await work.plan.step(plan=["a", "b", "new", "c", "new"])
@@ -138,7 +138,7 @@ async def test_what_is_planned_already_is_not_added_again(work: Work) -> None:
     assert told == "Planned already: a; b; c.\nFocus: 2 b."
 
 
-async def test_numbers_of_goals_below_others_are_understood_as_models_write_them(work: Work) -> None:
+async def test_nested_goal_numbers_are_parsed_in_common_spellings(work: Work) -> None:
     await work.planned("a", "b")
     await work.plan.step(focus="b", plan=["c"])
     for text in ("2.1", "2.1: c", "Goal 2.1", "2.1 – c", "**2.1** c"):
@@ -160,9 +160,7 @@ async def test_numbers_of_goals_below_others_are_understood_as_models_write_them
         "1、boxed",
     ],
 )
-async def test_marks_are_no_part_of_a_goal_and_it_can_be_focused_with_them_and_without(
-    work: Work, line: str
-) -> None:
+async def test_list_marks_are_stripped_from_goal_names(work: Work, line: str) -> None:
     await work.planned("first", line)
     assert list(work.status()) == ["first", "boxed"]
     for focus in (line, "boxed"):
@@ -171,7 +169,7 @@ async def test_marks_are_no_part_of_a_goal_and_it_can_be_focused_with_them_and_w
         assert work.focus == "boxed"
 
 
-async def test_a_goal_that_was_planned_with_its_mark_is_found_by_it(work: Work) -> None:
+async def test_goal_planned_with_a_check_box_is_found_by_it(work: Work) -> None:
     for change in work.tree.plan_add(["[ ] boxed", "other"], ""):
         work.record(change)
     for focus in ("[ ] boxed", "boxed", "[→] boxed"):
@@ -180,7 +178,7 @@ async def test_a_goal_that_was_planned_with_its_mark_is_found_by_it(work: Work) 
         assert work.focus == "[ ] boxed"
 
 
-async def test_the_whole_list_sent_again_adds_only_what_is_new_and_says_what_is_done(work: Work) -> None:
+async def test_resent_list_adds_only_new_goals_and_reports_done_ones(work: Work) -> None:
     await work.planned("A", "B", "C")
     await work.plan.step(focus="A")
     await work.plan.step(complete=True, summary="a done", focus="B")
@@ -208,7 +206,7 @@ async def test_the_whole_list_sent_again_adds_only_what_is_new_and_says_what_is_
     assert told.startswith("Done already, and not planned again: A; B; C.\nAdded: 4 E.")
 
 
-async def test_the_plan_as_a_request_shows_it_sent_again_changes_nothing(work: Work) -> None:
+async def test_resent_plan_text_changes_nothing(work: Work) -> None:
     await work.planned("A", "B", "C")
     await work.plan.step(focus="A", plan=["a1", "a2"])
     for goal in ("a1", "a2"):
@@ -224,7 +222,7 @@ async def test_the_plan_as_a_request_shows_it_sent_again_changes_nothing(work: W
         assert progress_lines(work.tree) == before
 
 
-async def test_a_mark_completes_nothing_and_the_model_is_told(work: Work) -> None:
+async def test_checked_mark_in_a_plan_completes_nothing(work: Work) -> None:
     await work.planned("A", "B")
     told = await work.plan.step(plan=["[x] A", "[ ] B"])
     assert "A mark in plan completes nothing" in told
@@ -232,7 +230,7 @@ async def test_a_mark_completes_nothing_and_the_model_is_told(work: Work) -> Non
     assert "A mark in plan" not in await work.plan.step(plan=["[ ] A", "B"])
 
 
-async def test_what_is_done_is_planned_anew_alone_after_something_new_and_when_it_is_focused(
+async def test_done_goal_is_planned_again_if_alone_later_or_focused(
     work: Work,
 ) -> None:
     await work.planned("test")
@@ -250,14 +248,14 @@ async def test_what_is_done_is_planned_anew_alone_after_something_new_and_when_i
     assert work.tree.current_id == "6"
 
 
-async def test_with_nothing_in_focus_it_is_not_told_to_use_numbers(work: Work) -> None:
+async def test_complete_without_a_focus_does_not_suggest_numbers(work: Work) -> None:
     await work.planned("A")
     with pytest.raises(ToolError, match=r"focus a goal first\.") as refused:
         await work.plan.step(complete=True, summary="s")
     assert "number" not in str(refused.value)
 
 
-async def test_what_was_done_can_be_planned_again(work: Work) -> None:
+async def test_completed_goal_can_be_planned_again(work: Work) -> None:
     await work.planned("test", "fix")
     await work.plan.step(focus="test")
     await work.plan.step(complete=True, summary="red", plan=["test"], focus="fix")
@@ -266,14 +264,14 @@ async def test_what_was_done_can_be_planned_again(work: Work) -> None:
     assert work.tree.current_id == "3"
 
 
-async def test_the_same_goal_is_done_and_planned_anew_in_one_call(work: Work) -> None:
+async def test_goal_is_completed_and_replanned_in_one_call(work: Work) -> None:
     await work.planned("test")
     await work.plan.step(focus="test")
     await work.plan.step(complete=True, summary="red", plan=["test"], focus="test")
     assert (work.tree.goals["1"].status, work.tree.current_id) == ("completed", "2")
 
 
-async def test_work_goes_on_with_the_goal_above_when_it_is_focused(work: Work) -> None:
+async def test_focused_parent_continues_after_its_child(work: Work) -> None:
     await work.planned("above")
     await work.plan.step(focus="above")
     await work.plan.step(plan=["below"], focus="below")
@@ -283,7 +281,7 @@ async def test_work_goes_on_with_the_goal_above_when_it_is_focused(work: Work) -
     assert work.tree.goals["1"].summary == "all of it"
 
 
-async def test_without_a_focus_the_goals_above_complete_with_their_last_one(work: Work) -> None:
+async def test_without_focus_parents_complete_with_their_last_goal(work: Work) -> None:
     await work.planned("above")
     await work.plan.step(focus="above")
     await work.plan.step(plan=["below"], focus="below")
@@ -291,7 +289,7 @@ async def test_without_a_focus_the_goals_above_complete_with_their_last_one(work
     assert told == "Done: 1.1 below. With it: 1 above.\nAll goals of the plan are done."
 
 
-async def test_a_goal_with_begun_ones_below_it_is_not_completed(work: Work) -> None:
+async def test_goal_with_started_children_is_not_completed(work: Work) -> None:
     await work.planned("above")
     await work.plan.step(focus="above", plan=["one", "two"])
     await work.plan.step(focus="one")
@@ -301,7 +299,7 @@ async def test_a_goal_with_begun_ones_below_it_is_not_completed(work: Work) -> N
     assert work.status() == {"above": "in_progress", "one": "in_progress", "two": "pending"}
 
 
-async def test_steps_below_that_nobody_began_keep_their_order_beside_it(work: Work) -> None:
+async def test_completing_a_goal_keeps_its_pending_steps_in_order(work: Work) -> None:
     await work.planned("a", "z")
     await work.plan.step(focus="a", plan=["b", "c"])
     await work.plan.step(complete=True, summary="s", focus="c")
@@ -317,7 +315,7 @@ async def test_steps_below_that_nobody_began_keep_their_order_beside_it(work: Wo
         ("1", "Goal 1 a is completed"),
     ],
 )  # fmt: skip
-async def test_an_impossible_focus_leaves_the_plan_as_it_is(work: Work, focus: str, message: str) -> None:
+async def test_impossible_focus_leaves_the_plan_unchanged(work: Work, focus: str, message: str) -> None:
     await work.planned("a", "b")
     await work.plan.step(focus="a")
     await work.plan.step(complete=True, summary="s")
@@ -327,7 +325,7 @@ async def test_an_impossible_focus_leaves_the_plan_as_it_is(work: Work, focus: s
     assert progress_lines(work.tree) == before
 
 
-async def test_a_call_that_cannot_be_done_as_a_whole_does_nothing(work: Work) -> None:
+async def test_call_that_fails_in_part_changes_nothing(work: Work) -> None:
     await work.planned("a", "b")
     await work.plan.step(focus="a")
     count = len(work.changes)
@@ -342,13 +340,13 @@ async def test_a_call_that_cannot_be_done_as_a_whole_does_nothing(work: Work) ->
     assert len(work.changes) == count
 
 
-async def test_an_empty_plan_says_what_to_do(work: Work) -> None:
+async def test_empty_plan_error_gives_advice(work: Work) -> None:
     with pytest.raises(ToolError, match="none is open: plan it first"):
         await work.plan.step(focus="a")
     assert work.plan.progress() == "The plan is empty."
 
 
-async def test_both_fronts_work_on_one_plan(work: Work) -> None:
+async def test_both_plan_tools_work_on_one_plan(work: Work) -> None:
     goal = SessionPlan(work.tree, work.record)
     await goal.update(add=["a", "b"], focus="1")
     await work.plan.step(complete=True, summary="s", focus="b")
@@ -363,7 +361,7 @@ _TEXTS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.lists(_TEXTS, max_size=4), st.none() | _TEXTS, st.booleans()), max_size=12))
-def test_whatever_is_called_the_changes_fit_the_tree_and_refusals_change_nothing(
+def test_any_step_call_is_applied_fully_or_changes_nothing(
     calls: list[tuple[list[str], str | None, bool]],
 ) -> None:
     tree = PlanTree()

@@ -55,11 +55,11 @@ def test_the_text_is_that_of_the_seed_byte_by_byte() -> None:
     assert plan_to_prompt(PlanTree(seed_tree())).encode() == SEED.encode()
 
 
-def test_without_goals_only_the_mission_is_told() -> None:
+def test_plan_without_goals_shows_the_mission_only() -> None:
     assert plan_to_prompt(PlanTree(GoalTree(mission="do it"))) == "## Current Plan\n\n**Mission**: do it"
 
 
-def test_without_a_focus_there_is_no_current_line() -> None:
+def test_plan_without_a_focus_has_no_current_line() -> None:
     tree = PlanTree(GoalTree(mission="do it", goals=[Goal(id="1", description="a")]))
     assert plan_to_prompt(tree) == ("## Current Plan\n\n**Mission**: do it\n\n**Progress**:\n[ ] 1. a")
 
@@ -69,7 +69,7 @@ def test_a_summary_of_several_lines_stays_on_one() -> None:
     assert plan_to_prompt(PlanTree(GoalTree(goals=[goal]))).endswith("[✓] 1. a\n    → first second")
 
 
-def test_a_goal_below_an_abandoned_one_is_never_current() -> None:
+def test_goal_below_an_abandoned_one_is_never_current() -> None:
     tree = seed_tree().model_copy(update={"current_id": "8"})
     text = plan_to_prompt(PlanTree(tree))
     assert "**Current**" not in text
@@ -90,7 +90,7 @@ def test_the_progress_lists_all_goals_without_their_summaries() -> None:
     assert progress_text(PlanTree()) == "The plan is empty."
 
 
-def test_the_progress_lists_what_was_given_up_and_no_number_moves() -> None:
+def test_progress_lists_abandoned_goals_without_numbers() -> None:
     tried = GoalStats(message_count=2)
     goals = [
         Goal(id="1", description="a", status="abandoned", summary="no", cumulative_stats=tried),
@@ -106,12 +106,12 @@ def test_the_progress_lists_what_was_given_up_and_no_number_moves() -> None:
     assert progress_text(PlanTree(GoalTree(goals=goals[:1]))) == "[✗] a"
 
 
-def test_in_a_plan_that_is_too_long_what_was_given_up_is_left_out_first() -> None:
+def test_abandoned_goals_are_dropped_first_from_a_long_plan() -> None:
     goals = [Goal(id=str(n), description="x" * 200, status="abandoned", summary="s") for n in range(200)]
     assert progress_text(PlanTree(GoalTree(goals=[*goals, Goal(id="a", description="b")]))) == "[ ] 1. b"
 
 
-def test_a_long_summary_is_cut_to_one_line() -> None:
+def test_long_summary_is_truncated_to_one_line() -> None:
     goal = Goal(id="1", description="a", status="completed", summary="word \n" * 1000)
     (line,) = [line for line in plan_to_prompt(PlanTree(GoalTree(goals=[goal]))).splitlines() if "→" in line]
     assert line.startswith("    → word word")
@@ -119,7 +119,7 @@ def test_a_long_summary_is_cut_to_one_line() -> None:
     assert len(line) <= 250
 
 
-def test_summaries_get_240_characters_while_the_plan_has_room_and_fewer_then() -> None:
+def test_summary_length_shrinks_with_the_size_of_the_plan() -> None:
     def plan(count: int) -> str:
         goals = [
             Goal(id=str(n), description=f"goal {n}", status="completed", summary=f"{n} " + "word " * 200)
@@ -191,7 +191,7 @@ SHAPES = [
 @pytest.mark.parametrize("done", [0.0, 0.3, 0.99])
 @pytest.mark.parametrize("words", [3, 100])
 @pytest.mark.parametrize("fans", SHAPES)
-def test_a_large_plan_keeps_to_its_bounds_and_shows_where_the_work_is(
+def test_large_plan_stays_in_bounds_and_shows_the_current_goal(
     fans: tuple[int, ...], words: int, done: float
 ) -> None:
     tree = grown(fans, done=done, words=words)
@@ -212,7 +212,7 @@ def test_a_large_plan_keeps_to_its_bounds_and_shows_where_the_work_is(
 
 
 @pytest.mark.parametrize("fans", SHAPES)
-def test_what_is_left_out_is_counted(fans: tuple[int, ...]) -> None:
+def test_omitted_goals_are_counted(fans: tuple[int, ...]) -> None:
     tree = grown(fans, done=0.5)
     for text in (plan_to_prompt(tree), progress_text(tree)):
         top = [line for line in text.splitlines() if line.startswith("[")]
@@ -241,7 +241,7 @@ def test_the_children_of_the_current_goal_are_shown() -> None:
 
 
 @pytest.mark.parametrize("fans", [(10, 8, 8, 7), (20, 16, 16)])
-def test_what_is_looked_at_is_what_is_shown_and_its_siblings(fans: tuple[int, ...]) -> None:
+def test_rendering_a_large_plan_visits_few_goals(fans: tuple[int, ...]) -> None:
     tree = grown(fans, done=0.5, tree=Watched)
     assert isinstance(tree, Watched)
     tree.looked = 0

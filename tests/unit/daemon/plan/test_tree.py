@@ -50,13 +50,13 @@ def numbered(tree: PlanTree) -> dict[str, str]:
     return {number: tree.goals[goal_id].description for goal_id, number in tree.numbers().items()}
 
 
-def test_added_without_a_focus_goals_stand_at_the_top_level() -> None:
+def test_goals_added_without_a_focus_are_at_the_top_level() -> None:
     tree = PlanTree()
     add(tree, "分析代码", "实现功能", "测试")
     assert progress_lines(tree) == ["[ ] 1. 分析代码", "[ ] 2. 实现功能", "[ ] 3. 测试"]
 
 
-def test_added_with_a_focus_goals_stand_under_it() -> None:
+def test_goals_added_with_a_focus_are_its_children() -> None:
     tree = PlanTree()
     add(tree, "分析代码", "实现功能", "测试")
     focus(tree, "2")
@@ -70,7 +70,7 @@ def test_added_with_a_focus_goals_stand_under_it() -> None:
     ]
 
 
-def test_ids_only_count_up_whatever_the_level() -> None:
+def test_goal_ids_increase_on_every_level() -> None:
     tree = PlanTree()
     add(tree, "a", "b")
     focus(tree, "1")
@@ -85,7 +85,7 @@ def test_ids_only_count_up_whatever_the_level() -> None:
     ]
 
 
-def test_the_id_of_a_removed_goal_is_not_given_again() -> None:
+def test_id_of_a_removed_goal_is_not_reused() -> None:
     tree = PlanTree()
     add(tree, "a", "b")
     focus(tree, "2")
@@ -117,7 +117,7 @@ def test_focus_starts_the_goal_and_its_pending_ancestors() -> None:
     assert fresh.current_id == "3"
 
 
-def test_focus_may_move_between_open_goals_which_stay_in_progress() -> None:
+def test_focus_moves_between_open_goals_that_stay_in_progress() -> None:
     tree = PlanTree()
     add(tree, "a", "b")
     focus(tree, "1")
@@ -138,7 +138,7 @@ def test_done_moves_the_focus_to_the_parent() -> None:
     assert statuses(tree) == {"a": "in_progress", "a1": "completed", "a2": "pending"}
 
 
-def test_parents_complete_with_their_last_open_child_up_to_the_root() -> None:
+def test_parents_complete_with_their_last_child_up_to_the_root() -> None:
     tree = PlanTree()
     add(tree, "root", "other")
     focus(tree, "1")
@@ -212,7 +212,7 @@ def test_done_is_allowed_when_all_children_were_abandoned() -> None:
     assert statuses(tree) == {"a": "completed", "a1": "abandoned"}
 
 
-def test_mode_1_a_goal_nobody_worked_on_leaves_the_plan() -> None:
+def test_abandoned_goal_without_work_is_removed() -> None:
     tree = PlanTree()
     add(tree, "a", "b")
     focus(tree, "1")
@@ -222,7 +222,7 @@ def test_mode_1_a_goal_nobody_worked_on_leaves_the_plan() -> None:
     assert "1" not in tree.goals
 
 
-def test_mode_2_a_goal_with_work_is_kept_as_abandoned_with_the_reason() -> None:
+def test_abandoned_goal_with_work_is_kept_with_the_reason() -> None:
     tree = PlanTree()
     add(tree, "a", "b")
     focus(tree, "1")
@@ -234,7 +234,7 @@ def test_mode_2_a_goal_with_work_is_kept_as_abandoned_with_the_reason() -> None:
     assert numbered(tree) == {"1": "b"}
 
 
-def test_abandoning_a_goal_gives_up_what_is_open_below_it_and_keeps_what_is_finished() -> None:
+def test_abandoning_a_goal_abandons_its_open_children_only() -> None:
     tree = PlanTree()
     add(tree, "a")
     focus(tree, "1")
@@ -247,7 +247,7 @@ def test_abandoning_a_goal_gives_up_what_is_open_below_it_and_keeps_what_is_fini
     assert tree.numbers() == {}
 
 
-def test_plan_b_stands_where_the_abandoned_plan_a_stood_and_has_the_focus() -> None:
+def test_replacement_goal_takes_place_and_focus_of_the_abandoned() -> None:
     tree = PlanTree()
     add(tree, "分析代码", "实现方案 A", "测试")
     focus(tree, "1")
@@ -272,7 +272,7 @@ def test_plan_b_stands_where_the_abandoned_plan_a_stood_and_has_the_focus() -> N
     ]
 
 
-def test_several_goals_can_take_the_place_of_one_in_their_order() -> None:
+def test_several_goals_replace_one_in_their_order() -> None:
     tree = PlanTree()
     add(tree, "a", "b", "c")
     focus(tree, "2")
@@ -285,7 +285,7 @@ def test_several_goals_can_take_the_place_of_one_in_their_order() -> None:
     assert tree.goals[tree.current_id or ""].description == "x"
 
 
-def test_a_goal_added_at_another_level_does_not_take_the_place() -> None:
+def test_goal_added_at_another_level_replaces_nothing() -> None:
     tree = PlanTree()
     add(tree, "a", "b", "c")
     focus(tree, "1")
@@ -296,7 +296,7 @@ def test_a_goal_added_at_another_level_does_not_take_the_place() -> None:
     assert numbered(tree) == {"1": "b", "2": "c", "2.1": "c1"}
 
 
-def test_once_work_went_on_elsewhere_a_new_goal_no_longer_takes_an_old_place() -> None:
+def test_goal_added_after_other_work_takes_no_old_place() -> None:
     tree = PlanTree()
     add(tree, "a", "b")
     focus(tree, "1")
@@ -310,7 +310,7 @@ def test_once_work_went_on_elsewhere_a_new_goal_no_longer_takes_an_old_place() -
 
 
 @pytest.mark.parametrize("number", ["0", "3", "1.2", "", ".", "-1", "x", "²", "1.²", "9" * 5000, "1..1"])
-def test_a_number_that_does_not_exist_is_refused_with_those_that_do(number: str) -> None:
+def test_unknown_number_is_refused_with_the_existing_numbers(number: str) -> None:
     tree = PlanTree()
     add(tree, "a", "b")
     focus(tree, "1")
@@ -320,7 +320,7 @@ def test_a_number_that_does_not_exist_is_refused_with_those_that_do(number: str)
 
 
 @pytest.mark.parametrize("number", ["1.1", " 1.1 ", "1.1."])
-def test_a_number_may_have_blanks_around_and_a_dot_behind(number: str) -> None:
+def test_goal_number_may_have_spaces_and_a_trailing_dot(number: str) -> None:
     tree = PlanTree()
     add(tree, "a")
     focus(tree, "1")
@@ -342,7 +342,7 @@ def test_finished_and_abandoned_goals_cannot_be_focused() -> None:
         tree.plan_focus(tree.goals["2"])
 
 
-def test_without_a_focus_nothing_can_be_finished_or_abandoned() -> None:
+def test_done_and_abandon_require_a_focus() -> None:
     tree = PlanTree()
     add(tree, "a")
     with pytest.raises(PlanError, match="focus"):
@@ -375,7 +375,7 @@ def test_descriptions_become_one_line() -> None:
     assert tree.goals["1"].reason == "because"
 
 
-def test_a_tree_read_from_a_snapshot_goes_on_counting_ids() -> None:
+def test_goal_ids_continue_after_a_snapshot() -> None:
     tree = PlanTree(GoalTree(goals=[Goal(id="7", description="a")]))
     (change,) = tree.plan_add(["b"], "")
     assert isinstance(change, Added)

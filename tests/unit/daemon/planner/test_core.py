@@ -45,9 +45,7 @@ from tests.support.scenarios.goal_trees import by, grown
         ("1 !, 1.1, 2", "2"),
     ],
 )
-def test_the_next_step_is_the_first_open_goal_with_nothing_open_below(
-    outline: str, expected: str | None
-) -> None:
+def test_next_step_is_the_first_open_goal_without_open_children(outline: str, expected: str | None) -> None:
     tree = grown(outline)
     found = next_step(tree)
     assert (None if found is None else found.description) == expected
@@ -57,9 +55,7 @@ def test_the_next_step_is_the_first_open_goal_with_nothing_open_below(
     ("outline", "aside", "expected"),
     [("1, 2", {"1"}, "2"), ("1, 1.1, 2", {"1"}, "2"), ("1, 1.1, 1.2", {"1.1"}, "1.2"), ("1", {"1"}, None)],
 )
-def test_goals_aside_and_all_below_them_are_no_steps(
-    outline: str, aside: set[str], expected: str | None
-) -> None:
+def test_goals_set_aside_are_no_steps(outline: str, aside: set[str], expected: str | None) -> None:
     tree = grown(outline)
     found = next_step(tree, {by(tree, name) for name in aside})
     assert (None if found is None else found.description) == expected
@@ -215,7 +211,7 @@ def test_decisions(course: Course, outline: str, happening: Happening, expected:
     assert decide(course, grown(outline), happening)[1] == expected
 
 
-def test_only_what_the_turn_does_by_itself_counts() -> None:
+def test_only_automatic_replans_are_counted() -> None:
     tree = grown("1")
     assert decide(ON_DEMAND, tree, Paused("failures", "x"))[0].replans == 1
     assert decide(ON_DEMAND, tree, Paused("person"))[0].replans == 0
@@ -232,7 +228,7 @@ _stops: st.SearchStrategy[StopReason] = st.sampled_from(["end_turn", "error", "m
 
 @settings(deadline=None)
 @given(st.sampled_from(["in_loop", "layered", "signposts", "on_demand", "replan"]), st.data())
-def test_a_model_that_reaches_nothing_cannot_keep_a_turn_going(mode: str, data: st.DataObject) -> None:
+def test_model_without_progress_cannot_prolong_a_turn_forever(mode: str, data: st.DataObject) -> None:
     tree = grown("1, 1.1, 1.2, 2, 3")
     course, decision = decide(Course(mode), tree, Began())  # pyright: ignore[reportArgumentType]
     for _ in range(40):

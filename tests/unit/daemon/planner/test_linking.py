@@ -64,7 +64,7 @@ def shown(tree: PlanTree) -> str:
         ([{"goal": "A", "steps": [step("x", "a", "b")]}, step("b", "B")], "B<>, A<>, a<B>"),
     ],
 )
-def test_who_is_needed(steps: list[Any], expected: str) -> None:
+def test_needs_are_resolved_to_goals(steps: list[Any], expected: str) -> None:
     assert planned(PlanTree(), *steps) == expected
 
 
@@ -92,7 +92,7 @@ def test_who_is_needed(steps: list[Any], expected: str) -> None:
         (["A", {"goal": "B", "steps": ["b", {"goal": "c", "needs": [1]}]}], 'may be "A" or "b"'),
     ],
 )
-def test_what_cannot_be_is_refused_and_the_plan_stays(steps: list[Any], words: str) -> None:
+def test_invalid_needs_are_refused_and_the_plan_is_unchanged(steps: list[Any], words: str) -> None:
     tree = grown("1, 2 x")
     before = tree.snapshot()
     with pytest.raises(BadPlanError) as refused:
@@ -104,19 +104,19 @@ def test_what_cannot_be_is_refused_and_the_plan_stays(steps: list[Any], words: s
 # -- goals that the new plan keeps --
 
 
-def test_a_goal_that_is_kept_keeps_what_it_needs() -> None:
+def test_kept_goal_keeps_its_dependencies() -> None:
     tree = PlanTree()
     planned(tree, step("a", "A"), step("b", "B", "a"), step("c", "C", "b", parallel=True))
     assert planned(tree, {"keep": "3"}, {"keep": "2"}, {"keep": "1"}, revise=True) == "A<>, B<A>, C<B>*"
 
 
-def test_what_is_left_out_is_needed_no_more() -> None:
+def test_dropped_goal_is_no_longer_needed() -> None:
     tree = PlanTree()
     planned(tree, step("a", "A"), step("b", "B", "a"), step("c", "C", "a", "b"))
     assert planned(tree, {"keep": "1"}, {"keep": "3"}, revise=True) == "A<>, C<A>"
 
 
-def test_what_failed_is_needed_no_more_and_what_is_said_anew_counts() -> None:
+def test_failed_goal_is_no_longer_needed_and_new_needs_count() -> None:
     tree = PlanTree()
     planned(tree, step("a", "A"), step("b", "B", "a"), step("c", "C", "a"))
     goal = tree.goals["1"]
@@ -129,7 +129,7 @@ def test_what_failed_is_needed_no_more_and_what_is_said_anew_counts() -> None:
     assert planned(tree, *answer, revise=True) == "N<>, B<N>, C<>"
 
 
-def test_a_first_plan_cannot_leave_out_what_it_needs() -> None:
+def test_first_plan_must_include_its_dependencies() -> None:
     tree = grown("1, 2")
     tree.goals["2"] = tree.goals["2"].model_copy(update={"needs": ["1"]})
     with pytest.raises(BadPlanError, match="needs goal 1 1, which the plan does not have"):
@@ -138,11 +138,11 @@ def test_a_first_plan_cannot_leave_out_what_it_needs() -> None:
         planned(tree, step("a", "A", "g1"))
 
 
-def test_what_is_done_is_needed_no_more() -> None:
+def test_completed_goal_is_not_needed() -> None:
     assert planned(grown("1 x, 2"), {"keep": "2", "needs": ["g1"]}, step("a", "A", "1 1")) == "2<>, A<>"
 
 
-def test_a_list_in_words_needs_nothing() -> None:
+def test_plain_list_has_no_needs() -> None:
     steps = read_plan("1. Look\n2. Build\n", any_list=True)
     assert [step.needs for step in steps] == [None, None]
 
@@ -177,9 +177,7 @@ _steps = st.lists(
 
 @settings(deadline=None, max_examples=examples(400))
 @given(_steps, st.booleans())
-def test_a_plan_that_is_taken_can_be_carried_out_to_its_end(
-    steps: list[dict[str, Any]], revise: bool
-) -> None:
+def test_accepted_plan_can_be_carried_out_to_the_end(steps: list[dict[str, Any]], revise: bool) -> None:
     tree = grown("1 x, 2, 3")
     try:
         revision = revised(tree, read_plan(json.dumps({"steps": steps}), most=50), revise=revise)

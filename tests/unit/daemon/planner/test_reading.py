@@ -50,7 +50,7 @@ TWO = ["Read it", "Fix it"]
         '{"steps": {"step_2": "Fix it", "step_1": "Read it"}}',
     ],
 )
-def test_however_it_is_written_the_steps_are_found(text: str) -> None:
+def test_steps_are_found_in_every_format(text: str) -> None:
     assert goals(text) == TWO
 
 
@@ -64,13 +64,13 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("text", ANSWERS)
-def test_a_question_that_is_answered_with_a_list_is_no_plan(text: str) -> None:
+def test_list_that_answers_a_question_is_no_plan(text: str) -> None:
     with pytest.raises(BadPlanError, match="no plan in the answer"):
         read_plan(text)
 
 
 @pytest.mark.parametrize("text", ANSWERS)
-def test_when_a_plan_was_asked_for_once_more_any_list_is_one(text: str) -> None:
+def test_any_list_counts_as_a_plan_on_the_second_request(text: str) -> None:
     assert read_plan(text, any_list=True)
 
 
@@ -83,7 +83,7 @@ def test_when_a_plan_was_asked_for_once_more_any_list_is_one(text: str) -> None:
         'No plan needed.\n```json\n{ "steps" : [ ] }\n```',
     ],
 )
-def test_no_steps_is_an_answer(text: str) -> None:
+def test_empty_plan_is_a_valid_answer(text: str) -> None:
     assert read_plan(text) == ()
 
 
@@ -105,7 +105,7 @@ def test_reason_and_check_become_the_goals_reason() -> None:
         "第一步：A\n1.a one\n   2. a two\n第二步：B".replace("1.a", "1、a"),
     ],
 )
-def test_one_level_below_a_step_is_read(text: str) -> None:
+def test_one_level_of_substeps_is_parsed(text: str) -> None:
     first, second = read_plan(text, any_list=True)
     assert (first.goal, [below.goal for below in first.steps], second.goal, second.steps) == (
         "A",
@@ -123,7 +123,7 @@ def test_an_open_goal_is_kept_by_its_number() -> None:
     ]
 
 
-def test_a_call_that_adds_goals_is_an_answer_when_the_text_has_none() -> None:
+def test_goal_call_is_the_answer_if_the_text_has_no_steps() -> None:
     call = ToolCallPart(id="c", name="goal", input=json.dumps({"add": ["Read it", "Fix it"]}))
     assert goals("I add goals.", call) == TWO
     assert goals('{"steps": ["Do another thing"]}', call) == ["Do another thing"]
@@ -153,7 +153,7 @@ def test_a_call_that_adds_goals_is_an_answer_when_the_text_has_none() -> None:
         ('{"steps": ' * 5_000, "could not be read"),
     ],
 )
-def test_what_is_no_plan_is_told_in_words(text: str, words: str) -> None:
+def test_invalid_plan_error_gives_the_reason(text: str, words: str) -> None:
     with pytest.raises(BadPlanError, match=words):
         read_plan(text)
 
@@ -169,13 +169,13 @@ _names = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1
 
 
 @given(st.lists(_names.map(lambda name: f"Do {name}"), max_size=12))
-def test_what_is_asked_for_is_read_as_it_was_meant(names: list[str]) -> None:
+def test_json_steps_round_trip(names: list[str]) -> None:
     text = json.dumps({"steps": [{"goal": name, "reason": "r", "check": "c"} for name in names]})
     assert read_plan(text) == tuple(PlanStep(name, "r", "c") for name in names)
 
 
 @given(st.text(st.sampled_from('{}[]":,\n -*1.2)steps goal`\\'), max_size=200))
-def test_no_answer_breaks_the_reader(text: str) -> None:
+def test_any_answer_is_parsed_or_a_bad_plan(text: str) -> None:
     try:
         found = read_plan(text, any_list=True)
     except BadPlanError as problem:

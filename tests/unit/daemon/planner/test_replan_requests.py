@@ -21,7 +21,7 @@ from tests.support.scenarios.plans import check_requests, done, notes, one_turn,
 
 
 @pytest.mark.parametrize("mode", ["in_loop", "on_demand", "layered", "signposts"])
-async def test_at_rest_a_wish_makes_a_plan_and_stops(tmp_path: Path, mode: str) -> None:
+async def test_replan_of_an_idle_session_makes_a_plan_and_stops(tmp_path: Path, mode: str) -> None:
     async with daemon(tmp_path, plan("A", "B")) as bench:
         session = planned(bench, mode)
         result = await replan(session, "tests first")
@@ -32,7 +32,7 @@ async def test_at_rest_a_wish_makes_a_plan_and_stops(tmp_path: Path, mode: str) 
         one_turn(bench)
 
 
-async def test_a_wish_at_rest_keeps_what_is_done_and_what_is_named(tmp_path: Path) -> None:
+async def test_replan_of_an_idle_session_keeps_done_and_named_goals(tmp_path: Path) -> None:
     steps: list[Step] = [
         [Call("goal", {"add": ["A", "B", "C"], "focus": "1"})],
         [done()],
@@ -47,7 +47,7 @@ async def test_a_wish_at_rest_keeps_what_is_done_and_what_is_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize("mode", ["in_loop", "on_demand", "signposts"])
-async def test_a_wish_while_it_runs_is_fulfilled_between_two_steps(tmp_path: Path, mode: str) -> None:
+async def test_replan_during_a_turn_happens_between_two_steps(tmp_path: Path, mode: str) -> None:
     hold = Hold()
     first: list[Step] = [plan()] if mode == "signposts" else []
     async with daemon(
@@ -71,7 +71,7 @@ async def test_a_wish_while_it_runs_is_fulfilled_between_two_steps(tmp_path: Pat
         one_turn(bench)
 
 
-async def test_a_wish_in_a_layered_step_changes_what_comes_next(tmp_path: Path) -> None:
+async def test_replan_during_a_layered_step_changes_the_next_steps(tmp_path: Path) -> None:
     hold = Hold()
     steps: list[Step] = [plan("A", "B"), [hold, done()], plan("C"), [done()], "C is there."]
     async with daemon(tmp_path, *steps) as bench:
@@ -87,7 +87,7 @@ async def test_a_wish_in_a_layered_step_changes_what_comes_next(tmp_path: Path) 
         one_turn(bench)
 
 
-async def test_a_wish_as_the_model_stops_is_fulfilled_in_the_same_turn(tmp_path: Path) -> None:
+async def test_replan_as_the_model_stops_happens_in_the_same_turn(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "Done."], plan("A")) as bench:
         session = planned(bench, "in_loop")
@@ -102,7 +102,7 @@ async def test_a_wish_as_the_model_stops_is_fulfilled_in_the_same_turn(tmp_path:
         one_turn(bench)
 
 
-async def test_a_wish_ends_with_a_turn_that_is_canceled(tmp_path: Path) -> None:
+async def test_replan_request_ends_with_a_canceled_turn(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, "Done."]) as bench:
         session = planned(bench, "in_loop")
@@ -118,7 +118,7 @@ async def test_a_wish_ends_with_a_turn_that_is_canceled(tmp_path: Path) -> None:
         assert session.turn.wish is None
 
 
-async def test_a_wish_is_withdrawn_by_who_does_not_wait_for_it(tmp_path: Path) -> None:
+async def test_abandoned_replan_request_is_withdrawn(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, Call("ls", {"path": "."})], "Done.") as bench:
         session = planned(bench, "in_loop")
@@ -134,7 +134,7 @@ async def test_a_wish_is_withdrawn_by_who_does_not_wait_for_it(tmp_path: Path) -
         assert (notes(session), tree(session)) == ([], [])
 
 
-async def test_an_earlier_wish_that_is_ended_does_not_take_the_later_one_with_it(tmp_path: Path) -> None:
+async def test_canceled_earlier_replan_does_not_cancel_the_later_one(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, [hold, Call("ls", {"path": "."})], plan("A"), "Done.") as bench:
         session = planned(bench, "in_loop")
@@ -153,9 +153,7 @@ async def test_an_earlier_wish_that_is_ended_does_not_take_the_later_one_with_it
 
 
 @pytest.mark.parametrize("mode", ["layered", "signposts", "on_demand"])
-async def test_the_plan_agent_does_not_go_through_its_plan_when_the_prompt_says_so_either(
-    tmp_path: Path, mode: PromptPlanner
-) -> None:
+async def test_plan_agent_ignores_the_planner_mode_of_the_prompt(tmp_path: Path, mode: PromptPlanner) -> None:
     add = Call("goal", {"add": "A, B"})
     async with daemon(tmp_path, [add], "That is the plan.") as bench:
         session = bench.session(agent="plan", settings=ALLOW_ALL)
@@ -165,7 +163,7 @@ async def test_the_plan_agent_does_not_go_through_its_plan_when_the_prompt_says_
         assert told.startswith(f"Not planned as {mode}: plan carries out no plan")
 
 
-async def test_the_plan_agent_makes_its_plan_anew_at_the_persons_wish(tmp_path: Path) -> None:
+async def test_plan_agent_replans_on_user_request(tmp_path: Path) -> None:
     async with daemon(tmp_path, plan("A")) as bench:
         session = bench.session(agent="plan", settings=ALLOW_ALL)
         assert (await replan(session)).stop == "end_turn"
@@ -174,7 +172,7 @@ async def test_the_plan_agent_makes_its_plan_anew_at_the_persons_wish(tmp_path: 
 
 
 @pytest.mark.parametrize("mode", ["layered", "signposts"])
-async def test_a_question_that_is_answered_with_a_list_becomes_no_plan(tmp_path: Path, mode: str) -> None:
+async def test_list_that_answers_a_question_becomes_no_plan(tmp_path: Path, mode: str) -> None:
     answer = "Three files matter:\n\n- `a.py` reads it\n- `b.py` writes it\n- `c.py` tests it"
     async with daemon(tmp_path, answer, plan(), "As I said: three.") as bench:
         session = planned(bench, mode)
@@ -183,14 +181,14 @@ async def test_a_question_that_is_answered_with_a_list_becomes_no_plan(tmp_path:
         assert notes(session)[1].startswith("That plan cannot be used. There was no plan in the answer")
 
 
-async def test_a_list_that_is_given_when_asked_once_more_is_the_plan(tmp_path: Path) -> None:
+async def test_list_in_the_second_answer_is_the_plan(tmp_path: Path) -> None:
     async with daemon(tmp_path, "I shall see.", "- A\n- B", [done()], "…", [done()], "Done.") as bench:
         session = planned(bench, "layered")
         assert (await session.prompt("go")).stop == "end_turn"
         assert tree(session) == ["x 1 A", "x 2 B"]
 
 
-async def test_a_compaction_in_the_middle_of_a_step_leaves_plan_and_place(tmp_path: Path) -> None:
+async def test_compaction_within_a_step_keeps_plan_and_position(tmp_path: Path) -> None:
     lists = ("requests_and_rulings", "decisions", "findings", "files_changed", "failed_attempts")
     summary = {
         "current_work": "A.",
@@ -218,7 +216,7 @@ async def test_a_compaction_in_the_middle_of_a_step_leaves_plan_and_place(tmp_pa
         check_requests(bench)
 
 
-async def test_a_wish_that_brings_no_plan_says_why(tmp_path: Path) -> None:
+async def test_replan_without_a_plan_in_the_answer_is_an_error(tmp_path: Path) -> None:
     async with daemon(tmp_path, "No.", "No!") as bench:
         session = planned(bench, "in_loop")
         result = await replan(session)

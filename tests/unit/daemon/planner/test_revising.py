@@ -46,7 +46,7 @@ def steps(text: str) -> list[PlanStep]:
         ("1, 2", "A, =2(a)", None, "A, 2"),
     ],
 )
-def test_a_new_plan_leaves_what_is_done_and_gives_up_what_it_does_not_name(
+def test_new_plan_keeps_done_goals_and_abandons_unnamed_ones(
     outline: str, answer: str, failed: str | None, expected: str
 ) -> None:
     tree = grown(outline)
@@ -61,7 +61,7 @@ def test_a_new_plan_leaves_what_is_done_and_gives_up_what_it_does_not_name(
     assert revision.aside == frozenset()
 
 
-def test_a_first_plan_gives_nothing_up() -> None:
+def test_first_plan_abandons_no_goals() -> None:
     tree = grown("1, 2, 3 x")
     revision = revised(tree, steps("=2, A"), revise=False)
     for change in revision.changes:
@@ -70,7 +70,7 @@ def test_a_first_plan_gives_nothing_up() -> None:
     assert revision.aside == {by(tree, "1")}
 
 
-def test_what_was_worked_on_is_kept_with_the_reason_and_numbers_are_consecutive() -> None:
+def test_replaced_goal_with_work_keeps_the_reason() -> None:
     tree = grown("1 >, 2")
     revision = revised(tree, steps("A, B"), revise=True, why="It did not work.")
     for change in revision.changes:
@@ -85,7 +85,7 @@ def test_what_was_worked_on_is_kept_with_the_reason_and_numbers_are_consecutive(
     ("answer", "words"),
     [("=7", "no goal 7"), ("=1", "has ended"), ("=2, =2", "stands once"), ("=nothing", "no goal nothing")],
 )
-def test_what_cannot_be_kept_is_told(answer: str, words: str) -> None:
+def test_invalid_keep_is_refused_with_a_reason(answer: str, words: str) -> None:
     with pytest.raises(BadPlanError, match=words):
         revised(grown("1 x, 2"), steps(answer), revise=True)
 
@@ -97,7 +97,7 @@ _answers = st.lists(st.sampled_from(["A", "B", "=1", "=2", "=1.1", "=3", "C(c d)
 
 @settings(deadline=None)
 @given(_outlines, _marks, _answers, st.booleans(), st.integers(0, 9))
-def test_whatever_is_answered_done_goals_stay_and_the_tree_holds(
+def test_any_revision_keeps_done_goals_and_a_valid_tree(
     names: list[str], marks: list[str], answer: list[str], revise: bool, failed: int
 ) -> None:
     tree = grown(", ".join(name + mark for name, mark in zip(names, marks, strict=False)))

@@ -55,7 +55,7 @@ async def run(
         return session, result.stop, result.detail
 
 
-async def test_independent_steps_are_done_by_subagents_at_once_and_what_needs_them_comes_after(
+async def test_independent_steps_run_in_parallel_before_dependent_ones(
     tmp_path: Path,
 ) -> None:
     """Both sub-agents are at work before one of them ends, and the step that needs both sees what came of them."""
@@ -109,13 +109,13 @@ async def test_independent_steps_are_done_by_subagents_at_once_and_what_needs_th
         check_requests(bench)
 
 
-async def test_a_plan_that_says_nothing_is_done_in_order_and_by_one(tmp_path: Path) -> None:
+async def test_plan_without_needs_runs_in_order_without_sub_agents(tmp_path: Path) -> None:
     main = [plan("Front", "Back"), [done()], "Front.", [done()], "Back."]
     session, stop, _ = await run(tmp_path, main, {})
     assert (stop, subagents(session)) == ("end_turn", {})
 
 
-async def test_one_parallel_step_alone_needs_no_subagent(tmp_path: Path) -> None:
+async def test_single_parallel_step_needs_no_sub_agent(tmp_path: Path) -> None:
     main = [plan("Front", {"goal": "Back", "parallel": True}, "Join")]
     for name in ("Front", "Back", "Join"):
         main += [[done()], name]  # type: ignore[list-item]  # steps
@@ -123,14 +123,14 @@ async def test_one_parallel_step_alone_needs_no_subagent(tmp_path: Path) -> None
     assert (stop, subagents(session)) == ("end_turn", {})
 
 
-async def test_without_subagents_parallel_steps_are_done_one_by_one(tmp_path: Path) -> None:
+async def test_without_sub_agents_parallel_steps_run_in_sequence(tmp_path: Path) -> None:
     main = [plan(*BOTH), [done()], "Front.", [done()], "Back."]
     session, stop, _ = await run(tmp_path, main, {}, max_depth=0)
     assert (stop, tree(session)) == ("end_turn", ["x 1 Front", "x 2 Back"])
     assert '"parallel"' not in str(session.state.messages[1].content)
 
 
-async def test_the_user_is_told_when_subagents_did_the_last_steps(tmp_path: Path) -> None:
+async def test_closing_report_follows_last_steps_of_sub_agents(tmp_path: Path) -> None:
     main = [plan(*BOTH), "The shop is there."]
     session, stop, _ = await run(tmp_path, main, {"s1": ["F."], "s2": ["B."]})
     assert (stop, session.state.messages[-1].text()) == ("end_turn", "The shop is there.")
@@ -159,7 +159,7 @@ async def test_a_failed_step_stops_only_what_needs_it(tmp_path: Path) -> None:
     )
 
 
-async def test_a_step_that_fails_in_the_main_session_stops_only_what_needs_it(tmp_path: Path) -> None:
+async def test_failed_step_in_the_main_session_blocks_only_dependents(tmp_path: Path) -> None:
     main = [
         plan(step("a", "Look"), step("b", "Ask"), step("c", "Use", "a")),
         [Call("ls", {"path": "."}), abandon("nothing to see")],
@@ -174,7 +174,7 @@ async def test_a_step_that_fails_in_the_main_session_stops_only_what_needs_it(tm
     assert tree(session) == ["x 1 Ask"]
 
 
-async def test_without_replanning_the_rest_is_done_before_the_plan_ends(tmp_path: Path) -> None:
+async def test_without_replanning_independent_steps_still_finish(tmp_path: Path) -> None:
     main = [plan(*BOTH, step("c", "Join", "a", "b"), step("d", "Paint", "b")), [done("painted")], "Painted."]
     agents = {"s1": [Fail(message="It broke.")], "s2": ["B."]}
     session, stop, detail = await run(tmp_path, main, agents, allow_replan=False)
@@ -197,7 +197,7 @@ async def test_a_refusal_in_a_subagent_ends_the_turn(tmp_path: Path) -> None:
         assert tree(session) == ["> 1 Front", "x 2 Back", "  3 Join"]
 
 
-async def test_cancel_ends_all_of_them_and_what_is_done_stays_done(tmp_path: Path) -> None:
+async def test_cancel_ends_all_parallel_steps_and_keeps_done_ones(tmp_path: Path) -> None:
     hold = Hold()
     agents: dict[str, list[Step]] = {"s1": [[hold, "F."]], "s2": ["B."]}
     async with with_subagents(tmp_path, [plan(*BOTH, "Join")], agents, command_line=LAYERED) as (bench, _):
@@ -234,7 +234,7 @@ async def test_a_plan_that_cannot_be_is_asked_for_once_more(
     assert words in notes(session)[1]
 
 
-async def test_a_turn_stopped_at_the_budget_before_the_subagents_starts_them_after_a_restart(
+async def test_sub_agents_blocked_by_the_budget_start_after_a_restart(
     tmp_path: Path,
 ) -> None:
     settings = {**LAYERED, "budget_usd": 0.01}
@@ -254,7 +254,7 @@ async def test_a_turn_stopped_at_the_budget_before_the_subagents_starts_them_aft
         assert session.state.messages[-1].text() == "All done."
 
 
-async def test_a_wish_for_another_plan_is_heard_when_the_subagents_have_ended(tmp_path: Path) -> None:
+async def test_replan_request_waits_until_sub_agents_have_ended(tmp_path: Path) -> None:
     hold = Hold()
     agents: dict[str, list[Step]] = {"s1": [[hold, "F."]], "s2": ["B."]}
     main = [plan(*BOTH, "Join"), plan("Sell"), [done()], "Sold."]
@@ -318,7 +318,7 @@ async def test_the_model_moves_a_step_forward_while_the_plan_runs(tmp_path: Path
     assert (stop, tree(session)) == ("end_turn", ["x 1 A", "x 2 C", "x 3 B"])
 
 
-async def test_a_move_that_breaks_what_a_step_needs_is_refused_with_the_reason(tmp_path: Path) -> None:
+async def test_move_that_violates_a_dependency_is_refused(tmp_path: Path) -> None:
     hold = Hold()
     why = "Goal 3 C needs goal 2 B, which must stand before it"
     main = [
@@ -347,7 +347,7 @@ async def test_a_move_that_breaks_what_a_step_needs_is_refused_with_the_reason(t
         assert tree(session) == ["x 1 A", "x 2 B", "x 3 C"]
 
 
-async def test_steps_that_are_moved_while_subagents_work_on_them_are_done_once(tmp_path: Path) -> None:
+async def test_steps_moved_while_sub_agents_run_are_done_once(tmp_path: Path) -> None:
     hold = Hold()
     main = [plan(*BOTH, step("c", "Join", "a"), step("d", "Tell")), [done()], "Told.", [done()], "Joined."]
     agents: dict[str, list[Step]] = {"s1": [[hold, "F."]], "s2": ["B."]}
@@ -366,7 +366,7 @@ async def test_steps_that_are_moved_while_subagents_work_on_them_are_done_once(t
         assert sorted(ended) == ["1", "2", "3", "4"]
 
 
-async def test_a_step_that_the_user_ends_while_a_subagent_works_on_it_stays_as_they_said(
+async def test_step_ended_by_the_user_during_its_sub_agent_stays_ended(
     tmp_path: Path,
 ) -> None:
     hold = Hold()

@@ -75,7 +75,7 @@ async def test_a_question_is_not_forced_into_a_plan(tmp_path: Path) -> None:
         one_turn(bench)
 
 
-async def test_nested_steps_are_worked_on_one_by_one_and_end_the_goal_above(tmp_path: Path) -> None:
+async def test_nested_steps_run_in_order_and_complete_their_parent(tmp_path: Path) -> None:
     steps: list[Step] = [plan({"goal": "A", "steps": ["one", "two"]}, "B")]
     for text in ("one", "two", "B"):
         steps += [[done(f"did {text}")], f"{text}."]
@@ -86,7 +86,7 @@ async def test_nested_steps_are_worked_on_one_by_one_and_end_the_goal_above(tmp_
         assert tree(session) == ["x 1 A", "x 1.1 one", "x 1.2 two", "x 2 B"]
 
 
-async def test_a_step_that_fails_is_planned_anew_and_done_ones_stay(tmp_path: Path) -> None:
+async def test_failed_step_is_replanned_and_done_steps_are_kept(tmp_path: Path) -> None:
     steps: list[Step] = [
         plan("A", "B", "C"),
         [done("A is there")],
@@ -111,7 +111,7 @@ async def test_a_step_that_fails_is_planned_anew_and_done_ones_stay(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("chinese")
-async def test_the_model_is_asked_in_english_for_a_new_plan_and_the_user_told_in_their_language(
+async def test_replan_note_is_english_for_model_and_localized_for_user(
     tmp_path: Path,
 ) -> None:
     steps: list[Step] = [plan("A"), "I am not sure.", "Still not.", "No plan.", "Still none."]
@@ -124,7 +124,7 @@ async def test_the_model_is_asked_in_english_for_a_new_plan_and_the_user_told_in
         )
 
 
-async def test_a_step_left_open_is_nudged_once_and_then_failed(tmp_path: Path) -> None:
+async def test_step_left_open_gets_one_reminder_and_then_fails(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A"), "I am not sure.", "Still not.", plan("A again"), [done()], "Now."]
     async with daemon(tmp_path, *steps) as bench:
         session = planned(bench, "layered")
@@ -138,7 +138,7 @@ async def test_a_step_left_open_is_nudged_once_and_then_failed(tmp_path: Path) -
         one_turn(bench)
 
 
-async def test_a_nudge_is_enough_for_a_step_that_was_only_forgotten(tmp_path: Path) -> None:
+async def test_reminder_suffices_for_a_step_left_open_by_mistake(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A", "B"), "A is done.", [done()], "Yes.", [done()], "B too."]
     async with daemon(tmp_path, *steps) as bench:
         session = planned(bench, "layered")
@@ -146,7 +146,7 @@ async def test_a_nudge_is_enough_for_a_step_that_was_only_forgotten(tmp_path: Pa
         assert tree(session) == ["x 1 A", "x 2 B"]
 
 
-async def test_a_step_that_needs_the_persons_answer_ends_the_turn_with_the_question(tmp_path: Path) -> None:
+async def test_step_that_asks_the_user_ends_the_turn(tmp_path: Path) -> None:
     async with daemon(tmp_path, plan("A", "B"), "Which of the two?", "**Red or blue?**") as bench:
         session = planned(bench, "layered")
         assert (await session.prompt("go")).stop == "end_turn"
@@ -154,7 +154,7 @@ async def test_a_step_that_needs_the_persons_answer_ends_the_turn_with_the_quest
         one_turn(bench)
 
 
-async def test_without_replanning_a_failed_step_ends_the_turn_and_says_so(tmp_path: Path) -> None:
+async def test_failed_step_without_replanning_ends_the_turn(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A", "B"), [Call("ls", {"path": "."}), abandon("no license")], "A cannot be."]
     async with daemon(tmp_path, *steps) as bench:
         session = planned(bench, "layered", allow_replan=False)
@@ -172,14 +172,14 @@ async def test_without_replanning_a_failed_step_ends_the_turn_and_says_so(tmp_pa
         assert tree(session) == ["  1 B", "  2 C"]
 
 
-async def test_on_demand_plans_nothing_anew_without_replanning(tmp_path: Path) -> None:
+async def test_on_demand_without_replanning_reports_the_error(tmp_path: Path) -> None:
     async with daemon(tmp_path, Fail(message="The model broke.")) as bench:
         session = planned(bench, "on_demand", allow_replan=False)
         result = await session.prompt("go")
         assert (result.stop, result.detail) == ("error", "The model broke.")
 
 
-async def test_an_error_in_a_step_is_planned_anew(tmp_path: Path) -> None:
+async def test_model_error_in_a_step_causes_a_replan(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A", "B"), Fail(message="The model broke."), plan("A", "B")]
     steps += [[done()], "A.", [done()], "B."]
     async with daemon(tmp_path, *steps) as bench:
@@ -190,7 +190,7 @@ async def test_an_error_in_a_step_is_planned_anew(tmp_path: Path) -> None:
         one_turn(bench)
 
 
-async def test_a_model_that_is_gone_ends_the_turn_with_its_error(tmp_path: Path) -> None:
+async def test_model_failure_ends_the_turn_with_its_error(tmp_path: Path) -> None:
     async with daemon(tmp_path, plan("A"), Fail(message="No network."), Fail(message="Still none.")) as bench:
         session = planned(bench, "layered")
         result = await session.prompt("go")
@@ -200,7 +200,7 @@ async def test_a_model_that_is_gone_ends_the_turn_with_its_error(tmp_path: Path)
         assert tree(session) == ["> 1 A"]
 
 
-async def test_after_three_new_plans_the_turn_ends_honestly(tmp_path: Path) -> None:
+async def test_turn_ends_with_an_error_after_three_replans(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A", "Z")]
     for number in range(MAX_REPLANS):
         steps += [[abandon(f"blocked {number}")], "It failed.", plan(f"A{number}", "Z")]
@@ -216,7 +216,7 @@ async def test_after_three_new_plans_the_turn_ends_honestly(tmp_path: Path) -> N
         one_turn(bench)
 
 
-async def test_when_the_new_plan_has_nothing_left_the_model_tells_how_it_stands(tmp_path: Path) -> None:
+async def test_empty_new_plan_asks_the_model_for_a_closing_report(tmp_path: Path) -> None:
     steps: list[Step] = [plan("A", "B"), [abandon("forbidden")], "No.", plan(), "A is forbidden, so is B."]
     async with daemon(tmp_path, *steps) as bench:
         session = planned(bench, "layered")
@@ -225,7 +225,7 @@ async def test_when_the_new_plan_has_nothing_left_the_model_tells_how_it_stands(
         assert notes(session)[-1].startswith("No steps are left.")
 
 
-async def test_a_way_that_the_model_replaces_itself_is_no_failure(tmp_path: Path) -> None:
+async def test_step_replaced_by_the_model_is_no_failure(tmp_path: Path) -> None:
     way = Call("goal", {"abandon": "A is slow", "add": "A2"})
     async with daemon(tmp_path, plan("A", "B"), [way], [done()], "A2.", [done()], "B.") as bench:
         session = planned(bench, "layered")
@@ -242,7 +242,7 @@ async def test_a_goal_that_is_broken_down_is_worked_on_part_by_part(tmp_path: Pa
         assert tree(session) == ["x 1 A", "x 1.1 one", "x 1.2 two"]
 
 
-async def test_what_the_person_ends_is_no_failure(tmp_path: Path) -> None:
+async def test_step_abandoned_by_the_user_is_no_failure(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, plan("A", "B"), [hold, "A?"], [done()], "B.") as bench:
         session = planned(bench, "layered")
@@ -256,7 +256,7 @@ async def test_what_the_person_ends_is_no_failure(tmp_path: Path) -> None:
         assert tree(session) == ["x 1 B"]
 
 
-async def test_the_plan_is_about_what_is_left_when_goals_are_open(tmp_path: Path) -> None:
+async def test_new_plan_covers_what_is_left_of_open_goals(tmp_path: Path) -> None:
     steps: list[Step] = [[Call("goal", {"add": ["Old", "Other"]})], "Planned."]
     steps += [plan({"keep": "1"}, "New"), [done()], "Old.", [done()], "New."]
     async with daemon(tmp_path, *steps) as bench:
@@ -270,7 +270,7 @@ async def test_the_plan_is_about_what_is_left_when_goals_are_open(tmp_path: Path
 @pytest.mark.parametrize(
     "answer", ["Sure!", '{"steps": [{"goal": ', plan(*(f"Step no {n}" for n in range(20)))]
 )
-async def test_a_bad_answer_is_asked_for_once_more(tmp_path: Path, answer: str) -> None:
+async def test_invalid_plan_is_requested_once_more(tmp_path: Path, answer: str) -> None:
     async with daemon(tmp_path, answer, plan("A"), [done()], "A.") as bench:
         session = planned(bench, "layered")
         assert (await session.prompt("go")).stop == "end_turn"
@@ -280,7 +280,7 @@ async def test_a_bad_answer_is_asked_for_once_more(tmp_path: Path, answer: str) 
 
 
 @pytest.mark.parametrize("mode", ["layered", "signposts"])
-async def test_after_two_bad_answers_the_turn_goes_on_without_a_plan(tmp_path: Path, mode: str) -> None:
+async def test_two_invalid_plans_continue_the_turn_without_a_plan(tmp_path: Path, mode: str) -> None:
     async with daemon(tmp_path, "Sure!", "Yes!", "Done.") as bench:
         session = planned(bench, mode)
         assert (await session.prompt("go")).stop == "end_turn"
@@ -302,7 +302,7 @@ async def test_calls_in_a_planning_answer_are_refused(tmp_path: Path) -> None:
         one_turn(bench)
 
 
-async def test_a_goal_call_as_the_answer_is_taken_as_the_plan(tmp_path: Path) -> None:
+async def test_goal_call_is_accepted_as_the_plan(tmp_path: Path) -> None:
     async with daemon(tmp_path, [Call("goal", {"add": ["A", "B"]})], [done()], "A.", [done()], "B.") as bench:
         session = planned(bench, "layered")
         assert (await session.prompt("go")).stop == "end_turn"
@@ -338,7 +338,7 @@ async def test_cancel_within_a_step_and_going_on(tmp_path: Path) -> None:
         check_requests(bench)
 
 
-async def test_a_refusal_of_the_person_ends_the_turn(tmp_path: Path) -> None:
+async def test_rejection_in_a_step_ends_the_turn(tmp_path: Path) -> None:
     write = Call("write", {"file_path": "a.txt", "content": "x"})
     async with daemon(tmp_path, plan("A", "B"), [write]) as bench:
         session = bench.session(settings={"planner": "layered"})
@@ -361,7 +361,7 @@ async def test_the_budget_is_asked_before_the_plan_and_between_steps(tmp_path: P
         assert (result.stop, bench.models.left) == ("permission_denied", 2)
 
 
-async def test_what_the_person_steers_in_reaches_the_model_within_a_step(tmp_path: Path) -> None:
+async def test_steering_prompt_reaches_the_model_within_a_step(tmp_path: Path) -> None:
     hold = Hold()
     steps: list[Step] = [plan("A"), [hold, Call("ls", {"path": "."})], [done()], "A."]
     async with daemon(tmp_path, *steps) as bench:
@@ -377,7 +377,7 @@ async def test_what_the_person_steers_in_reaches_the_model_within_a_step(tmp_pat
         one_turn(bench)
 
 
-async def test_a_circle_in_a_step_is_asked_about(tmp_path: Path) -> None:
+async def test_loop_in_a_step_triggers_loop_detection(tmp_path: Path) -> None:
     same = Call("ls", {"path": "."})
     async with daemon(tmp_path, plan("A"), same, same, same) as bench:
         session = bench.session(settings={"planner": "layered"})
@@ -415,7 +415,7 @@ async def test_signposts_are_goals_and_the_model_may_deviate(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", ["layered", "signposts"])
-async def test_asking_for_a_plan_leaves_what_the_provider_has_cached(tmp_path: Path, mode: str) -> None:
+async def test_plan_request_preserves_the_cached_prefix(tmp_path: Path, mode: str) -> None:
     look = Call("ls", {"path": "."})
     async with daemon(tmp_path, "Hello.", "No plan.", plan("A"), [look], "Stuck?", "Stuck?") as bench:
         session = planned(bench, mode)
@@ -427,7 +427,7 @@ async def test_asking_for_a_plan_leaves_what_the_provider_has_cached(tmp_path: P
             assert after[: len(before)] == before
 
 
-async def test_too_many_signposts_are_asked_for_once_more(tmp_path: Path) -> None:
+async def test_too_many_milestones_are_requested_once_more(tmp_path: Path) -> None:
     many = plan(*(f"Step no {n}" for n in range(6)))
     async with daemon(tmp_path, many, plan("A", "B", "C"), "Done.") as bench:
         session = planned(bench, "signposts")
@@ -439,14 +439,14 @@ async def test_too_many_signposts_are_asked_for_once_more(tmp_path: Path) -> Non
 # -- on_demand --
 
 
-async def test_on_demand_is_the_plain_loop_as_long_as_it_works(tmp_path: Path) -> None:
+async def test_on_demand_adds_no_notes_while_the_loop_succeeds(tmp_path: Path) -> None:
     async with daemon(tmp_path, [Call("ls", {"path": "."})], "Done.") as bench:
         session = planned(bench, "on_demand")
         assert (await session.prompt("go")).stop == "end_turn"
         assert notes(session) == []
 
 
-async def test_on_demand_an_error_is_planned_anew(tmp_path: Path) -> None:
+async def test_on_demand_replans_after_an_error(tmp_path: Path) -> None:
     async with daemon(
         tmp_path, Fail(message="Broken."), plan("A"), [Call("goal", {"focus": "1"})], "Ok."
     ) as bench:
@@ -460,7 +460,7 @@ async def test_on_demand_an_error_is_planned_anew(tmp_path: Path) -> None:
         one_turn(bench)
 
 
-async def test_on_demand_the_first_error_counts_when_planning_fails_too(tmp_path: Path) -> None:
+async def test_on_demand_reports_the_first_error_if_planning_fails_too(tmp_path: Path) -> None:
     async with daemon(tmp_path, Fail(message="Broken."), Fail(message="Broken again.")) as bench:
         session = planned(bench, "on_demand")
         result = await session.prompt("go")
@@ -478,7 +478,7 @@ async def test_on_demand_new_plans_are_bounded(tmp_path: Path) -> None:
         assert (result.stop, result.detail, bench.models.left) == ("error", "Broken for good.", 0)
 
 
-async def test_on_demand_the_same_command_that_fails_three_times_is_planned_anew(tmp_path: Path) -> None:
+async def test_on_demand_replans_after_a_command_fails_three_times(tmp_path: Path) -> None:
     steps: list[Step] = []
     for number in range(3):
         steps += [Call("bash", {"command": "exit 3", "description": f"try {number}"})]
@@ -493,7 +493,7 @@ async def test_on_demand_the_same_command_that_fails_three_times_is_planned_anew
         one_turn(bench)
 
 
-async def test_on_demand_a_circle_first_brings_a_new_plan_and_then_the_question(tmp_path: Path) -> None:
+async def test_on_demand_loop_replans_first_and_then_asks(tmp_path: Path) -> None:
     same = Call("ls", {"path": "."})
     async with daemon(tmp_path, same, same, same, plan("Another way"), same, same, same) as bench:
         session = bench.session(settings={"planner": "on_demand"})
@@ -508,7 +508,7 @@ async def test_on_demand_a_circle_first_brings_a_new_plan_and_then_the_question(
         one_turn(bench)
 
 
-async def test_a_bad_new_plan_lets_the_work_go_on(tmp_path: Path) -> None:
+async def test_invalid_replan_lets_the_work_continue(tmp_path: Path) -> None:
     same = Call("ls", {"path": "."})
     async with daemon(tmp_path, same, same, same, "No.", "No!", "Done otherwise.") as bench:
         session = planned(bench, "on_demand")
@@ -519,7 +519,7 @@ async def test_a_bad_new_plan_lets_the_work_go_on(tmp_path: Path) -> None:
 # -- the record --
 
 
-async def test_the_steps_are_recorded_as_the_models_goals_and_the_person_can_change_them(
+async def test_planned_steps_are_goals_of_the_model_the_user_can_edit(
     tmp_path: Path,
 ) -> None:
     from daemon.loop.planning import PersonPlan
@@ -535,7 +535,7 @@ async def test_the_steps_are_recorded_as_the_models_goals_and_the_person_can_cha
         check_openai({"messages": openai_wire.to_messages(ModelRequest("m", (), window.messages))})
 
 
-async def test_a_turn_stopped_at_the_budget_before_its_plan_makes_it_after_a_restart(tmp_path: Path) -> None:
+async def test_turn_stopped_by_budget_before_planning_plans_on_restart(tmp_path: Path) -> None:
     layered = {"planner": "layered", "budget_usd": 0.01, **ALLOW_ALL}
     async with daemon(tmp_path, "Hello.", command_line=layered) as bench:
         session = bench.session()
@@ -552,7 +552,7 @@ async def test_a_turn_stopped_at_the_budget_before_its_plan_makes_it_after_a_res
         assert tree(session) == ["x 1 A"]
 
 
-async def test_a_turn_stopped_at_a_question_goes_on_with_its_step_after_a_restart(tmp_path: Path) -> None:
+async def test_turn_stopped_at_a_request_resumes_its_step_on_restart(tmp_path: Path) -> None:
     write = Call("write", {"file_path": "a.txt", "content": "x\n"})
     async with daemon(tmp_path, plan("A", "B"), [write]) as bench:
         session = bench.session(settings={"planner": "layered"})

@@ -35,7 +35,7 @@ CHANGES: list[Change] = [
 
 
 @pytest.mark.parametrize("by", ["", "VS Code"])
-def test_replaying_the_events_builds_the_tree_that_the_changes_built(by: str) -> None:
+def test_replayed_goal_events_rebuild_the_same_tree(by: str) -> None:
     live = PlanTree()
     state = SessionState(Trace(trace_id="t", workspace="/w", created_at=NOW, updated_at=NOW))
     for number, change in enumerate(CHANGES, 1):
@@ -47,7 +47,7 @@ def test_replaying_the_events_builds_the_tree_that_the_changes_built(by: str) ->
     assert state.plan.current_id == "3"
 
 
-def test_an_event_says_what_the_goals_that_it_touches_took_so_far() -> None:
+def test_goal_event_carries_the_stats_of_affected_goals() -> None:
     plan = PlanTree()
     for change in CHANGES[:4]:
         plan.apply(change)
@@ -63,9 +63,7 @@ def test_an_event_says_what_the_goals_that_it_touches_took_so_far() -> None:
     ]
 
 
-def test_the_goal_that_is_changed_is_always_among_the_affected_ones_also_when_the_change_brings_its_numbers() -> (
-    None
-):
+def test_changed_goal_is_always_listed_among_affected_goals() -> None:
     plan = PlanTree()
     for change in CHANGES[:4]:
         plan.apply(change)

@@ -12,7 +12,7 @@ from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call
 
 
-async def test_the_model_and_the_person_are_told_that_a_job_ended_and_none_outlives_the_session(
+async def test_ended_job_is_reported_to_user_and_model(
     tmp_path: Path,
 ) -> None:
     steps = (Call("bash", {"command": "until [ -e go ]; do sleep 0.01; done; exit 3", "background": True}),)
@@ -33,7 +33,7 @@ async def test_the_model_and_the_person_are_told_that_a_job_ended_and_none_outli
 LASTING = Call("bash", {"command": "exec sleep 300", "background": True})
 
 
-async def test_the_model_is_told_when_the_person_stops_its_job(tmp_path: Path) -> None:
+async def test_job_stopped_by_the_user_is_noted_for_the_model(tmp_path: Path) -> None:
     async with daemon(tmp_path, LASTING, "Started.", "Seen.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
         await session.prompt("start it")
@@ -45,7 +45,7 @@ async def test_the_model_is_told_when_the_person_stops_its_job(tmp_path: Path) -
         assert session.state.jobs == {}
 
 
-async def test_what_the_model_stops_itself_is_no_news_to_it(tmp_path: Path) -> None:
+async def test_job_stopped_by_the_model_is_not_noted(tmp_path: Path) -> None:
     kill = Call("job", {"operation": "kill", "job_id": "job_1"})
     async with daemon(tmp_path, LASTING, kill, "Gone.", "Yes.", command_line=ALLOW_ALL) as bench:
         session = bench.session()
@@ -56,7 +56,7 @@ async def test_what_the_model_stops_itself_is_no_news_to_it(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-async def test_after_a_restart_the_model_hears_that_its_job_is_gone(tmp_path: Path, snapshot: bool) -> None:
+async def test_job_lost_in_a_restart_is_noted(tmp_path: Path, snapshot: bool) -> None:
     async with daemon(tmp_path, LASTING, "Started.", command_line=ALLOW_ALL) as bench:
         session_id = bench.session().session_id
         session = await bench.opened(session_id)
@@ -72,7 +72,7 @@ async def test_after_a_restart_the_model_hears_that_its_job_is_gone(tmp_path: Pa
         assert session.state.jobs == {}
 
 
-async def test_a_job_that_ended_before_its_result_was_stored_is_not_called_lost(tmp_path: Path) -> None:
+async def test_job_that_ended_before_its_result_is_not_reported_lost(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line=ALLOW_ALL) as bench:
         session_id = bench.session().session_id
         session = await bench.opened(session_id)

@@ -106,7 +106,7 @@ def restored(path: str = "a.py") -> FilesRestored:
         ),
     ],
 )
-def test_each_change_of_the_plan_is_one_sentence_without_numbers_of_goals(
+def test_plan_change_by_the_user_becomes_one_sentence(
     event: GoalAdded | GoalUpdated | GoalMoved | GoalRemoved, words: str
 ) -> None:
     assert plan_note(event, tree()) == f"the person {words}"
@@ -119,16 +119,16 @@ def test_each_change_of_the_plan_is_one_sentence_without_numbers_of_goals(
         updated("2", "2"),
     ],
 )
-def test_what_changes_nothing_is_not_told(event: GoalUpdated) -> None:
+def test_ineffective_change_gives_no_note(event: GoalUpdated) -> None:
     assert with_note((), event, tree()) == ()
 
 
-def test_what_the_model_did_itself_is_not_told() -> None:
+def test_change_by_the_model_gives_no_note() -> None:
     for event in (updated("3", description="Vouchers"), restored()):
         assert with_note((), event.model_copy(update={"by": ""}), tree()) == ()
 
 
-def test_only_the_last_of_several_moves_of_the_focus_is_told() -> None:
+def test_only_the_last_focus_move_is_noted() -> None:
     plan, notes = tree(), ()
     for goal_id in ("3", "4", "1"):
         event = updated(goal_id, goal_id, status="in_progress")
@@ -137,7 +137,7 @@ def test_only_the_last_of_several_moves_of_the_focus_is_told() -> None:
     assert notes == ('the person put the focus on "Cart": work on it now.',)
 
 
-def test_several_names_of_one_goal_are_told_as_one_change_and_the_old_name_as_none() -> None:
+def test_repeated_renames_become_one_note_or_none() -> None:
     plan, notes = tree(), ()
     told: list[tuple[str, ...]] = []
     for description in ("Vouchers", "Gift cards", "Coupons"):
@@ -152,19 +152,19 @@ def test_several_names_of_one_goal_are_told_as_one_change_and_the_old_name_as_no
     ]
 
 
-def test_another_goal_with_a_new_name_is_told_for_itself() -> None:
+def test_renames_of_two_goals_give_two_notes() -> None:
     notes = with_note((), updated("3", description="Vouchers"), tree())
     assert len(with_note(notes, updated("4", description="Manual"), tree())) == 2
 
 
-def test_only_the_last_of_several_moves_of_a_goal_is_told() -> None:
+def test_only_the_last_move_of_a_goal_is_noted() -> None:
     notes = with_note((), GoalMoved(goal_id="3", parent_id="4", **BY), tree())
     notes = with_note(notes, GoalMoved(goal_id="3", before_id="1", **BY), tree())
     assert notes == ('the person moved the goal "Coupons" to the top level, before "Cart".',)
     assert len(with_note(notes, GoalMoved(goal_id="2", **BY), tree())) == 2
 
 
-def test_reading_again_is_asked_for_behind_the_last_note_about_files_only() -> None:
+def test_read_again_hint_follows_the_last_file_note_only() -> None:
     files = with_note(with_note((), restored(), tree()), restored("b.py"), tree())
     plan = with_note((), updated("3", description="Vouchers"), tree())
     assert notes_text(files).splitlines()[-1] == READ_AGAIN
@@ -182,7 +182,7 @@ def test_reading_again_is_asked_for_behind_the_last_note_about_files_only() -> N
     assert notes_text(()) == ""
 
 
-def test_notes_are_bounded_in_number_and_length_and_say_when_some_are_missing() -> None:
+def test_notes_are_limited_and_mark_missing_older_ones() -> None:
     notes: tuple[str, ...] = ()
     for number in range(MAX_NOTES + 5):
         notes = with_note(

@@ -82,7 +82,7 @@ def test_numbers_that_are_told_add_up_to_those_of_the_plan(operations: Operation
     assert shown.get("numbers", {}) == session.plan.numbers()
 
 
-def test_a_goal_behind_all_others_is_told_alone_and_one_before_them_moves_their_numbers() -> None:
+def test_last_goal_is_sent_alone_and_earlier_one_renumbers() -> None:
     session = state()
     projection = Projection(session, session.plan)
 
@@ -124,7 +124,7 @@ def test_the_status_is_told_when_it_changes() -> None:
     assert told == ["running", "waiting", "running", "canceled"]
 
 
-async def test_what_is_told_of_branches_and_subagents_is_the_session_s_total(tmp_path: Path) -> None:
+async def test_totals_of_branches_and_subagents_reach_the_session(tmp_path: Path) -> None:
     write = Call("write", {"file_path": "x.py", "content": "x = 1\n"})
     main = [[task("Look.", "explore")], explore("one", "two"), "Done."]
     branches = {

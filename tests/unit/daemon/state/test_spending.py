@@ -52,7 +52,7 @@ def reached(budget: Budget, plan: PlanTree, spending: Spending, **raised: float)
     )
 
 
-def test_a_message_counts_for_its_goal_and_those_above() -> None:
+def test_usage_counts_for_a_goal_and_its_ancestors() -> None:
     plan, spending = planned(), Spending()
     inner, outer, other = plan.find("1.1").id, plan.find("1").id, plan.find("2").id
     spending.add(answer(inner, Usage(input=10, output=1, cache_read=5)), plan)
@@ -75,7 +75,7 @@ def test_counting_again_gives_the_same() -> None:
     assert spending.usage(plan.find("1").id) == before == Usage(input=10)
 
 
-def test_no_limit_is_never_reached() -> None:
+def test_unset_limit_is_never_reached() -> None:
     assert reached(Budget(), planned(), Spending()) is None
 
 
@@ -90,7 +90,7 @@ def test_the_sessions_limits() -> None:
     assert reached(Budget(session_usd=2.51, session_tokens=1_001), plan, spending) is None
 
 
-def test_a_limit_that_was_put_up_is_reached_again_at_its_new_height() -> None:
+def test_raised_limit_is_reached_again_at_its_new_value() -> None:
     plan, spending = planned(), Spending()
     assert reached(Budget(session_usd=1), plan, spending, session_usd=3) is None
     again = reached(Budget(session_usd=1), plan, spending, session_usd=2)
@@ -98,7 +98,7 @@ def test_a_limit_that_was_put_up_is_reached_again_at_its_new_height() -> None:
     assert again.limit == 2
 
 
-def test_a_goals_limit_holds_for_the_goals_above_too_but_not_for_others() -> None:
+def test_goal_limit_also_holds_for_ancestors_but_not_for_others() -> None:
     plan, spending = planned(), Spending()
     inner, outer = plan.find("1.1").id, plan.find("1").id
     spending.add(answer(outer, Usage(input=80)), plan)
@@ -111,7 +111,7 @@ def test_a_goals_limit_holds_for_the_goals_above_too_but_not_for_others() -> Non
     assert reached(Budget(goal_tokens=100), plan, spending) is None
 
 
-async def test_all_goals_and_what_had_no_focus_add_up_to_the_session(tmp_path: Path) -> None:
+async def test_goal_and_unassigned_spending_add_up_to_the_session(tmp_path: Path) -> None:
     def step(number: int, *parts: object) -> list[object]:
         stop = "tool_use" if any(isinstance(part, Call) for part in parts) else "end_turn"
         return [*parts, End(stop, usage=Usage(input=100 * number, output=number, cache_read=7))]

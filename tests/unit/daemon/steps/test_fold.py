@@ -35,7 +35,7 @@ def drawn(fold: StepFold) -> list[str]:
     ]
 
 
-def test_the_example_of_the_seed_becomes_its_tree_with_results_below_their_actions() -> None:
+def test_example_log_folds_into_the_expected_step_tree() -> None:
     assert drawn(folded(configuration_change().events)) == [
         "goal completed: 探索代码库",
         "  thought completed: 需要先了解项目结构。",
@@ -60,7 +60,7 @@ def test_ids_follow_from_goals_messages_and_calls() -> None:
     ]  # fmt: skip
 
 
-def test_a_call_belongs_to_the_goal_that_has_the_focus_when_it_runs() -> None:
+def test_call_belongs_to_the_goal_in_focus_when_it_runs() -> None:
     log = configuration_change()
     fold = StepFold(log.trace_id)
     parents = [
@@ -75,7 +75,7 @@ def test_a_call_belongs_to_the_goal_that_has_the_focus_when_it_runs() -> None:
     assert call.parent_id == "goal_2"
 
 
-def test_the_last_word_of_a_turn_is_the_response_and_one_that_work_follows_was_a_thought() -> None:
+def test_last_text_of_a_turn_is_the_response_others_are_thoughts() -> None:
     log = Recorded()
     log.begin()
     first = log.say("All is planned.")
@@ -90,7 +90,7 @@ def test_the_last_word_of_a_turn_is_the_response_and_one_that_work_follows_was_a
     assert fold.tree.filter("response")[0].description == "Done."
 
 
-def test_an_answer_to_a_later_prompt_leaves_the_earlier_response_one() -> None:
+def test_later_response_leaves_the_earlier_one_a_response() -> None:
     log = Recorded()
     for _ in range(2):
         log.begin()
@@ -108,7 +108,7 @@ def test_a_text_that_was_broken_off_is_a_thought_that_failed(reason: str) -> Non
     assert drawn(folded(log.events)) == ["thought failed: I was about to"]
 
 
-def test_a_goal_given_up_has_failed_when_it_was_worked_on_and_else_is_skipped() -> None:
+def test_abandoned_goal_is_failed_if_worked_on_else_skipped() -> None:
     log = Recorded()
     log.begin()
     log.add("Worked on", "Never begun", "Dropped")
@@ -128,7 +128,7 @@ def test_a_goal_given_up_has_failed_when_it_was_worked_on_and_else_is_skipped() 
     assert [step.status for step in tree.filter("action")] == ["failed"]
 
 
-def test_a_parent_that_is_completed_by_its_children_is_evaluated_too() -> None:
+def test_parent_completed_by_its_children_gets_an_evaluation() -> None:
     log = Recorded()
     log.begin()
     log.add("Parent")
@@ -143,7 +143,7 @@ def test_a_parent_that_is_completed_by_its_children_is_evaluated_too() -> None:
     ]
 
 
-def test_goals_stand_in_the_order_of_the_plan_also_when_one_takes_anothers_place() -> None:
+def test_steps_follow_the_plan_order_after_replacement_and_move() -> None:
     log = Recorded()
     log.begin()
     log.add("Analyse", "Plan A", "Test")
@@ -157,7 +157,7 @@ def test_goals_stand_in_the_order_of_the_plan_also_when_one_takes_anothers_place
     assert [step.description for step in fold.tree.children(None)] == ["Test", "Analyse", "Plan A", "Plan B"]
 
 
-def test_the_time_of_a_goal_is_that_of_its_messages_and_moves_with_it() -> None:
+def test_duration_of_a_goal_sums_its_messages_and_moves_with_it() -> None:
     log = Recorded()
     log.begin()
     log.add("One", "Two")
@@ -190,7 +190,7 @@ def test_a_plan_call_that_failed_is_an_action_like_any_other() -> None:
     ]
 
 
-def test_what_a_model_call_took_is_on_the_first_step_of_its_message() -> None:
+def test_usage_of_a_message_is_on_its_first_step() -> None:
     log = Recorded()
     log.begin()
     log.say("", ("c1", "ls", "{}"), ("c2", "ls", "{}"), tokens=70)
@@ -199,7 +199,7 @@ def test_what_a_model_call_took_is_on_the_first_step_of_its_message() -> None:
     assert [step.cost for step in tree.filter("action")] == [0.005, None]
 
 
-def test_messages_that_a_branch_inherited_are_no_steps_of_it() -> None:
+def test_inherited_messages_are_no_steps_of_a_branch() -> None:
     log = Recorded(f"{Recorded().trace_id}:A")
     trace = BranchTrace(
         trace_id=log.trace_id, workspace="/copy", created_at=BEGIN, updated_at=BEGIN,
@@ -215,7 +215,7 @@ def test_messages_that_a_branch_inherited_are_no_steps_of_it() -> None:
     assert fold.tree.filter()[0].trace_id == Recorded().trace_id
 
 
-def test_a_compaction_is_no_end_and_says_what_it_is() -> None:
+def test_compaction_summary_is_a_marked_thought() -> None:
     log = Recorded()
     log.begin()
     log.say("Looking.", ("c1", "ls", "{}"))
@@ -240,7 +240,7 @@ def test_sub_agents_are_named_by_the_call_that_started_them() -> None:
     assert call.data["subagent_ids"] == ["s1", "s2"]
 
 
-def test_what_a_sub_agent_took_belongs_to_its_call_and_to_the_goals_above() -> None:
+def test_sub_agent_usage_counts_for_its_call_and_the_goals_above() -> None:
     log = Recorded()
     log.begin()
     log.add("One")
@@ -259,7 +259,7 @@ def test_what_a_sub_agent_took_belongs_to_its_call_and_to_the_goals_above() -> N
     assert (fold.head.trace.usage.total, fold.head.trace.total_cost) == (1610, 0.025)
 
 
-def test_what_a_branch_took_belongs_to_the_goal_of_its_exploration() -> None:
+def test_branch_usage_counts_for_the_goal_of_its_exploration() -> None:
     log = Recorded()
     log.begin()
     log.add("Compare")
@@ -276,7 +276,7 @@ def test_what_a_branch_took_belongs_to_the_goal_of_its_exploration() -> None:
     assert (goal.tokens, goal.cost) == (25, 0.01)
 
 
-def test_a_call_that_planned_without_a_focus_is_no_goals() -> None:
+def test_planning_call_without_a_focus_belongs_to_no_goal() -> None:
     log = Recorded()
     log.begin()
     log.say("", ("g1", "goal", '{"add": "One, Two"}'))
@@ -287,7 +287,7 @@ def test_a_call_that_planned_without_a_focus_is_no_goals() -> None:
     assert (fold.unshown.tokens, fold.head.trace.usage.total) == (110, 110)
 
 
-def test_a_call_that_moves_the_focus_is_of_the_goal_that_had_it() -> None:
+def test_call_that_moves_the_focus_belongs_to_the_former_goal() -> None:
     log = Recorded()
     log.begin()
     log.add("One", "Two")
@@ -300,7 +300,7 @@ def test_a_call_that_moves_the_focus_is_of_the_goal_that_had_it() -> None:
     assert [goal.tokens for goal in tree.filter("goal")] == [110, None]
 
 
-def test_calls_that_ran_at_the_same_time_take_their_goal_as_long_as_the_longest() -> None:
+def test_concurrent_calls_count_once_for_the_goal_duration() -> None:
     log = Recorded()
     log.begin()
     log.add("One")
@@ -316,7 +316,7 @@ def test_calls_that_ran_at_the_same_time_take_their_goal_as_long_as_the_longest(
     assert log.plan.goals["1"].cumulative_stats.duration_ms == 2150
 
 
-def test_goals_worked_on_at_the_same_time_have_their_own_time_and_the_goal_above_has_it_once() -> None:
+def test_parallel_goals_keep_own_time_and_parent_counts_it_once() -> None:
     log = Recorded()
     log.begin()
     log.add("All")
@@ -334,7 +334,7 @@ def test_goals_worked_on_at_the_same_time_have_their_own_time_and_the_goal_above
     check_sums(fold)
 
 
-def test_what_nobody_works_on_any_more_has_failed_until_it_goes_on() -> None:
+def test_broken_off_call_is_failed_until_its_result_arrives() -> None:
     log = configuration_change()
     log.say("", ("c8", "bash", '{"command": "sleep 30"}'))
     log.emit(ToolStarted(trace_id=log.trace_id, time=log.now(), tool_call_id="c8", name="bash"))
@@ -352,7 +352,7 @@ def test_what_nobody_works_on_any_more_has_failed_until_it_goes_on() -> None:
     assert call.status == "completed"
 
 
-def test_an_id_that_is_too_long_to_be_asked_for_is_cut_to_one_that_is_not() -> None:
+def test_overlong_call_ids_are_shortened_to_unique_step_ids() -> None:
     log = Recorded()
     log.begin()
     for end in "xy":
@@ -373,7 +373,7 @@ def test_events_that_were_applied_already_do_nothing() -> None:
     assert [step.stored() for step in fold.tree.filter()] == before
 
 
-def test_a_fold_that_cuts_holds_neither_long_texts_nor_images() -> None:
+def test_cutting_fold_keeps_no_long_texts_or_images() -> None:
     log = Recorded()
     log.begin()
     log.say("word " * 1000, ("c1", "read", '{"path": "a.png"}'))
@@ -405,7 +405,7 @@ def test_totals_and_state_of_the_head_are_those_of_the_events() -> None:
     ["{", "[1]", '{"a": NaN}', '{"a": ' + "[" * 400 + "]" * 400 + "}", '{"a": 1e999}'],
     ids=["torn", "a list", "NaN", "deep", "infinite"],
 )
-def test_arguments_that_json_cannot_hold_stay_the_text_that_was_sent(arguments: str) -> None:
+def test_invalid_json_arguments_are_kept_as_text(arguments: str) -> None:
     log = Recorded()
     log.begin()
     log.say("", ("c1", "ls", arguments))
@@ -415,7 +415,7 @@ def test_arguments_that_json_cannot_hold_stay_the_text_that_was_sent(arguments: 
     assert step.stored()["data"]["arguments"] == arguments
 
 
-def test_a_damaged_log_with_calls_and_messages_twice_loses_nothing() -> None:
+def test_duplicate_calls_and_messages_of_a_damaged_log_are_kept() -> None:
     log = Recorded()
     log.begin()
     for _ in range(2):
@@ -432,7 +432,7 @@ def test_a_damaged_log_with_calls_and_messages_twice_loses_nothing() -> None:
     assert [parent and parent.step_type for parent, _ in results] == ["action", "action", None]
 
 
-def test_a_copy_that_is_let_go_takes_nothing_from_others() -> None:
+def test_released_copy_does_not_affect_the_original() -> None:
     fold = folded(configuration_change().events)
     whole = drawn(fold)
     copy = fold.copy()
@@ -441,7 +441,7 @@ def test_a_copy_that_is_let_go_takes_nothing_from_others() -> None:
     assert drawn(fold) == whole
 
 
-def test_a_model_request_that_is_made_again_is_a_failed_action_of_the_goal_in_focus() -> None:
+def test_model_retry_is_a_failed_action_of_the_current_goal() -> None:
     record = Recorded()
     record.add("Look")
     record.focus("1")

@@ -168,7 +168,7 @@ class Mirror:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(OPERATIONS)
-def test_whoever_takes_each_change_has_the_same_tree(operations: list[tuple[str, int, int]]) -> None:
+def test_step_changes_reproduce_the_tree(operations: list[tuple[str, int, int]]) -> None:
     log = played(operations)
     fold, mirror = StepFold(log.trace_id), Mirror()
     for event in log.events:
@@ -179,7 +179,7 @@ def test_whoever_takes_each_change_has_the_same_tree(operations: list[tuple[str,
 
 @settings(max_examples=examples(150), deadline=None)
 @given(OPERATIONS)
-def test_every_tree_is_one_and_says_of_goals_what_the_plan_says(
+def test_step_tree_is_consistent_with_the_plan(
     operations: list[tuple[str, int, int]],
 ) -> None:
     log = played(operations)
@@ -204,7 +204,7 @@ def test_every_tree_is_one_and_says_of_goals_what_the_plan_says(
 
 @settings(max_examples=examples(300), deadline=None)
 @given(OPERATIONS)
-def test_what_the_steps_took_adds_up_to_what_the_trace_took(operations: list[tuple[str, int, int]]) -> None:
+def test_usage_of_steps_equals_usage_of_the_trace(operations: list[tuple[str, int, int]]) -> None:
     log = played(operations)
     log.end()
     fold = StepFold(log.trace_id)
@@ -215,7 +215,7 @@ def test_what_the_steps_took_adds_up_to_what_the_trace_took(operations: list[tup
 
 @settings(max_examples=examples(100), deadline=None)
 @given(OPERATIONS)
-def test_what_a_goal_took_is_what_the_goals_command_says(operations: list[tuple[str, int, int]]) -> None:
+def test_usage_of_goal_steps_equals_the_spending(operations: list[tuple[str, int, int]]) -> None:
     log = played(operations)
     fold, children = StepFold(log.trace_id), Children()
     for event in log.events:
@@ -237,7 +237,7 @@ def _check_parent(step: Step, fold: StepFold) -> None:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(OPERATIONS)
-def test_the_time_of_a_goal_is_the_sum_of_what_was_done_for_it_and_below(
+def test_duration_of_a_goal_is_the_sum_over_its_subtree(
     operations: list[tuple[str, int, int]],
 ) -> None:
     log = played(operations)
@@ -279,7 +279,7 @@ def made_up(draw: st.DrawFn) -> Event:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(made_up(), max_size=25))
-def test_no_made_up_log_breaks_the_tree_or_a_dump(events: list[Event]) -> None:
+def test_any_log_folds_and_dumps_without_an_error(events: list[Event]) -> None:
     fold, mirror = StepFold("t"), Mirror()
     for number, event in enumerate(events, 1):
         for change in fold.apply(event.model_copy(update={"event_id": number})):
@@ -292,7 +292,7 @@ def test_no_made_up_log_breaks_the_tree_or_a_dump(events: list[Event]) -> None:
     to_history_string(fold.tree)
 
 
-def test_a_goal_that_stands_elsewhere_among_the_steps_is_not_named_as_the_next_one() -> None:
+def test_next_sibling_is_never_a_step_with_another_parent() -> None:
     # Goal 1 came before its parent did, so its step is at the top.
     early = Goal(id="1", parent_id="3", description="early")
     events: list[Event] = [GoalAdded(trace_id="t", time=BEGIN, goal=early)]

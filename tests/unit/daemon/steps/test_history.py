@@ -43,7 +43,7 @@ def test_the_example_of_the_seed() -> None:
     )
 
 
-def test_goals_below_goals_are_indented_and_what_was_given_up_says_only_why() -> None:
+def test_nested_goals_are_indented_and_abandoned_ones_show_why() -> None:
     talk = Conversation()
     (top,) = talk.goals("build")
     talk.focus(top)
@@ -83,7 +83,7 @@ def test_a_session_without_goals_has_one_entry_a_turn() -> None:
     )
 
 
-def test_work_before_the_first_goal_is_told_and_calls_of_the_plan_itself_are_not() -> None:
+def test_history_includes_work_before_goals_but_no_plan_calls() -> None:
     talk = Conversation()
     talk.user("Do it")
     talk.step("ls", {"path": "src"}, "a.py", title="src")
@@ -96,7 +96,7 @@ def test_work_before_the_first_goal_is_told_and_calls_of_the_plan_itself_are_not
     )
 
 
-def test_earlier_compactions_are_no_work() -> None:
+def test_earlier_compactions_are_not_listed_as_work() -> None:
     talk = Conversation()
     talk.user("Do it")
     talk.compacted("<compact_summary>{}</compact_summary>", "Do it", 2)
@@ -104,7 +104,7 @@ def test_earlier_compactions_are_no_work() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '{"command": 3}', "null"])
-def test_calls_with_arguments_that_cannot_be_read_are_named_without_them(arguments: str) -> None:
+def test_calls_with_unreadable_arguments_are_listed_without_them(arguments: str) -> None:
     talk = Conversation()
     talk.user("go")
     talk.step("bash", {}, "out")
@@ -113,7 +113,7 @@ def test_calls_with_arguments_that_cannot_be_read_are_named_without_them(argumen
     assert "  → bash: out" in history(talk)
 
 
-def test_long_things_are_one_short_line() -> None:
+def test_long_calls_are_shortened_to_one_line() -> None:
     talk = Conversation()
     talk.user("go")
     talk.step("bash", {"command": "cat <<E\n" + "x" * 500}, "\n\n" + "y" * 5_000)
@@ -122,7 +122,7 @@ def test_long_things_are_one_short_line() -> None:
     assert len(line) < 350
 
 
-def test_beyond_the_limit_results_go_first_then_the_oldest_entries() -> None:
+def test_over_the_limit_results_are_cut_before_oldest_entries() -> None:
     talk = Conversation()
     goals = talk.goals(*(f"goal {n}" for n in range(20)))
     for goal in goals:
@@ -143,7 +143,7 @@ def test_beyond_the_limit_results_go_first_then_the_oldest_entries() -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=200), max_size=12), st.integers(min_value=20, max_value=500))
-def test_the_limit_holds(said: list[str], limit: int) -> None:
+def test_history_respects_its_limit(said: list[str], limit: int) -> None:
     talk = Conversation()
     for text in said:
         talk.user(text)
@@ -162,7 +162,7 @@ def test_the_limit_holds(said: list[str], limit: int) -> None:
         ("read", {"file_path": "a.py"}, "a.py", "1→import re", "1→import re"),
     ],
 )
-def test_a_result_says_what_came_of_the_call_and_not_what_the_call_was(
+def test_result_line_shows_the_outcome_instead_of_the_call(
     name: str, arguments: dict[str, str], title: str, content: str, line: str
 ) -> None:
     talk = Conversation()
@@ -172,7 +172,7 @@ def test_a_result_says_what_came_of_the_call_and_not_what_the_call_was(
     assert told.endswith(f"): {line}")
 
 
-def test_of_a_goal_that_was_given_up_with_others_below_it_it_is_told_why() -> None:
+def test_abandoned_parent_shows_its_reason_without_its_work() -> None:
     talk = Conversation()
     top, rest = talk.goals("build", "rest")
     talk.focus(top)

@@ -56,13 +56,13 @@ async def test_an_editors_setting_is_enough(tmp_path: Path) -> None:
         await until(lambda: descriptions(file) == ["Hello."], "the dump")
 
 
-async def test_nothing_is_dumped_unless_it_is_wanted(tmp_path: Path) -> None:
+async def test_nothing_is_dumped_by_default(tmp_path: Path) -> None:
     async with daemon(tmp_path, "Hello.") as bench:
         await bench.session().prompt("Hi")
     assert not list((bench.workspace / ".trace").rglob("tree.*"))
 
 
-async def test_what_was_there_before_the_daemon_began_is_dumped_too(tmp_path: Path) -> None:
+async def test_earlier_steps_are_part_of_the_dump(tmp_path: Path) -> None:
     async with daemon(tmp_path, "The first answer.") as bench:
         session = bench.session()
         await session.prompt("Hi")
@@ -73,7 +73,7 @@ async def test_what_was_there_before_the_daemon_began_is_dumped_too(tmp_path: Pa
     assert descriptions(file) == ["The first answer.", "The second answer."]
 
 
-async def test_sub_agents_have_dumps_of_their_own_beside_their_logs(tmp_path: Path) -> None:
+async def test_sub_agents_have_their_own_dumps(tmp_path: Path) -> None:
     main = [[task("Look around", call_id="t1")], ["The agent looked."]]
     async with with_subagents(tmp_path, main, {"s1": ["I looked."]}, command_line=DEBUG) as (bench, _):
         session = bench.session()
@@ -86,7 +86,7 @@ async def test_sub_agents_have_dumps_of_their_own_beside_their_logs(tmp_path: Pa
     assert descriptions(bench.workspace / ".trace" / "tree.json") == [s["description"] for s in steps]
 
 
-async def test_a_link_in_the_place_of_a_dump_is_replaced_and_not_followed(tmp_path: Path) -> None:
+async def test_link_in_place_of_a_dump_is_replaced_not_followed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
     store, bus, log = FileTraceStore(tmp_path / ".trace"), Bus(), Recorded()
@@ -100,7 +100,7 @@ async def test_a_link_in_the_place_of_a_dump_is_replaced_and_not_followed(tmp_pa
     store.close()
 
 
-async def test_a_folder_that_goes_meanwhile_disturbs_nobody(tmp_path: Path) -> None:
+async def test_missing_folder_does_not_disturb_dumps(tmp_path: Path) -> None:
     store, bus, log = FileTraceStore(tmp_path / ".trace"), Bus(), Recorded()
     dumps = LiveDumps(store, bus, lambda: BEGIN, every_s=0)
     dumps.follow(log.trace_id)
@@ -109,7 +109,7 @@ async def test_a_folder_that_goes_meanwhile_disturbs_nobody(tmp_path: Path) -> N
     assert not (store.root / "tree.txt").exists()
 
 
-async def test_events_that_the_log_had_already_are_told_once(tmp_path: Path) -> None:
+async def test_events_already_in_the_log_are_dumped_once(tmp_path: Path) -> None:
     store, bus, log = FileTraceStore(tmp_path / ".trace"), Bus(), Recorded()
     log.begin()
     log.say("Once.")

@@ -55,7 +55,7 @@ def members(archive: Path) -> dict[str, bytes]:
     return found
 
 
-def test_everything_of_a_trace_is_in_it_and_nothing_else(store: FileTraceStore, tmp_path: Path) -> None:
+def test_archive_contains_the_whole_trace_and_nothing_else(store: FileTraceStore, tmp_path: Path) -> None:
     folder = store.folder(ID)
     (folder / "tree.txt").write_text("a dump")
     (folder / "messages" / ".msg_1.json.x1").write_text("half written")
@@ -91,7 +91,7 @@ def test_the_same_trace_makes_the_same_bytes(store: FileTraceStore, tmp_path: Pa
     assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
 
 
-def test_what_is_imported_is_the_same_session(
+def test_imported_session_equals_the_exported_one(
     store: FileTraceStore, elsewhere: FileTraceStore, tmp_path: Path
 ) -> None:
     export_trace(store, ID, tmp_path / "a.tar.gz")
@@ -112,7 +112,7 @@ def test_what_is_imported_is_the_same_session(
     assert members(tmp_path / "b.tar.gz") == members(tmp_path / "a.tar.gz")
 
 
-def test_what_no_event_says_does_not_travel_so_that_the_way_back_changes_nothing(
+def test_exported_trace_is_equal_after_import_and_export(
     store: FileTraceStore, elsewhere: FileTraceStore, tmp_path: Path
 ) -> None:
     state = read_state(store, ID)
@@ -126,7 +126,7 @@ def test_what_no_event_says_does_not_travel_so_that_the_way_back_changes_nothing
 
 
 @pytest.mark.parametrize("meta", [b"{", b"[" * 10**5, b"[]", b'{"carried": 7}'])
-def test_damaged_metadata_of_a_branch_is_taken_as_it_is(
+def test_damaged_branch_metadata_is_exported_unchanged(
     store: FileTraceStore, tmp_path: Path, meta: bytes
 ) -> None:
     (store.folder(f"{ID}:A") / "meta.json").write_bytes(meta)
@@ -135,9 +135,7 @@ def test_damaged_metadata_of_a_branch_is_taken_as_it_is(
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_log_that_is_no_file_is_not_followed_and_that_is_told(
-    store: FileTraceStore, tmp_path: Path, kind: str
-) -> None:
+def test_log_that_is_a_link_or_pipe_is_not_exported(store: FileTraceStore, tmp_path: Path, kind: str) -> None:
     log = store.folder(ID) / "events.jsonl"
     log.rename(tmp_path / "log")
     log.symlink_to(tmp_path / "log") if kind == "link" else os.mkfifo(log)
@@ -146,7 +144,7 @@ def test_a_log_that_is_no_file_is_not_followed_and_that_is_told(
     assert not (tmp_path / "a.tar.gz").exists()
 
 
-def test_secrets_are_in_no_file_of_it_and_versions_are_found_by_their_new_hash(
+def test_export_redacts_secrets_and_rehashes_versions(
     store: FileTraceStore, elsewhere: FileTraceStore, tmp_path: Path
 ) -> None:
     folder = store.folder(ID)
@@ -185,7 +183,7 @@ def test_links_are_not_followed(store: FileTraceStore, tmp_path: Path) -> None:
     assert b"not yours" not in b"".join(members(tmp_path / "a.tar.gz").values())
 
 
-def test_an_event_that_is_being_written_is_left_out(
+def test_partially_written_event_is_left_out(
     store: FileTraceStore, elsewhere: FileTraceStore, tmp_path: Path
 ) -> None:
     log = store.folder(ID) / "events.jsonl"
@@ -196,7 +194,7 @@ def test_an_event_that_is_being_written_is_left_out(
     assert log.read_bytes() != whole
 
 
-def test_a_file_that_is_there_is_not_replaced_unasked(store: FileTraceStore, tmp_path: Path) -> None:
+def test_existing_file_is_replaced_only_with_force(store: FileTraceStore, tmp_path: Path) -> None:
     target = tmp_path / "a.tar.gz"
     target.write_text("mine")
     with pytest.raises(StoreError, match="--force"):
@@ -208,7 +206,7 @@ def test_a_file_that_is_there_is_not_replaced_unasked(store: FileTraceStore, tmp
         export_trace(store, ID, tmp_path, replace=True)
 
 
-def test_what_cannot_be_exported_says_why(store: FileTraceStore, tmp_path: Path) -> None:
+def test_failed_export_gives_a_reason(store: FileTraceStore, tmp_path: Path) -> None:
     with pytest.raises(UnknownTraceError):
         export_trace(store, "nothing", tmp_path / "a.tar.gz")
     with pytest.raises(StoreError, match="export the session it belongs to"):
@@ -218,7 +216,7 @@ def test_what_cannot_be_exported_says_why(store: FileTraceStore, tmp_path: Path)
     assert not list(tmp_path.glob("*.tar.gz*"))
 
 
-def test_an_archive_that_was_unpacked_and_packed_again_is_taken_in(
+def test_repacked_archive_can_be_imported(
     store: FileTraceStore, elsewhere: FileTraceStore, tmp_path: Path
 ) -> None:
     export_trace(store, ID, tmp_path / "a.tar.gz")

@@ -105,7 +105,7 @@ def refused(store: FileTraceStore, archive: Path, **options: Any) -> str:
         "..",
     ],
 )
-def test_names_that_lead_elsewhere(
+def test_escaping_names_are_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], name: str
 ) -> None:
     assert "leads elsewhere" in refused(store, write(tmp_path, packed(good, member(name, b"x"))))
@@ -125,7 +125,7 @@ def test_names_that_lead_elsewhere(
     ],
 )
 @pytest.mark.parametrize("name", ["trace/messages", "trace/output/bash-1.txt", "trace", "harmless"])
-def test_what_is_no_file(
+def test_links_and_devices_are_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], kind: bytes, name: str
 ) -> None:
     made = member(name, type=kind, linkname="/etc/passwd")
@@ -135,14 +135,14 @@ def test_what_is_no_file(
 @pytest.mark.parametrize(
     "name", [MANIFEST, "trace/events.jsonl", "TRACE/events.JSONL", "trace/EVENTS.jsonl", "readme"]
 )
-def test_names_that_come_twice(
+def test_duplicate_names_are_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], name: str
 ) -> None:
     data = packed(good, member(name.lower() if name == "readme" else "trace/events.jsonl"), member(name))
     assert "twice" in refused(store, write(tmp_path, data))
 
 
-def test_a_bomb_is_stopped_while_it_is_unpacked(
+def test_archive_bomb_is_stopped_during_unpacking(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     bomb = packed(good, member("trace/output/bash-1.txt", bytes(30_000_000)))
@@ -153,13 +153,13 @@ def test_a_bomb_is_stopped_while_it_is_unpacked(
     assert "more than 20 MB" in refused(store, write(tmp_path, bomb), max_mb=20.0)
 
 
-def test_headers_that_want_much_memory(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
+def test_oversized_headers_are_refused(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
     for kind in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
         data = packed(good, member("header", bytes(5_000_000), type=kind), member("x", b"x"))
         assert "header of more than" in refused(store, write(tmp_path, data))
 
 
-def test_too_many_files(
+def test_too_many_files_are_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive_import, "MAX_FILES", 50)
@@ -179,7 +179,7 @@ def test_logs_that_are_too_long(
     )
 
 
-def test_contents_that_are_not_what_their_hash_says(
+def test_content_with_a_wrong_hash_is_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     digest = sha256(b"good")
@@ -208,7 +208,7 @@ def test_contents_that_are_not_what_their_hash_says(
         ({"trace_id": OTHER}, "another one"),
     ],
 )
-def test_manifests_that_are_none(
+def test_invalid_manifests_are_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], manifest: Any, words: str
 ) -> None:
     files = dict(good)
@@ -221,7 +221,7 @@ def test_manifests_that_are_none(
     assert words in refused(store, write(tmp_path, packed(files)))
 
 
-def test_a_trace_that_is_there_stays_as_it_is(
+def test_existing_trace_is_not_replaced(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     archive = write(tmp_path, packed(good))
@@ -233,7 +233,7 @@ def test_a_trace_that_is_there_stays_as_it_is(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_link_in_place_of_the_traces_folder(
+def test_link_in_place_of_the_traces_folder_is_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     archive = write(tmp_path, packed(good))
@@ -265,7 +265,7 @@ def test_logs_that_cannot_be_read(store: FileTraceStore, tmp_path: Path, good: d
     refused(store, write(tmp_path, packed(files)))
 
 
-def test_a_branch_without_a_log_that_can_be_read_is_left_behind(
+def test_branch_without_a_readable_log_is_dropped(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     files = {**good, "trace/branches/B/events.jsonl": b"noise\n", "trace/branches/B/output/bash-1.txt": b"x"}
@@ -274,7 +274,7 @@ def test_a_branch_without_a_log_that_can_be_read_is_left_behind(
     assert store.children(ID) == [f"{ID}:A"]
 
 
-def test_what_is_derived_is_not_taken_from_the_archive(
+def test_derived_files_are_rebuilt_instead_of_imported(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     forged = {
@@ -292,7 +292,7 @@ def test_what_is_derived_is_not_taken_from_the_archive(
     )
 
 
-def test_a_long_log_is_taken_in_by_pages(
+def test_long_log_is_imported_in_pages(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = good["trace/events.jsonl"].splitlines(keepends=True)
@@ -314,7 +314,7 @@ def test_a_long_log_is_taken_in_by_pages(
     assert max(held) <= 1000
 
 
-def test_what_is_no_part_of_a_trace_is_left_out_and_told(
+def test_unknown_members_are_left_out_and_reported(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     more = [
@@ -340,7 +340,7 @@ def test_what_is_no_part_of_a_trace_is_left_out_and_told(
     )
 
 
-def test_a_content_below_the_folder_of_another_hash_is_left_out_by_name(
+def test_blob_below_the_folder_of_another_hash_is_left_out(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     digest = sha256(b"content")
@@ -350,7 +350,7 @@ def test_a_content_below_the_folder_of_another_hash_is_left_out_by_name(
     assert not [path for path in store.root.rglob(digest)]
 
 
-def test_a_long_output_is_taken_in_by_pieces_and_without_secrets(
+def test_long_output_is_imported_in_chunks_with_redaction(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
@@ -383,7 +383,7 @@ def test_a_full_disk_is_named_and_not_the_archive(
     assert str(refusal.value) == f"{store.root}: No space left on device. Nothing was imported."
 
 
-def test_what_is_no_archive(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
+def test_invalid_archives_are_refused(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
     whole = packed(good)
     for data, words in (
         (b"", "no .tar.gz"),
@@ -403,7 +403,7 @@ def test_what_is_no_archive(store: FileTraceStore, tmp_path: Path, good: dict[st
     assert "no file" in refused(store, tmp_path)
 
 
-def test_what_an_import_that_was_killed_left_is_removed(
+def test_leftovers_of_a_killed_import_are_removed(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]
 ) -> None:
     left = store.root / ".import-abc"
@@ -417,7 +417,7 @@ def test_what_an_import_that_was_killed_left_is_removed(
 @settings(
     max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_an_archive_with_damage_anywhere_is_refused_or_taken_in_whole(
+def test_damaged_archive_is_refused_or_imported_whole(
     tmp_path_factory: pytest.TempPathFactory, good: dict[str, bytes], data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("d")

@@ -62,7 +62,7 @@ def message_line(store: FileTraceStore) -> tuple[int, str]:
     st.integers(1, 300),
 )
 @settings(max_examples=examples(100), deadline=None)
-def test_a_wrong_id_hides_nothing_but_its_event_wherever_one_begins_to_read(
+def test_wrong_event_id_hides_only_its_event_from_any_offset(
     tmp_path_factory: pytest.TempPathFactory, wrong: int, said: int, after: int, block: int
 ) -> None:
     store = FileTraceStore(tmp_path_factory.mktemp("d") / ".trace")
@@ -87,7 +87,7 @@ def test_a_wrong_id_hides_nothing_but_its_event_wherever_one_begins_to_read(
         store.close()
 
 
-def test_a_log_that_somebody_made_up_still_takes_what_is_appended(store: FileTraceStore) -> None:
+def test_forged_log_still_accepts_and_returns_appended_events(store: FileTraceStore) -> None:
     with log_of(store).open("ab") as log:
         for number in (9000, 9001, 9002, 9003, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59):
             log.write(started("x").model_copy(update={"event_id": number}).model_dump_json().encode() + b"\n")
@@ -100,9 +100,7 @@ def test_a_log_that_somebody_made_up_still_takes_what_is_appended(store: FileTra
 
 
 @pytest.mark.parametrize("forged", [[MAX_ID], [MAX_ID - 1, MAX_ID], [2**41] * 3])
-def test_a_forged_id_at_the_end_leaves_numbers_for_what_comes(
-    store: FileTraceStore, forged: list[int]
-) -> None:
+def test_forged_last_id_does_not_affect_later_ids(store: FileTraceStore, forged: list[int]) -> None:
     before = store.last_event_id(ID)
     with log_of(store).open("ab") as log:
         for number in forged:
@@ -126,7 +124,7 @@ def test_the_numbers_for_events_are_exact_in_every_client(
 
 @given(st.data())
 @settings(max_examples=examples(60), deadline=None)
-def test_a_damaged_byte_of_a_message_costs_that_message_and_all_readers_agree(
+def test_damaged_byte_costs_one_message_in_every_reader(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     store = FileTraceStore(tmp_path_factory.mktemp("d") / ".trace")
@@ -153,7 +151,7 @@ def test_a_damaged_byte_of_a_message_costs_that_message_and_all_readers_agree(
     assert again.events(ID)[-1] == new
 
 
-def test_a_message_damaged_in_the_log_is_left_out_and_its_file_stays(store: FileTraceStore) -> None:
+def test_message_damaged_in_the_log_is_dropped_and_its_file_kept(store: FileTraceStore) -> None:
     number, name = message_line(store)
     change_line(store, number, b'"created_at"', b'"created\x00at"')
     again = FileTraceStore(store.root)
@@ -168,7 +166,7 @@ def test_a_message_damaged_in_the_log_is_left_out_and_its_file_stays(store: File
     assert (store.folder(ID) / "aside" / "1" / f"{name}.json").is_file()
 
 
-def test_a_snapshot_that_knows_more_than_a_damaged_log_is_kept(store: FileTraceStore) -> None:
+def test_rebuild_sets_aside_a_snapshot_newer_than_the_log(store: FileTraceStore) -> None:
     number, name = message_line(store)
     change_line(store, number + 1, b'"message_added"', b'"message_adde\x00"')
     lines = log_of(store).read_bytes().splitlines(keepends=True)
@@ -189,7 +187,7 @@ def test_a_snapshot_that_knows_more_than_a_damaged_log_is_kept(store: FileTraceS
     assert again.repaired == ()
 
 
-def test_message_files_that_the_log_does_not_have_are_no_messages(store: FileTraceStore) -> None:
+def test_message_files_missing_from_the_log_are_ignored(store: FileTraceStore) -> None:
     forged = store.messages(ID)[-1].model_copy(
         update={"message_id": "msg_000099_abcdef", "sequence": 99, "content": (TextPart(text="forged"),)}
     )
@@ -203,7 +201,7 @@ def test_message_files_that_the_log_does_not_have_are_no_messages(store: FileTra
     assert done.repaired == ("put aside, as the log does not have 1 message: aside/1/msg_000099_abcdef.json",)
 
 
-def test_the_lost_end_of_a_log_leaves_no_messages_behind(store: FileTraceStore) -> None:
+def test_lost_log_end_removes_its_messages(store: FileTraceStore) -> None:
     lines = log_of(store).read_bytes().splitlines(keepends=True)
     log_of(store).write_bytes(b"".join(lines[:-6]))
     again = FileTraceStore(store.root)
@@ -216,7 +214,7 @@ def test_the_lost_end_of_a_log_leaves_no_messages_behind(store: FileTraceStore) 
     assert len(list((store.folder(ID) / "messages").iterdir())) == left
 
 
-def test_a_session_without_metadata_is_listed_and_opened_by_its_log(store: FileTraceStore) -> None:
+def test_session_without_metadata_is_read_from_its_log(store: FileTraceStore) -> None:
     intact = read_state(store, ID)
     listed = store.traces(limit=1)
     (store.folder(ID) / "meta.json").unlink()
@@ -233,7 +231,7 @@ def test_a_session_without_metadata_is_listed_and_opened_by_its_log(store: FileT
     assert read_state(again, ID).messages == intact.messages
 
 
-def test_metadata_of_another_id_is_none_of_this_session(store: FileTraceStore) -> None:
+def test_metadata_with_another_id_is_refused_and_rebuilt(store: FileTraceStore) -> None:
     meta = store.folder(ID) / "meta.json"
     for forged in ("zzzz", "0", "../../../etc", "20260101-000000-000000bbbb"):
         meta.write_text(meta.read_text().replace(store.folder(ID).name, forged))
@@ -245,7 +243,7 @@ def test_metadata_of_another_id_is_none_of_this_session(store: FileTraceStore) -
         assert again.trace(ID).trace_id == ID
 
 
-def test_a_list_tells_what_came_after_the_last_snapshot(store: FileTraceStore) -> None:
+def test_trace_list_includes_events_after_the_snapshot(store: FileTraceStore) -> None:
     meta = (store.folder(ID) / "meta.json").read_bytes()
     log = log_of(store).read_bytes()
     written = write_trace(FileTraceStore(store.root.parent / "longer"), turns=8)
@@ -258,7 +256,7 @@ def test_a_list_tells_what_came_after_the_last_snapshot(store: FileTraceStore) -
         assert getattr(found, name) == getattr(state.trace, name)
 
 
-def test_a_log_without_its_beginning_goes_on_from_the_metadata(store: FileTraceStore) -> None:
+def test_log_without_its_beginning_uses_the_metadata(store: FileTraceStore) -> None:
     intact = read_state(store, ID)
     change_line(store, 1, b'"event"', b'"ev\x00nt"')
     again = FileTraceStore(store.root)

@@ -52,7 +52,7 @@ lines = st.lists(
 
 @given(lines, st.integers(-1, 80), st.integers(1, 200), st.sampled_from([b"", b'{"event_id":99,', b"torn"]))
 @settings(max_examples=examples(300), deadline=None)
-def test_the_events_after_an_id_are_found_whatever_lies_between(
+def test_events_after_an_id_are_found_in_any_log(
     made: list[tuple[str, int]], after: int, block: int, torn: bytes
 ) -> None:
     number, content, wanted = 0, b"", list[int]()
@@ -81,7 +81,7 @@ class Counted(io.BytesIO):
         return data
 
 
-def test_the_events_near_any_place_of_a_long_log_are_found_without_reading_it() -> None:
+def test_event_lookup_in_a_long_log_reads_a_fraction_of_it() -> None:
     content = b"".join(ours(number, 4000) + b"\n" for number in range(1, 5001))
     for after in (10, 2500, 4990):
         file = Counted(content)
@@ -93,14 +93,14 @@ def test_the_events_near_any_place_of_a_long_log_are_found_without_reading_it() 
         assert file.bytes_read < len(content) // 8
 
 
-def test_a_log_of_unreadable_lines_is_read_once_and_not_for_each_step_of_the_search() -> None:
+def test_log_of_unreadable_lines_is_read_about_once() -> None:
     file = Counted(b"nonsense\n" * 200_000)
     reader = LogReader(file)
     assert [line for line in reader.forwards(reader.position_after(5)) if line.event_id()] == []
     assert file.bytes_read < 3 * len(file.getvalue())
 
 
-def test_a_line_that_is_too_long_is_skipped_and_its_neighbours_are_read() -> None:
+def test_overlong_line_is_skipped_and_its_neighbours_are_read() -> None:
     content = ours(1) + b"\n" + ours(2, 5000) + b"\n" + ours(3) + b"\n"
     with mock.patch.object(event_log, "MAX_LINE", 1000), mock.patch.object(event_log, "_BLOCK", 64):
         reader = LogReader(io.BytesIO(content))
@@ -119,7 +119,7 @@ def test_a_line_that_is_too_long_is_skipped_and_its_neighbours_are_read() -> Non
     st.lists(st.binary(max_size=90).map(lambda b: b.replace(b"\n", b" ")), max_size=12), st.integers(1, 40)
 )
 @settings(max_examples=examples(100), deadline=None)
-def test_blocks_hold_whole_lines_and_all_of_them(made: list[bytes], size: int) -> None:
+def test_blocks_consist_of_whole_lines(made: list[bytes], size: int) -> None:
     content = b"".join(line + b"\n" for line in made)
     with mock.patch.object(event_log, "_BLOCK", 7), mock.patch.object(event_log, "_SCANNED", size):
         reader = LogReader(io.BytesIO(content + b"torn"))

@@ -66,7 +66,7 @@ def prompts(events: object) -> list[str]:
     return [event.prompt_id for event in events if isinstance(event, TurnStarted)]
 
 
-def test_the_layout_is_the_documented_one(store: FileTraceStore, log: Path) -> None:
+def test_layout_matches_the_documentation(store: FileTraceStore, log: Path) -> None:
     store.append(started("p"))
     store.append(added(message(1)))
     store.save_snapshot(trace(), GoalTree())
@@ -82,7 +82,7 @@ def test_the_layout_is_the_documented_one(store: FileTraceStore, log: Path) -> N
     assert json.loads(log.read_bytes().splitlines()[0])["event"] == "turn_started"
 
 
-def test_git_is_kept_out_and_the_persons_own_ignore_file_is_left_alone(tmp_path: Path) -> None:
+def test_gitignore_is_created_and_never_overwritten(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     store.prepare()
     assert (tmp_path / ".trace" / ".gitignore").read_text() == "*\n"
@@ -98,7 +98,7 @@ def test_only_the_user_can_look_into_the_folder(tmp_path: Path) -> None:
     assert store.root.stat().st_mode & 0o077 == 0
 
 
-def test_a_file_in_the_place_of_the_folder_is_a_clear_error(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / ".trace").write_text("")
     with pytest.raises(StoreError, match=r"\.trace"):
         FileTraceStore(tmp_path / ".trace").prepare()
@@ -116,9 +116,7 @@ def test_every_event_is_on_disk_as_a_whole_line_at_once(store: FileTraceStore, l
 @pytest.mark.parametrize(
     "torn", [b'{"event": "turn_st', b"\xe6\x97", b"x" * 200_000], ids=["json", "char", "long"]
 )
-def test_a_torn_last_line_is_cut_when_the_log_is_opened_again(
-    store: FileTraceStore, log: Path, torn: bytes
-) -> None:
+def test_torn_last_line_is_removed_on_reopening(store: FileTraceStore, log: Path, torn: bytes) -> None:
     store.append(started("a"))
     store.append(started("b"))
     store.close()
@@ -132,7 +130,7 @@ def test_a_torn_last_line_is_cut_when_the_log_is_opened_again(
     assert log.read_bytes().startswith(whole)
 
 
-def test_a_log_that_is_nothing_but_a_torn_line_begins_anew(store: FileTraceStore, log: Path) -> None:
+def test_log_of_one_torn_line_starts_over(store: FileTraceStore, log: Path) -> None:
     log.write_bytes(b'{"event"')
     assert store.append(started("a")).event_id == 1
     assert prompts(store.events(ID)) == ["a"]
@@ -152,7 +150,7 @@ def test_a_log_that_is_nothing_but_a_torn_line_begins_anew(store: FileTraceStore
         b"",
     ],
 )
-def test_an_unreadable_line_costs_only_itself(store: FileTraceStore, log: Path, line: bytes) -> None:
+def test_unreadable_line_costs_only_itself(store: FileTraceStore, log: Path, line: bytes) -> None:
     store.append(started("a"))
     store.close()
     later = started("c").model_copy(update={"event_id": 3})
@@ -180,9 +178,7 @@ lines = st.lists(st.text(st.characters(exclude_characters="\n", codec="utf-8"), 
 
 @given(lines, st.sampled_from(["", "torn", "\u65e5"]), st.integers(1, 9))
 @settings(max_examples=examples(80), deadline=None)
-def test_reading_from_either_end_finds_every_line_whatever_the_blocks(
-    texts: list[str], torn: str, block: int
-) -> None:
+def test_reader_finds_every_line_in_both_directions(texts: list[str], torn: str, block: int) -> None:
     import tempfile
     from unittest import mock
 
@@ -202,7 +198,7 @@ def test_reading_from_either_end_finds_every_line_whatever_the_blocks(
         assert path.read_bytes() == "".join(text + "\n" for text in texts).encode()
 
 
-def test_lines_longer_than_a_block_and_characters_across_its_border_are_read(store: FileTraceStore) -> None:
+def test_lines_and_characters_across_block_borders_are_read(store: FileTraceStore) -> None:
     sizes = [10, event_log._BLOCK - 1, event_log._BLOCK, event_log._BLOCK + 1, 3 * event_log._BLOCK, 5]
     for size in sizes:
         # Three bytes each, so that the border of a block falls into a character.
@@ -217,9 +213,7 @@ def test_lines_longer_than_a_block_and_characters_across_its_border_are_read(sto
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"null", b'{"format": null}', b'{"trace_id": 1}', b"\xff"]
 )
-def test_damaged_metadata_is_a_clear_error_and_the_session_stays_in_the_list(
-    store: FileTraceStore, content: bytes
-) -> None:
+def test_damaged_metadata_is_an_error_but_session_stays_listed(store: FileTraceStore, content: bytes) -> None:
     store.append(SessionCreated(trace_id=ID, time=NOW, trace=trace()))
     store.append(SessionUpdated(trace_id=ID, time=NOW, updates={"title": "shop", "mission": "m"}))
     (store.root / ID / "meta.json").write_bytes(content)
@@ -228,7 +222,7 @@ def test_damaged_metadata_is_a_clear_error_and_the_session_stays_in_the_list(
     assert [(t.trace_id, t.title) for t in store.traces(limit=5)] == [(ID, "shop")]
 
 
-def test_a_folder_without_metadata_and_events_is_no_session(store: FileTraceStore) -> None:
+def test_folder_without_metadata_and_events_is_no_session(store: FileTraceStore) -> None:
     (store.root / ID / "meta.json").unlink()
     (store.root / ".hidden").mkdir()
     assert store.traces(limit=5) == []
@@ -248,9 +242,7 @@ def test_a_damaged_goal_tree_is_a_clear_error(store: FileTraceStore, content: by
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", None])
-def test_the_files_of_messages_are_written_and_never_read(
-    store: FileTraceStore, content: bytes | None
-) -> None:
+def test_message_files_are_written_but_never_read(store: FileTraceStore, content: bytes | None) -> None:
     store.append(added(message(1)))
     file = store.root / ID / "messages" / "msg_000001_0000000a.json"
     assert Message.model_validate_json(file.read_bytes()) == message(1)
@@ -269,7 +261,7 @@ def test_a_lost_messages_folder_is_made_again(store: FileTraceStore) -> None:
     assert len(list((store.root / ID / "messages").iterdir())) == 1
 
 
-def test_the_file_of_a_message_that_a_kill_prevented_is_written_when_the_session_is_opened(
+def test_message_file_lost_by_a_kill_is_rewritten_on_recover(
     store: FileTraceStore,
 ) -> None:
     for number in (1, 2, 3):
@@ -284,7 +276,7 @@ def test_the_file_of_a_message_that_a_kill_prevented_is_written_when_the_session
     assert {path: path.read_bytes() for path in folder.glob("msg*")} == whole
 
 
-def test_a_file_that_cannot_be_written_costs_nothing_but_itself(store: FileTraceStore) -> None:
+def test_unwritable_message_file_is_written_on_recovery(store: FileTraceStore) -> None:
     folder = store.root / ID / "messages"
     folder.rmdir()
     folder.write_text("in its way")
@@ -296,7 +288,7 @@ def test_a_file_that_cannot_be_written_costs_nothing_but_itself(store: FileTrace
     assert len(list(folder.iterdir())) == 1
 
 
-def test_a_newer_format_is_refused_with_what_to_do(store: FileTraceStore) -> None:
+def test_newer_format_is_refused_with_advice(store: FileTraceStore) -> None:
     fields = {**trace().stored(), "format": FORMAT + 1, "created_at": "in words from now on"}
     (store.root / ID / "meta.json").write_text(json.dumps(fields))
     with pytest.raises(NewerFormatError, match="update Goalwright"):
@@ -341,7 +333,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_log_whole(
     assert log.read_bytes().count(b"\n") == 2
 
 
-def test_a_write_that_the_kernel_takes_in_pieces_is_finished(store: FileTraceStore, log: Path) -> None:
+def test_partial_kernel_write_is_completed(store: FileTraceStore, log: Path) -> None:
     class Pieces(FullDisk):
         def write(self, data: bytes) -> int:
             return self._file.write(bytes(data)[:7])
@@ -368,7 +360,7 @@ def test_an_event_with_a_message_keeps_its_order_in_the_log(store: FileTraceStor
 
 
 @pytest.mark.parametrize("refused", ["goal.json", "meta.json"])
-def test_what_cannot_begin_leaves_nothing(
+def test_failed_creation_leaves_no_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     write = files.write_file
@@ -388,7 +380,7 @@ def test_what_cannot_begin_leaves_nothing(
     assert store.trace(ID).trace_id == ID
 
 
-def test_a_beginning_that_is_refused_leaves_what_was_there(store: FileTraceStore, log: Path) -> None:
+def test_refused_create_leaves_the_existing_trace(store: FileTraceStore, log: Path) -> None:
     store.append(started("p"))
     with pytest.raises(StoreError, match="cannot be stored"):
         store.create(trace())

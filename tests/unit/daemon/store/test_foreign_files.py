@@ -47,7 +47,7 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["events.jsonl", "meta.json", "goal.json"])
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder", "dangling", "loop"])
-def test_a_link_or_a_pipe_in_place_of_a_file_is_not_opened(
+def test_link_or_pipe_in_place_of_a_file_is_not_opened(
     store: FileTraceStore, folder: Path, secret: Path, name: str, kind: str
 ) -> None:
     path = folder / name
@@ -84,18 +84,14 @@ def test_a_message_that_is_a_link_is_not_read(store: FileTraceStore, folder: Pat
     assert store.messages(ID) == []
 
 
-def test_a_folder_of_messages_that_is_a_link_is_not_looked_into(
-    store: FileTraceStore, folder: Path, secret: Path
-) -> None:
+def test_linked_messages_folder_is_not_read(store: FileTraceStore, folder: Path, secret: Path) -> None:
     (folder / "messages" / "msg_000001_00001eef.json").unlink()
     (folder / "messages").rmdir()
     (folder / "messages").symlink_to(secret)
     assert [m.text() for m in store.messages(ID)] == ["mine"]
 
 
-def test_a_trace_folder_or_the_folder_of_all_that_is_a_link_holds_no_traces(
-    store: FileTraceStore, tmp_path: Path
-) -> None:
+def test_linked_trace_folders_hold_no_traces(store: FileTraceStore, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(store.root)
     linked = FileTraceStore(tmp_path / "linked")
     assert linked.trace_ids() == []
@@ -108,7 +104,7 @@ def test_a_trace_folder_or_the_folder_of_all_that_is_a_link_holds_no_traces(
         store.trace("20260101-000009-aaaaaa")
 
 
-def test_names_that_are_no_ids_are_no_traces_and_no_children(store: FileTraceStore, folder: Path) -> None:
+def test_invalid_folder_names_are_no_traces_or_children(store: FileTraceStore, folder: Path) -> None:
     for name in (".hidden", "a b", "ä", "x" * 150, "a:b"):
         (store.root / name).mkdir()
     for name in ("branches/a", "branches/s1", "agents/A", "agents/s1x", "branches/A.B", "agents/.s1"):
@@ -130,7 +126,7 @@ def test_a_snapshot_that_is_too_large_is_damaged_and_not_read(store: FileTraceSt
 @pytest.mark.parametrize(
     "message_id", ["../../../../elsewhere/message", "/etc/passwd", "a/b", "", "x" * 300, "\0"]
 )
-def test_a_message_id_that_is_a_path_leads_nowhere(
+def test_message_id_that_is_a_path_writes_nothing_outside(
     store: FileTraceStore, folder: Path, secret: Path, message_id: str
 ) -> None:
     forged = message(2, "forged").model_copy(update={"message_id": message_id})
@@ -150,9 +146,7 @@ def test_a_message_id_that_is_a_path_leads_nowhere(
     assert sorted(secret.parent.rglob("*")) == before
 
 
-def test_ids_of_events_that_do_not_rise_are_left_out_in_one_go_and_in_pages(
-    store: FileTraceStore, folder: Path
-) -> None:
+def test_events_with_non_increasing_ids_are_skipped_and_paged(store: FileTraceStore, folder: Path) -> None:
     with (folder / "events.jsonl").open("ab") as file:
         for number in (3, 3, 2, 7, 5, 8, 10**30, 9):
             file.write(json.dumps({**started(f"p{number}").stored(), "event_id": number}).encode() + b"\n")
@@ -164,7 +158,7 @@ def test_ids_of_events_that_do_not_rise_are_left_out_in_one_go_and_in_pages(
     assert whole[:5] == [1, 2, 3, 7, 8]
 
 
-def test_deep_json_costs_only_itself(store: FileTraceStore, folder: Path) -> None:
+def test_deeply_nested_json_costs_only_itself(store: FileTraceStore, folder: Path) -> None:
     with (folder / "events.jsonl").open("ab") as file:
         file.write(b'{"event_id":3,"x":' + b"[" * 200_000 + b"\n")
         file.write(json_bytes(started("p").model_copy(update={"event_id": 4}).stored()) + b"\n")
@@ -177,9 +171,7 @@ def test_deep_json_costs_only_itself(store: FileTraceStore, folder: Path) -> Non
             read(ID)
 
 
-def test_what_is_deleted_is_gone_and_nothing_behind_its_links(
-    store: FileTraceStore, folder: Path, secret: Path
-) -> None:
+def test_deletion_does_not_follow_links(store: FileTraceStore, folder: Path, secret: Path) -> None:
     (folder / "files").symlink_to(secret)
     (folder / "branches").mkdir()
     (folder / "branches" / "A").symlink_to(secret)
@@ -189,7 +181,7 @@ def test_what_is_deleted_is_gone_and_nothing_behind_its_links(
     assert [entry.name for entry in store.root.iterdir()] == [".gitignore"]
 
 
-def test_what_a_killed_deletion_left_goes_with_the_next_one(store: FileTraceStore, folder: Path) -> None:
+def test_leftovers_of_a_killed_deletion_are_removed(store: FileTraceStore, folder: Path) -> None:
     left = store.root / ".deleted-0a0b0c0d"
     (left / "messages").mkdir(parents=True)
     (left / "events.jsonl").write_text("{}")
@@ -198,14 +190,14 @@ def test_what_a_killed_deletion_left_goes_with_the_next_one(store: FileTraceStor
     assert not left.exists()
 
 
-def test_the_session_that_works_in_a_deleted_folder_is_told_so(store: FileTraceStore, tmp_path: Path) -> None:
+def test_append_to_a_deleted_session_is_an_error(store: FileTraceStore, tmp_path: Path) -> None:
     store.append(started("open"))
     FileTraceStore(tmp_path / ".trace").delete(ID)
     with pytest.raises(StoreError, match="was deleted"):
         store.append(started("more"))
 
 
-def test_an_event_that_no_reader_would_take_is_refused_and_the_log_goes_on(store: FileTraceStore) -> None:
+def test_unreadable_event_is_refused_and_the_log_continues(store: FileTraceStore) -> None:
     with (
         mock.patch("daemon.store.files.MAX_LINE", 10_000),
         pytest.raises(StoreError, match="cannot be stored"),

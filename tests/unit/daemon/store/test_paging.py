@@ -24,7 +24,7 @@ class Noting(MemoryTraceStore):
 
 
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 1200])
-async def test_a_log_is_read_in_pages_beside_the_event_loop(count: int) -> None:
+async def test_log_is_read_in_pages_off_the_event_loop(count: int) -> None:
     store = Noting()
     bench = Watched(store, ClientLimits())
     bench.begin()
@@ -35,7 +35,7 @@ async def test_a_log_is_read_in_pages_beside_the_event_loop(count: int) -> None:
 
 
 @pytest.mark.parametrize("between", [0, 3, 700])
-async def test_what_a_transcript_tells_comes_with_the_message_before_it(between: int) -> None:
+async def test_transcript_events_follow_the_message_before_them(between: int) -> None:
     store = Noting()
     bench = Watched(store, ClientLimits())
     bench.begin()

@@ -29,7 +29,7 @@ def repaired(done: Rebuilt) -> dict[str, tuple[str, ...]]:
     return {session.session_id: session.repaired for session in done.sessions if session.repaired}
 
 
-def test_of_a_trace_in_order_nothing_is_changed(store: FileTraceStore) -> None:
+def test_rebuild_of_an_intact_trace_changes_nothing(store: FileTraceStore) -> None:
     before = all_files(store.root)
     done = rebuild(store, ID)
     assert not done.failed
@@ -41,7 +41,7 @@ def test_of_a_trace_in_order_nothing_is_changed(store: FileTraceStore) -> None:
 
 
 @pytest.mark.parametrize("session_id", [ID, f"{ID}:A", f"{ID}:A.s1"])
-def test_what_is_lost_of_a_session_comes_back_as_it_was(store: FileTraceStore, session_id: str) -> None:
+def test_lost_files_are_rebuilt_as_they_were(store: FileTraceStore, session_id: str) -> None:
     folder = store.folder(session_id)
     names = (
         "meta.json",
@@ -64,7 +64,7 @@ def test_what_is_lost_of_a_session_comes_back_as_it_was(store: FileTraceStore, s
     assert {name: after[name] for name in before} == before
 
 
-def test_what_was_forged_is_as_the_log_has_it_again(store: FileTraceStore) -> None:
+def test_forged_files_are_rebuilt_from_the_log(store: FileTraceStore) -> None:
     folder = store.folder(ID)
     before = all_files(folder)
     for name, key, value in (
@@ -87,7 +87,7 @@ def test_what_was_forged_is_as_the_log_has_it_again(store: FileTraceStore) -> No
     assert {name: after[name] for name in before} == before
 
 
-def test_a_half_written_event_is_cut_off_and_told(store: FileTraceStore) -> None:
+def test_half_written_event_is_truncated_and_reported(store: FileTraceStore) -> None:
     log = store.folder(ID) / "events.jsonl"
     whole = log.read_bytes()
     log.write_bytes(whole + b'{"event": "turn_st')
@@ -115,7 +115,7 @@ def without_first_line(store: FileTraceStore, session_id: str) -> None:
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[1:]))
 
 
-def test_a_log_that_has_lost_its_beginning_goes_on_from_the_metadata(store: FileTraceStore) -> None:
+def test_log_without_its_beginning_is_rebuilt_from_metadata(store: FileTraceStore) -> None:
     intact = read_state(store, ID)
     without_first_line(store, ID)
     (store.folder(ID) / "goal.json").unlink()
@@ -130,7 +130,7 @@ def test_a_log_that_has_lost_its_beginning_goes_on_from_the_metadata(store: File
     assert state.trace.workspace == intact.trace.workspace
 
 
-def test_a_child_that_has_lost_its_beginning_and_its_metadata_fails_alone(store: FileTraceStore) -> None:
+def test_child_without_beginning_and_metadata_fails_alone(store: FileTraceStore) -> None:
     without_first_line(store, f"{ID}:A")
     (store.folder(f"{ID}:A") / "meta.json").unlink()
     done = rebuild(FileTraceStore(store.root), ID)
@@ -139,7 +139,7 @@ def test_a_child_that_has_lost_its_beginning_and_its_metadata_fails_alone(store:
     assert "has lost its beginning" in done.sessions[1].problems[0]
 
 
-def test_a_log_with_events_of_another_session_makes_nothing(store: FileTraceStore) -> None:
+def test_log_with_events_of_another_session_rebuilds_nothing(store: FileTraceStore) -> None:
     log = store.folder(ID) / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(ID.encode(), b"20260101-000000-000000bbbb"))
     before = all_files(store.folder(ID))
@@ -149,7 +149,7 @@ def test_a_log_with_events_of_another_session_makes_nothing(store: FileTraceStor
     assert all_files(store.folder(ID))["meta.json"] == before["meta.json"]
 
 
-def test_a_branch_whose_record_is_gone_is_told(tmp_path: Path) -> None:
+def test_missing_branch_log_is_reported(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     tell_of_branch(write_trace(store), "B")
     done = rebuild(store, ID)
@@ -165,7 +165,7 @@ def test_an_unknown_trace_is_refused(store: FileTraceStore) -> None:
 @settings(
     max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_whatever_derived_files_are_destroyed_the_session_is_the_same_afterwards(
+def test_rebuild_restores_any_destroyed_derived_files(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     store = FileTraceStore(tmp_path_factory.mktemp("r") / ".trace")

@@ -52,7 +52,7 @@ async def test_each_of_thirty_commands_is_in_both_histories(tmp_path: Path) -> N
         assert files(bench.workspace) == after
 
 
-async def test_edits_and_commands_of_sub_agents_of_sub_agents_are_taken_back_to_the_byte(
+async def test_undo_reverts_nested_sub_agent_edits_and_commands(
     tmp_path: Path,
 ) -> None:
     def edit(old: str, new: str) -> Call:
@@ -90,7 +90,7 @@ async def test_edits_and_commands_of_sub_agents_of_sub_agents_are_taken_back_to_
         assert files(bench.workspace) == {"a.txt": b"1\n2\n3\n4\n5\n"}
 
 
-async def test_of_two_at_once_each_change_is_there_once_and_all_can_be_taken_back(tmp_path: Path) -> None:
+async def test_parallel_sub_agent_commands_are_recorded_once_each(tmp_path: Path) -> None:
     # Each command waits for the other's file, so that they are at work at the same time for certain.
     def wait(name: str) -> str:
         return f"until [ -e {name} ]; do sleep 0.01; done"

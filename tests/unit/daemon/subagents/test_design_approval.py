@@ -20,9 +20,7 @@ from tests.support.scenarios.iterations import designing, over
 
 @pytest.mark.parametrize("answer", ["always", "once"])
 @pytest.mark.parametrize("scope", ["session", "workspace", "user"])
-async def test_no_answer_lets_the_next_change_of_a_design_pass(
-    tmp_path: Path, answer: Any, scope: Any
-) -> None:
+async def test_every_design_change_needs_its_own_approval(tmp_path: Path, answer: Any, scope: Any) -> None:
     writes = [Call("write", {"file_path": f"design/{n}.md", "content": "x\n"}) for n in (1, 2)]
     async with daemon(tmp_path, writes[0], writes[1], "Designed.") as bench:
         session = designing(bench)
@@ -41,7 +39,7 @@ async def test_no_answer_lets_the_next_change_of_a_design_pass(
         assert bench.core.grants.all() == []
 
 
-async def test_what_init_lets_others_do_for_it_is_asked_about_too(tmp_path: Path) -> None:
+async def test_agents_sent_by_init_need_approval_for_the_design(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = designing(bench)
         helper = open_child(session, "s1", load_agent("build"))
@@ -61,7 +59,7 @@ async def test_a_file_of_the_workspace_does_not_take_the_approval_away(tmp_path:
         assert session.rules.decide("edit", "design/rules.md").action == "ask"
 
 
-async def test_why_it_is_asked_is_said(tmp_path: Path) -> None:
+async def test_design_approval_gives_its_reason(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (reason, *_) = designing(bench).rules.explain("edit", "design/rules.md")
         words = (
@@ -80,7 +78,7 @@ async def test_an_undo_of_the_session_covers_what_an_iteration_wrote(tmp_path: P
         assert not (bench.workspace / "out/tool.py").exists()
 
 
-async def test_the_design_is_not_changed_by_who_carries_it_out_without_a_yes(tmp_path: Path) -> None:
+async def test_executing_agent_needs_approval_to_change_the_design(tmp_path: Path) -> None:
     def write(path: str, content: str) -> Call:
         return Call("write", {"file_path": path, "content": content})
 
@@ -132,7 +130,7 @@ async def designed_and_carried_out(folder: Path, *steps: Step, answers: int = 0)
         return told_of_design(bench), result.content
 
 
-async def test_a_change_of_the_design_that_did_not_show_is_told_to_the_person_and_to_init(
+async def test_unnoticed_design_change_is_reported_to_user_and_init(
     tmp_path: Path,
 ) -> None:
     told, result = await designed_and_carried_out(tmp_path, WRITES_DESIGN, over("Done."))
@@ -143,7 +141,7 @@ async def test_a_change_of_the_design_that_did_not_show_is_told_to_the_person_an
     assert "changed by commands, without the person's approval: design/rules.md." in result
 
 
-async def test_it_is_told_too_when_a_sub_agent_of_the_worker_did_it(tmp_path: Path) -> None:
+async def test_unnoticed_design_change_by_a_sub_agent_is_reported(tmp_path: Path) -> None:
     sent = Call("task", {"agent": "general", "prompt": "generate"})
     told, result = await designed_and_carried_out(tmp_path, sent, WRITES_DESIGN, "Generated.", over("Done."))
     assert [text.partition(" changed it")[0].rpartition(" command of ")[2] for text in told] == [
@@ -152,7 +150,7 @@ async def test_it_is_told_too_when_a_sub_agent_of_the_worker_did_it(tmp_path: Pa
     assert "without the person's approval: design/rules.md." in result
 
 
-async def test_what_the_person_let_pass_or_is_no_design_is_not_told(tmp_path: Path) -> None:
+async def test_approved_or_unrelated_changes_are_not_reported(tmp_path: Path) -> None:
     shown = Call("bash", {"command": "echo two >> design/rules.md", "description": "x"})
     other = Call("bash", {"command": "python3 -m compileall -q gen.py; echo 1 > out.txt", "description": "x"})
     told, result = await designed_and_carried_out(tmp_path, shown, other, over("Done."), answers=1)

@@ -61,7 +61,7 @@ def project(*, refused: bool) -> list[Step]:
     return list(steps)
 
 
-async def test_a_small_project_is_designed_carried_out_mended_and_reaches_its_target(tmp_path: Path) -> None:
+async def test_small_project_is_designed_fixed_and_reaches_its_target(tmp_path: Path) -> None:
     async with daemon(tmp_path, *project(refused=True)) as bench:
         session = designing(bench)
         turn = prompted(session, "Recognise postal codes. Never use regular expressions.")
@@ -134,7 +134,7 @@ async def test_a_small_project_is_designed_carried_out_mended_and_reaches_its_ta
         assert "4/4" in bash.content
 
 
-async def test_after_the_target_another_iteration_needs_the_persons_word(tmp_path: Path) -> None:
+async def test_after_the_target_another_iteration_needs_a_new_prompt(tmp_path: Path) -> None:
     done = over("All good.", success_rate=0.95)
     async with daemon(tmp_path, over(), done, over(), "I see.", over(), done, "Again.") as bench:
         session = designing(bench)
@@ -146,7 +146,7 @@ async def test_after_the_target_another_iteration_needs_the_persons_word(tmp_pat
         assert [i.iteration for i in iterations(session)] == [1, 2]
 
 
-async def test_without_a_target_and_rate_the_model_judges_by_itself(tmp_path: Path) -> None:
+async def test_without_a_target_the_model_judges_the_result(tmp_path: Path) -> None:
     steps: tuple[Step, ...] = (over(), "Half of it works.", over(), over("Done."), "I see.")
     async with daemon(tmp_path, *steps) as bench:
         session = designing(bench, success_target=None)
@@ -159,7 +159,7 @@ async def test_without_a_target_and_rate_the_model_judges_by_itself(tmp_path: Pa
         assert "No success target is set" in results(session)[0].content
 
 
-async def test_the_last_iteration_is_said_to_be_the_last(tmp_path: Path) -> None:
+async def test_last_iteration_is_announced_and_enforced(tmp_path: Path) -> None:
     poor = over("Poor.", success_rate=0.1)
     async with daemon(tmp_path, over(), poor, over(), poor, over(), "I see.", over(), "So be it.") as bench:
         session = designing(bench, max_iterations=2)
@@ -184,7 +184,9 @@ async def test_the_last_iteration_is_said_to_be_the_last(tmp_path: Path) -> None
         ("", None),
     ],
 )
-async def test_a_rate_is_read_as_models_write_it(tmp_path: Path, given: object, rate: float | None) -> None:
+async def test_success_rate_is_parsed_in_the_spellings_of_models(
+    tmp_path: Path, given: object, rate: float | None
+) -> None:
     async with daemon(tmp_path, over(), over("Done.", success_rate=given), "I see.") as bench:
         session = designing(bench)
         await session.prompt("design it")
@@ -192,7 +194,7 @@ async def test_a_rate_is_read_as_models_write_it(tmp_path: Path, given: object, 
 
 
 @pytest.mark.parametrize("given", [85, -0.1, 1.01, "85", "much", True, "9/0", [1]])
-async def test_a_rate_that_may_mean_something_else_is_refused_in_words(tmp_path: Path, given: object) -> None:
+async def test_ambiguous_success_rate_is_refused(tmp_path: Path, given: object) -> None:
     wrong, right = over("Done.", success_rate=given), over("Done.", success_rate=0.85)
     async with daemon(tmp_path, over(), wrong, right, "I see.") as bench:
         session = designing(bench)
@@ -204,7 +206,7 @@ async def test_a_rate_that_may_mean_something_else_is_refused_in_words(tmp_path:
         assert iterations(session)[0].success_rate == 0.85
 
 
-async def test_a_cancel_of_the_iteration_alone_comes_back_and_stops_the_next(tmp_path: Path) -> None:
+async def test_canceled_iteration_returns_and_blocks_the_next(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, over(), ["Half ", hold, "done"], over(), "I see.") as bench:
         session = designing(bench)
@@ -221,7 +223,7 @@ async def test_a_cancel_of_the_iteration_alone_comes_back_and_stops_the_next(tmp
         assert (iterations(session)[0].status, iterations(session)[0].stop_reason) == ("failed", "canceled")
 
 
-async def test_a_cancel_of_the_session_ends_the_iteration_too(tmp_path: Path) -> None:
+async def test_canceling_the_session_ends_the_iteration(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, over(), [hold, "x"]) as bench:
         session = designing(bench)
@@ -234,7 +236,7 @@ async def test_a_cancel_of_the_session_ends_the_iteration_too(tmp_path: Path) ->
         assert list(bench.core._at_hand.live) == [session.session_id]  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_a_refusal_in_the_iteration_stops_it_and_is_the_main_sessions_question(tmp_path: Path) -> None:
+async def test_rejection_in_an_iteration_stops_it_but_not_the_session(tmp_path: Path) -> None:
     run = Call("bash", {"command": "touch x"})
     async with daemon(tmp_path, over(), run, "I see.") as bench:
         session = designing(bench, permission={"bash": "ask"}, mode="ask")
@@ -247,7 +249,7 @@ async def test_a_refusal_in_the_iteration_stops_it_and_is_the_main_sessions_ques
         assert "The person refused something" in results(session)[0].content
 
 
-async def test_an_iteration_that_breaks_off_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
+async def test_failed_iteration_is_reported_and_can_be_repeated(tmp_path: Path) -> None:
     steps: tuple[Step, ...] = (
         over(),
         [Fail("bad_request", "no such model")],
@@ -265,14 +267,14 @@ async def test_an_iteration_that_breaks_off_is_told_and_may_be_tried_again(tmp_p
         assert not second.is_error
 
 
-async def test_nobody_waits_for_the_report_of_an_execute_session_of_its_own(tmp_path: Path) -> None:
+async def test_hand_over_of_a_standalone_execute_session_is_refused(tmp_path: Path) -> None:
     async with daemon(tmp_path, over("Done.", success_rate=1), "Done.") as bench:
         session = bench.session(agent="execute", settings=FREE)
         assert (await session.prompt("go")).stop == "end_turn"
         assert "No init agent waits" in results(session)[0].content
 
 
-async def test_words_of_a_session_that_came_with_the_folder_are_not_handed_over(tmp_path: Path) -> None:
+async def test_imported_session_is_not_handed_over(tmp_path: Path) -> None:
     async with daemon(tmp_path, over(), "I see.") as bench:
         session = designing(bench)
         session.record.foreign = True
@@ -293,7 +295,7 @@ async def test_a_rule_may_ask_before_each_hand_over(tmp_path: Path) -> None:
         assert iterations(session) == []
 
 
-async def test_an_iteration_that_a_killed_daemon_left_is_settled_by_the_next(tmp_path: Path) -> None:
+async def test_iteration_left_by_a_killed_daemon_is_closed_and_redone(tmp_path: Path) -> None:
     folder, copy, hold = tmp_path / "here", tmp_path / "copy", Hold()
     folder.mkdir()
     write = Call("write", {"file_path": "out/tool.py", "content": "x = 1\n"})
@@ -323,7 +325,7 @@ async def test_an_iteration_that_a_killed_daemon_left_is_settled_by_the_next(tmp
         await until(lambda: not bench.core.running, "rest")
 
 
-async def test_the_summary_of_a_compaction_in_the_iteration_is_handed_back(tmp_path: Path) -> None:
+async def test_compaction_summary_of_an_iteration_is_handed_back(tmp_path: Path) -> None:
     summary = {
         "generated_components": {"tools": ["t.py: adds"], "checkers": [], "samples": "15"},
         "evaluation_progress": {

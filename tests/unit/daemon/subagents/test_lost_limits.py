@@ -17,7 +17,7 @@ def said(agent: AgentProfile) -> list[tuple[str, str, str]]:
     return [(rule.permission, rule.pattern, rule.action) for rule in agent.rules]
 
 
-def test_the_known_names_are_those_there_are() -> None:
+def test_known_names_match_the_existing_tools_and_permissions() -> None:
     tools = builtin_tools()
     assert set(tools) == TOOLS
     own = {tool.permission for tool in tools.values()} | {rule.permission for rule in SHIPPED}
@@ -30,7 +30,7 @@ def test_the_known_names_are_those_there_are() -> None:
 )
 @pytest.mark.parametrize("after", ["", "  ", "\t", "\r"])
 @pytest.mark.parametrize("head", ["deny: edit", "deny: [edit]", "# all\ndeny: edit", "  deny: edit"])
-def test_what_nobody_sees_before_the_head_hides_nothing(before: str, after: str, head: str) -> None:
+def test_invisible_text_before_front_matter_hides_no_limits(before: str, after: str, head: str) -> None:
     agent = parse_agent("x", f"{before}---{after}\n{head}\n---{after}\n\nHi.\n")
     assert said(agent) == [("edit", "*", "deny")]
     assert agent.prompt == "Hi."
@@ -62,7 +62,7 @@ def test_what_nobody_sees_before_the_head_hides_nothing(before: str, after: str,
         ("----\n\nYou review.\n----\n", ""),
     ],
 )
-def test_a_head_that_looks_like_one_is_read_or_refused(text: str, message: str) -> None:
+def test_front_matter_look_alikes_are_parsed_or_refused(text: str, message: str) -> None:
     if not message:
         assert parse_agent("x", text).rules == ()
         return
@@ -102,7 +102,7 @@ def test_a_head_that_looks_like_one_is_read_or_refused(text: str, message: str) 
         ("deny: edit\nDeny: bash", "line 3: deny stands there twice"),
     ],
 )
-def test_what_may_be_a_limit_and_is_not_understood_makes_no_agent(head: str, message: str) -> None:
+def test_unknown_restrictions_make_an_agent_file_invalid(head: str, message: str) -> None:
     with pytest.raises(AgentFileError, match=message):
         parse_agent("x", f"---\n{head}\n---\nHi.")
 
@@ -133,7 +133,7 @@ def test_what_may_be_a_limit_and_is_not_understood_makes_no_agent(head: str, mes
         ("color: red\nmaxTurns: 3", {"problems": None}),
     ],
 )
-def test_what_is_meant_is_understood(head: str, expected: dict[str, Any] | None) -> None:
+def test_common_spellings_of_limits_are_understood(head: str, expected: dict[str, Any] | None) -> None:
     text = f"---\n{head}\n---\nHi."
     if expected is None:
         with pytest.raises(AgentFileError):

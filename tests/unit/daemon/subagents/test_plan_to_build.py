@@ -40,7 +40,7 @@ def system(bench: Bench, at: int = -1) -> str:
     return bench.models.requests[at].system[0].text
 
 
-async def test_after_the_persons_yes_the_same_session_goes_on_as_build_in_the_same_turn(
+async def test_approved_plan_continues_as_build_in_the_same_turn(
     tmp_path: Path,
 ) -> None:
     async with daemon(tmp_path, PLAN, OVER, WRITE, "Built.") as bench:
@@ -68,7 +68,7 @@ async def test_after_the_persons_yes_the_same_session_goes_on_as_build_in_the_sa
         assert "Focus: 1 Read the cart" in results(session)[1].content
 
 
-async def test_the_plan_counts_as_the_person_left_it_while_the_question_waited(tmp_path: Path) -> None:
+async def test_plan_edited_during_the_question_is_built_as_edited(tmp_path: Path) -> None:
     async with daemon(tmp_path, PLAN, OVER, "Built.") as bench:
         session = planning(bench)
         turn = prompted(session, "mend the cart")
@@ -85,7 +85,7 @@ async def test_the_plan_counts_as_the_person_left_it_while_the_question_waited(t
         assert "counts as it is now" in results(session)[1].content
 
 
-async def test_a_plan_that_the_person_emptied_meanwhile_is_not_built(tmp_path: Path) -> None:
+async def test_plan_emptied_during_the_question_is_not_built(tmp_path: Path) -> None:
     async with daemon(tmp_path, PLAN, OVER, "What do you want?") as bench:
         session = planning(bench)
         turn = prompted(session, "mend the cart")
@@ -99,7 +99,7 @@ async def test_a_plan_that_the_person_emptied_meanwhile_is_not_built(tmp_path: P
         assert "no open goals" in results(session)[1].content
 
 
-async def test_a_no_with_words_goes_on_planning_and_one_without_ends_the_turn(tmp_path: Path) -> None:
+async def test_rejection_with_feedback_replans_and_without_ends_turn(tmp_path: Path) -> None:
     steps: tuple[Step, ...] = (PLAN, OVER, Call("goal", {"add": ["Test it"]}), OVER)
     async with daemon(tmp_path, *steps) as bench:
         session = planning(bench)
@@ -115,7 +115,7 @@ async def test_a_no_with_words_goes_on_planning_and_one_without_ends_the_turn(tm
 
 
 @pytest.mark.parametrize("mode", ["accept-edits", "auto"])
-async def test_neither_modes_nor_allowing_everything_approve_a_plan(tmp_path: Path, mode: str) -> None:
+async def test_plan_approval_is_asked_in_every_mode_and_rule(tmp_path: Path, mode: str) -> None:
     async with daemon(tmp_path, PLAN, OVER, "Built.") as bench:
         session = planning(bench, permission={"*": "allow"}, mode=mode)
         turn = prompted(session, "mend the cart")
@@ -123,7 +123,7 @@ async def test_neither_modes_nor_allowing_everything_approve_a_plan(tmp_path: Pa
         await finish(turn)
 
 
-async def test_always_is_an_answer_for_this_plan_and_no_other(tmp_path: Path) -> None:
+async def test_always_approves_this_plan_only(tmp_path: Path) -> None:
     async with daemon(tmp_path, PLAN, OVER, "Built.") as bench:
         session = planning(bench)
         turn = prompted(session, "mend the cart")
@@ -133,7 +133,7 @@ async def test_always_is_an_answer_for_this_plan_and_no_other(tmp_path: Path) ->
         assert session.state.granted == []
 
 
-async def test_a_rule_that_names_it_lets_a_plan_pass_but_not_out_of_mode_plan(tmp_path: Path) -> None:
+async def test_hand_over_rule_approves_a_plan_except_in_plan_mode(tmp_path: Path) -> None:
     rules = {"permission": {"hand_over": "allow"}}
     async with daemon(tmp_path, PLAN, OVER, "Built.", PLAN, OVER, "Built.") as bench:
         session = planning(bench, **rules)
@@ -149,7 +149,7 @@ async def test_a_rule_that_names_it_lets_a_plan_pass_but_not_out_of_mode_plan(tm
 
 
 @pytest.mark.parametrize(("where", "after"), [("session", None), ("settings", "ask")])
-async def test_the_persons_yes_lifts_mode_plan(tmp_path: Path, where: str, after: str | None) -> None:
+async def test_approving_a_plan_ends_plan_mode(tmp_path: Path, where: str, after: str | None) -> None:
     async with daemon(tmp_path, PLAN, OVER, WRITE, "Built.") as bench:
         session = planning(bench, **({"mode": "plan"} if where == "settings" else {"mode": "ask"}))
         if where == "session":
@@ -162,7 +162,7 @@ async def test_the_persons_yes_lifts_mode_plan(tmp_path: Path, where: str, after
         assert (bench.workspace / "cart.py").exists()
 
 
-async def test_a_no_keeps_mode_plan(tmp_path: Path) -> None:
+async def test_rejection_keeps_plan_mode(tmp_path: Path) -> None:
     async with daemon(tmp_path, PLAN, OVER) as bench:
         session = planning(bench)
         bench.core.update_session(session, {"mode": "plan"})
@@ -172,7 +172,7 @@ async def test_a_no_keeps_mode_plan(tmp_path: Path) -> None:
         assert session.mode == "plan"
 
 
-async def test_without_goals_there_is_no_question(tmp_path: Path) -> None:
+async def test_hand_over_without_goals_asks_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path, OVER, "I see.") as bench:
         session = planning(bench)
         await session.prompt("mend the cart")
@@ -180,7 +180,7 @@ async def test_without_goals_there_is_no_question(tmp_path: Path) -> None:
         assert session.agent.name == "plan"
 
 
-async def test_nobody_else_is_offered_it_whatever_is_allowed(tmp_path: Path) -> None:
+async def test_hand_over_is_not_offered_to_other_agents(tmp_path: Path) -> None:
     async with daemon(tmp_path, OVER, "I see.") as bench:
         session = bench.session(settings={"permission": {"*": "allow", "hand_over": "allow"}})
         await session.prompt("go")
@@ -202,7 +202,7 @@ async def test_after_a_restart_the_session_is_still_build_s(tmp_path: Path) -> N
         assert "edit" in offered(bench)
 
 
-async def test_a_question_that_waited_when_the_daemon_was_killed_is_asked_again(tmp_path: Path) -> None:
+async def test_pending_plan_approval_is_asked_again_after_a_kill(tmp_path: Path) -> None:
     folder, copy = tmp_path / "here", tmp_path / "copy"
     folder.mkdir()
     async with daemon(folder, PLAN, OVER, check=False) as bench:
@@ -224,7 +224,7 @@ async def test_a_question_that_waited_when_the_daemon_was_killed_is_asked_again(
         assert again.state.trace.last_stop_reason == "end_turn"
 
 
-async def test_a_person_hands_a_plan_over_at_rest(tmp_path: Path) -> None:
+async def test_user_hands_over_a_plan_of_an_idle_session(tmp_path: Path) -> None:
     hold = Hold()
     async with daemon(tmp_path, PLAN, [hold, "Planned."], "Built.") as bench:
         session = planning(bench)
@@ -244,7 +244,7 @@ async def test_a_person_hands_a_plan_over_at_rest(tmp_path: Path) -> None:
             await hand_over_plan(session, "VS Code")
 
 
-async def test_a_plan_that_was_made_in_mode_plan_is_built_by_the_same_agent(tmp_path: Path) -> None:
+async def test_plan_made_in_plan_mode_is_built_by_the_same_agent(tmp_path: Path) -> None:
     async with daemon(tmp_path, PLAN, "Planned.") as bench:
         session = bench.session(settings={"mode": "accept-edits"})
         bench.core.update_session(session, {"mode": "plan"})
@@ -255,7 +255,7 @@ async def test_a_plan_that_was_made_in_mode_plan_is_built_by_the_same_agent(tmp_
             await hand_over_plan(session, "VS Code")
 
 
-async def test_a_plan_that_was_written_as_text_is_handed_over_by_a_person(tmp_path: Path) -> None:
+async def test_plan_written_as_text_can_be_handed_over_by_the_user(tmp_path: Path) -> None:
     async with daemon(tmp_path, "1. Read the cart. 2. Mend the sum.", "Built.") as bench:
         session = planning(bench)
         await finish(prompted(session, "mend the cart"))
@@ -266,7 +266,7 @@ async def test_a_plan_that_was_written_as_text_is_handed_over_by_a_person(tmp_pa
         assert "edit" in offered(bench)
 
 
-async def test_a_session_without_any_plan_is_not_handed_over_by_a_person_either(tmp_path: Path) -> None:
+async def test_session_without_a_plan_cannot_be_handed_over(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         with pytest.raises(PlanError, match="no open goals"):
             await hand_over_plan(planning(bench), "VS Code")

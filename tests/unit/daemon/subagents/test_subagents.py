@@ -25,7 +25,7 @@ def child_of(bench: Bench, session: Session, name: str = "s1") -> Session:
     return child
 
 
-async def test_a_task_is_done_in_a_session_of_its_own_and_its_last_words_come_back(tmp_path: Path) -> None:
+async def test_task_runs_in_its_own_session_and_returns_its_last_text(tmp_path: Path) -> None:
     main = ["Let me ask.", task("Find the entry point.", "explore")], "It is main.py."
     async with with_subagents(tmp_path, main, {"s1": [["I look.", Call("ls", {})], "main.py:1 is it."]}) as (
         bench,
@@ -66,7 +66,7 @@ async def test_a_task_is_done_in_a_session_of_its_own_and_its_last_words_come_ba
         assert (request.env["GOALWRIGHT_BRANCH"], request.env["GOALWRIGHT_AGENT"]) == ("s1", "explore")
 
 
-async def test_explore_has_only_tools_that_look_and_the_others_do_not_exist_for_it(tmp_path: Path) -> None:
+async def test_explore_agent_has_read_only_tools(tmp_path: Path) -> None:
     main = [task("Change it.", "explore")], "Done."
     agents = {"s1": [[WRITE], [Call("bash", {"command": "touch b"})], [task("Do it.")], "I cannot."]}
     async with with_subagents(tmp_path, main, agents, command_line=ALLOW_ALL) as (bench, models):
@@ -84,7 +84,7 @@ async def test_explore_has_only_tools_that_look_and_the_others_do_not_exist_for_
         assert list(bench.workspace.glob("*.txt")) == []
 
 
-async def test_a_question_of_a_subagent_comes_to_the_one_inbox_and_its_files_are_the_parents_to_undo(
+async def test_sub_agent_asks_in_the_parent_inbox_and_shares_its_undo(
     tmp_path: Path,
 ) -> None:
     from daemon.loop.restoring import Restorer
@@ -108,7 +108,7 @@ async def test_a_question_of_a_subagent_comes_to_the_one_inbox_and_its_files_are
         assert not (bench.workspace / "a.txt").exists()
 
 
-async def test_a_refusal_ends_the_subagent_and_its_parent_goes_on_with_that(tmp_path: Path) -> None:
+async def test_rejection_ends_the_sub_agent_and_the_parent_goes_on(tmp_path: Path) -> None:
     main = [task("Write it.")], "Then I shall not."
     async with with_subagents(tmp_path, main, {"s1": [[WRITE]]}) as (bench, _):
         session = bench.session()
@@ -123,7 +123,7 @@ async def test_a_refusal_ends_the_subagent_and_its_parent_goes_on_with_that(tmp_
         assert not (bench.workspace / "a.txt").exists()
 
 
-async def test_an_error_of_the_model_is_told_with_what_was_said_before(tmp_path: Path) -> None:
+async def test_failed_sub_agent_reports_its_error_and_last_text(tmp_path: Path) -> None:
     agents = {"s1": [["I begin.", Call("ls", {})], [Fail("bad_request", "No such model.")]]}
     async with with_subagents(tmp_path, ([task("Look.")], "Well."), agents) as (bench, _):
         session = bench.session()
@@ -147,7 +147,7 @@ async def test_the_rules_of_a_read_only_parent_bind_its_subagents(tmp_path: Path
         assert results(record)[0].content.startswith("Permission denied.")
 
 
-async def test_subagents_start_subagents_only_as_deep_as_the_setting_says(tmp_path: Path) -> None:
+async def test_sub_agent_nesting_stops_at_the_configured_depth(tmp_path: Path) -> None:
     agents = {
         "s1": [[task("Part.")], "Both done."],
         "s1.s1": [[task("Deeper.")], "Mine is done."],
@@ -168,13 +168,13 @@ async def test_subagents_start_subagents_only_as_deep_as_the_setting_says(tmp_pa
         assert session.state.trace.total_cost == pytest.approx(0.06)
 
 
-async def test_without_depth_there_is_no_task(tmp_path: Path) -> None:
+async def test_task_tool_is_not_offered_at_depth_zero(tmp_path: Path) -> None:
     async with with_subagents(tmp_path, ["Alone."], {}, command_line={"max_depth": 0}) as (bench, models):
         await bench.session().prompt("go")
         assert "task" not in {tool.name for tool in models.requests[0].tools}
 
 
-async def test_unknown_agents_and_those_that_take_no_tasks_are_refused_with_the_names_of_the_others(
+async def test_task_for_unsuitable_agent_is_refused_naming_the_others(
     tmp_path: Path,
 ) -> None:
     calls = [task("x", name) for name in ("reviewer", "build", "compaction", "../general", "*")]
@@ -188,7 +188,7 @@ async def test_unknown_agents_and_those_that_take_no_tasks_are_refused_with_the_
         assert subagents(session) == {}
 
 
-async def test_a_long_answer_is_kept_whole_where_the_model_can_read_it(tmp_path: Path) -> None:
+async def test_long_answer_is_saved_whole_in_a_file(tmp_path: Path) -> None:
     answer = "first\n" + "x" * 50_000 + "\nlast"
     async with with_subagents(tmp_path, ([task("Tell all.")], "Fine."), {"s1": [answer]}) as (bench, _):
         session = bench.session()
@@ -223,7 +223,7 @@ async def test_canceling_the_parent_ends_the_whole_subtree(tmp_path: Path) -> No
             check_record(bench.core.store, f"{session.session_id}:{name}")
 
 
-async def test_canceling_one_subagent_tells_its_parent_which_goes_on(tmp_path: Path) -> None:
+async def test_canceled_sub_agent_is_reported_and_the_parent_continues(tmp_path: Path) -> None:
     hold = Hold()
     async with with_subagents(tmp_path, ([task("All.")], "I do it myself."), {"s1": [["So far.", hold]]}) as (
         bench,
@@ -242,7 +242,7 @@ async def test_canceling_one_subagent_tells_its_parent_which_goes_on(tmp_path: P
         assert "So far." in result.content
 
 
-async def test_several_tasks_run_at_the_same_time_and_answer_in_the_order_of_the_calls(
+async def test_tasks_run_in_parallel_and_answer_in_call_order(
     tmp_path: Path,
 ) -> None:
     holds = Hold(), Hold()
@@ -266,7 +266,7 @@ async def test_several_tasks_run_at_the_same_time_and_answer_in_the_order_of_the
         assert all(duration is not None for duration in durations)
 
 
-async def test_no_more_work_at_the_same_time_than_the_setting_says(tmp_path: Path) -> None:
+async def test_parallel_sub_agents_are_limited_by_the_setting(tmp_path: Path) -> None:
     holds = [Hold() for _ in range(3)]
     agents = {f"s{n}": [[hold, "Done."]] for n, hold in enumerate(holds, 1)}
     calls = [task(f"Part {n}.") for n in range(3)]
@@ -286,7 +286,7 @@ async def test_no_more_work_at_the_same_time_than_the_setting_says(tmp_path: Pat
         assert (await finish(turn)).stop == "end_turn"
 
 
-async def test_the_numbers_follow_the_calls_whichever_begins_first(tmp_path: Path) -> None:
+async def test_sub_agent_ids_follow_the_order_of_calls(tmp_path: Path) -> None:
     calls = [task("One."), task("Two.", "nobody"), task("Three.", "explore"), task("Four.", "explore")]
     agents = {"s1": ["I am one."], "s3": ["I am three."], "s4": ["I am four."], "s5": ["I am five."]}
     rules = {"permission": {"task": {"general": "ask"}}}
@@ -305,7 +305,7 @@ async def test_the_numbers_follow_the_calls_whichever_begins_first(tmp_path: Pat
         assert "Tasks go to" in said[1]
 
 
-async def test_of_a_task_that_waited_for_a_place_it_is_told_that_nothing_was_done(tmp_path: Path) -> None:
+async def test_canceled_task_waiting_for_a_slot_reports_nothing_done(tmp_path: Path) -> None:
     hold = Hold()
     calls = [task("One."), task("Two.")]
     async with with_subagents(
@@ -321,7 +321,7 @@ async def test_of_a_task_that_waited_for_a_place_it_is_told_that_nothing_was_don
         assert two == "Canceled by the user. It had not begun: nothing of it was done."
 
 
-async def test_questions_of_several_wait_side_by_side_and_a_no_to_one_leaves_the_other(
+async def test_rejecting_one_sub_agent_leaves_the_other_pending(
     tmp_path: Path,
 ) -> None:
     def write(name: str) -> Call:
@@ -358,7 +358,7 @@ async def test_cancel_gives_each_of_several_calls_its_one_result(tmp_path: Path)
         assert said == ["First", "Canceled by the user", "Third", "Not run: canceled by the user"]
 
 
-async def test_the_person_may_be_asked_about_tasks_and_a_no_ends_the_turn_when_the_others_are_done(
+async def test_rejected_task_ends_the_turn_after_the_others_finish(
     tmp_path: Path,
 ) -> None:
     calls = [task("Look.", "explore"), task("Do."), Call("ls", {})]
@@ -375,7 +375,7 @@ async def test_the_person_may_be_asked_about_tasks_and_a_no_ends_the_turn_when_t
         assert said == [None, "permission_denied", None]
 
 
-async def test_equal_tasks_side_by_side_are_no_circle_but_again_and_again_are(tmp_path: Path) -> None:
+async def test_equal_parallel_tasks_are_no_loop_but_repeated_ones_are(tmp_path: Path) -> None:
     same = [task("Roll the dice.") for _ in range(4)]
     main = (same, same, same, "Enough.")
     agents = {f"s{n}": ["Six."] for n in range(1, 13)}
@@ -390,7 +390,7 @@ async def test_equal_tasks_side_by_side_are_no_circle_but_again_and_again_are(tm
         assert len(bench.events(PermissionAsked)) == 1
 
 
-async def test_ids_go_on_after_a_restart(tmp_path: Path) -> None:
+async def test_sub_agent_ids_continue_after_a_restart(tmp_path: Path) -> None:
     async with with_subagents(tmp_path, ([task("One.")], "Done."), {"s1": ["First."]}) as (bench, _):
         session = bench.session()
         await session.prompt("go")
@@ -401,7 +401,7 @@ async def test_ids_go_on_after_a_restart(tmp_path: Path) -> None:
         assert list(subagents(again)) == ["s1", "s2"]
 
 
-async def test_a_child_spends_the_main_lines_budget_and_stops_with_it(tmp_path: Path) -> None:
+async def test_child_shares_the_budget_and_stops_with_it(tmp_path: Path) -> None:
     agents = {"s1": [[Call("ls", {})], "never"]}
     async with with_subagents(
         tmp_path, [[task("All.")]], {"s1": agents["s1"][:1]}, command_line={"budget_usd": 0.02}
@@ -416,7 +416,7 @@ async def test_a_child_spends_the_main_lines_budget_and_stops_with_it(tmp_path: 
         assert "Stopped at the budget" in result.content
 
 
-async def test_what_was_at_work_when_the_daemon_died_is_closed_with_what_it_took(tmp_path: Path) -> None:
+async def test_sub_agents_of_a_dead_daemon_are_closed_with_their_cost(tmp_path: Path) -> None:
     import shutil
 
     folder, copy = tmp_path / "one", tmp_path / "copy"

@@ -84,7 +84,7 @@ ASKS = [
 
 
 @pytest.mark.parametrize("line", PASSES)
-def test_a_line_that_the_persons_rules_mean_passes(line: str) -> None:
+def test_line_covered_by_the_user_rules_is_allowed(line: str) -> None:
     verdict = EVERYDAY.judge(replace(question(line, PLACE), contained=True))
     assert verdict.action == "allow", verdict.reasons[0]
 
@@ -94,7 +94,7 @@ def test_a_line_that_does_more_is_asked_about(line: str) -> None:
     assert EVERYDAY.judge(question(line, PLACE)).action == "ask"
 
 
-def test_a_deny_binds_what_stands_between_commands_and_with_or_without_variables() -> None:
+def test_deny_rule_matches_chained_and_prefixed_commands() -> None:
     deny = [
         Rule(permission="bash", pattern=each, action="deny", source="user")
         for each in ("echo *", "npm publish *")
@@ -105,7 +105,7 @@ def test_a_deny_binds_what_stands_between_commands_and_with_or_without_variables
     assert limited.judge(replace(question("npm test", PLACE), contained=True)).action == "allow"
 
 
-def test_a_question_by_name_is_asked_also_of_what_does_nothing() -> None:
+def test_rule_naming_a_harmless_command_still_asks() -> None:
     ask = Rule(permission="bash", pattern="cd *", action="ask", source="user")
     assert (
         RuleSet((*SHIPPED, *rules("npm *"), ask)).judge(question("cd a && npm test", PLACE)).action == "ask"
@@ -119,7 +119,7 @@ def test_a_question_by_name_is_asked_also_of_what_does_nothing() -> None:
         ("pytest *", "pytest -p evil"), ("sed *", "sed -i s/a/b/ f"),
     ],
 )  # fmt: skip
-def test_a_grant_means_less_than_what_the_person_wrote(pattern: str, line: str) -> None:
+def test_grant_covers_less_than_a_user_rule(pattern: str, line: str) -> None:
     edit = Rule(permission="edit", pattern="*", action="allow", source="user")
     ask = replace(question(line, PLACE), contained=True)
     assert RuleSet((*SHIPPED, edit, *rules(pattern))).judge(ask).action == "allow"
@@ -130,14 +130,14 @@ def test_a_grant_means_less_than_what_the_person_wrote(pattern: str, line: str) 
         assert granted.judge(ask).action == "ask"
 
 
-def test_a_grant_of_exactly_this_line_allows_it() -> None:
+def test_grant_of_the_exact_line_allows_it() -> None:
     ask = question("pytest -p evil", PLACE)
     assert [each.pattern for each in ask.suggestions] == ["pytest -p evil"]
     granted = rules("pytest -p evil", source="session")
     assert RuleSet(SHIPPED, session=granted).judge(ask).action == "allow"
 
 
-def test_what_runs_other_code_needs_a_sandbox_or_a_rule_for_exactly_this_line() -> None:
+def test_code_runners_need_a_sandbox_or_an_exact_rule() -> None:
     everything = [Rule(permission="*", pattern="*", action="allow", source="user")]
     for line in (
         "npx tsc --noEmit",
@@ -158,7 +158,7 @@ def test_what_runs_other_code_needs_a_sandbox_or_a_rule_for_exactly_this_line() 
     ["git push", "git push origin main", "curl -X POST http://x", "curl -d a=b http://x", "curl --json {} http://x",
      "gh pr create", "gh issue comment 1", "gh api -X PATCH x", "npm publish", "wget --post-data=x http://y"],
 )  # fmt: skip
-def test_what_others_get_to_see_warns_so_that_no_mode_lets_it_pass(line: str) -> None:
+def test_publishing_commands_warn_and_ask_in_auto_mode(line: str) -> None:
     ask = question(line, PLACE)
     assert ask.warnings
     assert RuleSet(SHIPPED, mode="auto", trust="trusted").judge(ask).action == "ask"
@@ -167,5 +167,5 @@ def test_what_others_get_to_see_warns_so_that_no_mode_lets_it_pass(line: str) ->
 @pytest.mark.parametrize(
     "line", ["curl -s http://x", "curl -XGET http://x", "git fetch", "gh pr list", "gh pr view 1"]
 )
-def test_what_only_fetches_does_not_warn(line: str) -> None:
+def test_fetching_commands_do_not_warn(line: str) -> None:
     assert not question(line, PLACE).warnings

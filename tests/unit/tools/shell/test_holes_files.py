@@ -141,7 +141,7 @@ def test_ps_without_them_only_reads(line: str) -> None:
     assert question(line, CommandPlace(Path("/w"), Path("/home/me"))).read_only
 
 
-def test_find_deletes_the_files_that_its_name_says(workspace: Path) -> None:
+def test_find_delete_edits_the_files_its_name_matches(workspace: Path) -> None:
     place = CommandPlace(Path("/w"), Path("/home/me"))
     edits = [
         a.target for a in question("find . -name '*.pyc' -delete", place).accesses if a.permission == "edit"
@@ -166,7 +166,7 @@ def test_find_deletes_the_files_that_its_name_says(workspace: Path) -> None:
         "find . -printf -name -delete",
     ],
 )
-def test_what_else_find_may_delete_is_asked_about(line: str, workspace: Path) -> None:
+def test_other_find_deletions_ask(line: str, workspace: Path) -> None:
     assert "allow" not in verdicts(line, workspace).values()
 
 
@@ -186,6 +186,6 @@ def test_what_else_find_may_delete_is_asked_about(line: str, workspace: Path) ->
         ('touch "$f/.."', "*"),
     ],
 )
-def test_of_a_name_that_shows_at_run_time_only_a_quoted_end_is_certain(line: str, target: str) -> None:
+def test_of_a_runtime_file_name_only_a_quoted_suffix_is_known(line: str, target: str) -> None:
     ask = question(line, CommandPlace(Path("/w"), Path("/home/me")))
     assert [access.target for access in ask.accesses if access.permission == "edit"] == [target]

@@ -137,12 +137,12 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("line", HOLES)
-def test_git_names_files_in_many_ways(line: str, workspace: Path) -> None:
+def test_every_git_way_of_naming_a_file_asks(line: str, workspace: Path) -> None:
     assert "allow" not in verdicts(line, workspace).values()
 
 
 @pytest.mark.parametrize("line", RUN)
-def test_git_runs_programs_by_short_options_and_beginnings_of_long_ones(line: str) -> None:
+def test_git_options_that_run_programs_are_opaque(line: str) -> None:
     accesses = question(line, CommandPlace(Path("/w"), Path("/home/me"))).accesses
     assert any(access.opaque for access in accesses if "git" in access.target)
 
@@ -152,6 +152,6 @@ def test_everyday_git_is_not_asked_about(line: str, workspace: Path) -> None:
     assert verdicts(line, workspace, contained=True)["looking"] == "allow"
 
 
-def test_a_file_of_a_repository_around_the_workspace_counts_by_its_name_here(workspace: Path) -> None:
+def test_git_path_of_outer_repository_is_judged_relative_to_here(workspace: Path) -> None:
     assert verdicts("git show HEAD:pkg/secrets/key.txt", workspace)["looking"] == "deny"
     assert verdicts("git show HEAD:docs/x.md", workspace)["looking"] == "allow"

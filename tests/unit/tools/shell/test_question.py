@@ -87,7 +87,7 @@ def test_all_commands_of_a_line_are_targets(line: str, targets: tuple[str, ...])
         "a && ",
     ],
 )
-def test_what_cannot_be_told_apart_is_one_opaque_target_for_which_nothing_is_remembered(line: str) -> None:
+def test_unparsable_line_is_one_opaque_target_never_granted(line: str) -> None:
     found = question(line, PLACE)
     assert found.targets[0] == f"sh -c {line.strip()}"
     assert opaque(line)[0] == f"sh -c {line.strip()}"
@@ -140,7 +140,7 @@ def test_what_cannot_be_told_apart_is_one_opaque_target_for_which_nothing_is_rem
         ("bash -c 'git log'", ["bash -c 'git log'", "git log *"]),
     ],
 )
-def test_always_offers_what_generalises_safely(line: str, patterns: list[str]) -> None:
+def test_always_suggests_only_safe_generalizations(line: str, patterns: list[str]) -> None:
     assert suggested(line) == patterns
 
 
@@ -153,7 +153,7 @@ def test_always_offers_what_generalises_safely(line: str, patterns: list[str]) -
         "printf", "touch",
     ],
 )  # fmt: skip
-def test_what_can_run_anything_is_remembered_only_word_by_word(program: str) -> None:
+def test_program_runners_are_granted_only_exactly(program: str) -> None:
     for rest in ("x", "x y", "x --y z"):
         assert f"{program} *" not in suggested(f"{program} {rest}")
 
@@ -178,7 +178,7 @@ def test_what_can_run_anything_is_remembered_only_word_by_word(program: str) -> 
         "rg --pre ./x y", "tree -o x",
     ],
 )  # fmt: skip
-def test_options_that_write_or_run_are_beyond_what_a_general_grant_allows(line: str) -> None:
+def test_options_that_write_or_run_exceed_a_general_grant(line: str) -> None:
     found = question(line, PLACE).targets[0]
     assert more(line) == [found] or opaque(line) == [found]
     assert not any(pattern.endswith(" *") for pattern in suggested(line))
@@ -193,12 +193,12 @@ def test_options_that_write_or_run_are_beyond_what_a_general_grant_allows(line: 
         "git --no-pager log", "sort -u x", 'git log "a $X"', "find . -exec ls {} +",
     ],
 )  # fmt: skip
-def test_options_that_only_show_make_no_further_target(line: str) -> None:
+def test_read_only_options_add_no_target(line: str) -> None:
     assert more(line) == []
     assert opaque(line) == []
 
 
-def test_a_person_reads_why() -> None:
+def test_request_explains_each_access() -> None:
     found = question("cat a > out.txt; sudo rm -rf x; python -c y", PLACE)
     assert Access("edit", "out.txt", "> out.txt") in found.accesses
     assert Access("read", "a", "argument of cat", implied=True) in found.accesses
@@ -233,7 +233,7 @@ def test_a_person_reads_why() -> None:
         ("/dev/tcp/h/1", False),
     ],
 )
-def test_a_line_that_changes_nothing(line: str, expected: bool) -> None:
+def test_read_only_lines_are_recognised(line: str, expected: bool) -> None:
     assert question(line, PLACE).read_only is expected
 
 
@@ -245,7 +245,7 @@ def test_connections_of_the_shell_itself_are_opaque(line: str) -> None:
     assert opaque(line)
 
 
-def test_a_rule_for_the_runner_of_an_environment_is_enough_but_what_it_runs_is_seen() -> None:
+def test_rule_for_the_runner_suffices_but_its_command_is_listed() -> None:
     found = question("uv run pytest -q", PLACE)
     assert found.targets == ("uv run pytest -q",)
     assert Access("bash", "pytest -q", "what uv run pytest -q runs", implied=True) in found.accesses
@@ -261,7 +261,7 @@ def test_lines_within_lines_end_somewhere() -> None:
     assert any("within" in access.opaque for access in question("env " * 9 + "rm x", PLACE).accesses)
 
 
-def test_variables_that_the_line_sets_are_not_those_of_the_environment() -> None:
+def test_variables_set_in_the_line_override_the_environment() -> None:
     place = CommandPlace(Path("/w"), Path("/home/me"), variables={"D": "/w/a"})
     assert Access("read", "a/x", "argument of cat", implied=True) in question("cat $D/x", place).accesses
     assert (
@@ -299,7 +299,7 @@ def test_a_reader_always_reads_its_file(reader: str, name: str, wrapper: str) ->
 
 
 @given(NAMES, st.data())
-def test_quotes_make_no_other_file(name: str, data: st.DataObject) -> None:
+def test_quoting_does_not_change_the_file_name(name: str, data: st.DataObject) -> None:
     shapes = [
         name,
         f"'{name}'",
@@ -321,7 +321,7 @@ LINES = st.text(st.sampled_from(list("ab ./$'\"(){}<>|&;\\\n`*?-=~#!")), max_siz
 
 @settings(max_examples=examples(300))
 @given(LINES)
-def test_it_never_raises_and_always_asks_something(line: str) -> None:
+def test_any_line_yields_a_target_without_raising(line: str) -> None:
     found = question(line, PLACE)
     assert found.targets
 
@@ -344,7 +344,7 @@ def test_it_never_raises_and_always_asks_something(line: str) -> None:
     ),
     st.sampled_from([" ; ", " && ", " || ", "\n", " & ", " | "]),
 )
-def test_a_further_command_is_always_a_further_target(lines: list[str], between: str) -> None:
+def test_additional_command_always_adds_a_target(lines: list[str], between: str) -> None:
     joined = between.join(lines)
     found = question(f"{joined}; rm -rf x", PLACE)
     assert "rm -rf x" in found.targets
@@ -381,7 +381,7 @@ def recorders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example(["git log ", "'", " 2>&1", "'", '"', " >/dev/null", '"', "\ntouch x"])
 @settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(TOKENS), max_size=9).map(lambda made: ["git log", *made]))
-def test_a_line_of_which_all_targets_are_git_log_runs_nothing_else(
+def test_line_with_only_git_log_targets_runs_nothing_else(
     recorders: Path, tmp_path: Path, made: list[str]
 ) -> None:
     line = "".join(made).strip()
@@ -402,7 +402,7 @@ def test_a_line_of_which_all_targets_are_git_log_runs_nothing_else(
     assert list(workspace.iterdir()) == []
 
 
-def test_no_line_takes_long_to_read_however_long_its_words_or_lists_are() -> None:
+def test_analysis_time_stays_bounded_for_long_words_and_lists() -> None:
     # Each took 3 to 50 seconds, because the time grew with the square of the length.
     for unit in ("a", "1", "A_", "é", "a|", "a@", "[a]", "[", "-l x ", "a "):
         for begin in ("", "ls ")[-in_full(2, 1) :]:
@@ -410,7 +410,7 @@ def test_no_line_takes_long_to_read_however_long_its_words_or_lists_are() -> Non
 
 
 @pytest.mark.parametrize("line", ["a@" * 30_000, "ls " + "a|" * 3_000 + "rm -rf x"])
-def test_a_line_that_takes_too_long_to_read_asks_and_still_binds_what_denies_it(line: str) -> None:
+def test_line_too_complex_to_read_is_opaque_but_deny_rules_bind(line: str) -> None:
     found = question(line, PLACE)
     assert any("too long" in access.opaque or "too deeply" in access.opaque for access in found.accesses)
     assert not found.suggestions
@@ -420,6 +420,6 @@ def test_a_line_that_takes_too_long_to_read_asks_and_still_binds_what_denies_it(
 @pytest.mark.parametrize(
     "line", ["ls " + "a" * 60_000, "cat " + "a/" * 20_000 + "b", "a" * 60_000, "grep 'a|b' " + "x" * 60_000]
 )
-def test_a_long_word_is_read_like_a_short_one(line: str) -> None:
+def test_long_word_is_parsed_like_a_short_one(line: str) -> None:
     assert opaque(line) == []
     assert question(line, PLACE).targets == (line.replace("'", "") if "'" not in line else line,)

@@ -232,7 +232,7 @@ def test_the_files_that_a_line_uses(line: str, expected: str) -> None:
     assert paths(line) == " ".join(sorted(expected.split()))
 
 
-def test_links_are_followed_and_what_is_written_counts_by_its_own_name_too() -> None:
+def test_links_are_resolved_and_written_links_count_by_name_too() -> None:
     links = {Path("/w/link"): Path("/w/.env"), Path("/w/out"): Path("/home/me")}
 
     def real(path: Path) -> Path:
@@ -247,7 +247,7 @@ def test_links_are_followed_and_what_is_written_counts_by_its_own_name_too() -> 
     assert paths("echo > out/.bashrc", place) == "W:/home/me/.bashrc"
 
 
-def test_a_file_counts_by_its_other_names_too() -> None:
+def test_file_counts_under_its_other_names() -> None:
     names = {Path("/w/hard"): [Path("/w/.env"), Path("/home/me/.ssh/id_rsa")]}
     place = CommandPlace(Path("/w"), Path("/home/me"), others=lambda path: names.get(path, ()))
     assert paths("cat hard a", place) == "r:.env r:/home/me/.ssh/id_rsa r:a r:hard"
@@ -265,7 +265,7 @@ def _looking(folder: Path, pattern: str) -> list[str] | None:
     return []
 
 
-def test_where_one_can_look_each_file_has_its_own_access() -> None:
+def test_listable_files_get_one_access_each() -> None:
     place = CommandPlace(Path("/w"), Path("/home/me"), files=_looking)
     assert paths("cat *", place) == "r:a.py r:src"
     assert paths("grep -r x", place) == "r:. r:.env r:.github/x.yml r:a.py r:src/b.py"
@@ -284,7 +284,7 @@ def test_many_files_are_grouped_by_folder_and_ending() -> None:
     assert paths("grep -r x", place) == "r:*~ r:."
 
 
-def test_a_walk_that_meets_a_link_may_follow_it() -> None:
+def test_recursive_walk_may_follow_links() -> None:
     place = CommandPlace(
         Path("/w"),
         Path("/home/me"),
@@ -294,12 +294,12 @@ def test_a_walk_that_meets_a_link_may_follow_it() -> None:
     assert paths("grep -R x src", place) == "r:/etc r:/etc/*~ r:src r:src/a"
 
 
-def test_a_wildcard_that_means_no_file_stays_a_word() -> None:
+def test_wildcard_that_matches_no_file_stays_literal() -> None:
     place = CommandPlace(Path("/w"), Path("/home/me"), files=lambda folder, pattern: [])
     assert paths("echo > .git/hooks/pre-*", place) == "W:.git/hooks/pre-*"
 
 
-def test_what_cannot_be_looked_up_is_a_wildcard() -> None:
+def test_unlistable_wildcard_stays_a_wildcard() -> None:
     def broken(folder: Path, pattern: str) -> list[str]:
         raise PermissionError(folder)
 

@@ -94,7 +94,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> RecordingShell:
 
 
 @pytest.mark.parametrize("line", ATTACKS)
-def test_a_command_that_bash_runs_is_listed_or_the_line_is_unclear(shell: RecordingShell, line: str) -> None:
+def test_executed_attack_command_is_listed_or_line_is_unclear(shell: RecordingShell, line: str) -> None:
     parsed = parse(line, {"HOME": "/home/x"})
     if not any(call.words[0] == "rm" for call in shell.run(line).calls):
         return

@@ -220,7 +220,7 @@ KEEP = settings(
 
 @KEEP
 @given(LINES)
-def test_whatever_bash_runs_is_among_the_commands(shell: RecordingShell, line: str) -> None:
+def test_every_command_that_bash_runs_is_listed(shell: RecordingShell, line: str) -> None:
     check(shell, line)
 
 
@@ -228,7 +228,7 @@ def test_whatever_bash_runs_is_among_the_commands(shell: RecordingShell, line: s
 @example("aa a\\\n#;rm x")
 @KEEP
 @given(DAMAGED)
-def test_whatever_bash_runs_of_a_damaged_line_is_among_the_commands(shell: RecordingShell, line: str) -> None:
+def test_damaged_line_lists_every_command_that_bash_runs(shell: RecordingShell, line: str) -> None:
     check(shell, line)
 
 
@@ -271,9 +271,7 @@ def test_whatever_bash_runs_of_a_damaged_line_is_among_the_commands(shell: Recor
         "[[ a =~ ^<({aa,b}>o1) ]]",
     ],
 )
-def test_what_the_grammar_reads_otherwise_is_found_where_bash_runs_it(
-    shell: RecordingShell, line: str
-) -> None:
+def test_constructs_the_grammar_misreads_are_found_as_bash_runs(shell: RecordingShell, line: str) -> None:
     check(shell, line)
 
 

@@ -27,7 +27,7 @@ PLACE = CommandPlace(Path("/w"), Path("/home/me"))
         "sed -n '1,5p' a", "command -v git", "sha256sum a", "basename $(pwd)",
     ],
 )  # fmt: skip
-def test_what_can_only_read_is_not_among_the_unread(line: str) -> None:
+def test_read_only_command_is_not_among_the_unread(line: str) -> None:
     found = question(line, PLACE)
     assert found.read_only
     assert found.unread == frozenset()
@@ -48,13 +48,13 @@ def test_what_can_only_read_is_not_among_the_unread(line: str) -> None:
         "cp a b", "tee x", "./ls", "PATH=. ls", "env", "timeout 5 make", "xargs rm", "rm x",
     ],
 )  # fmt: skip
-def test_everything_else_is(line: str) -> None:
+def test_unknown_lines_are_not_read_only(line: str) -> None:
     found = question(line, PLACE)
     assert not found.read_only
     assert found.unread or any(access.opaque for access in found.accesses)
 
 
-def test_a_redirection_is_an_access_of_its_own() -> None:
+def test_redirection_is_its_own_access() -> None:
     found = question("echo a > out.txt", PLACE)
     assert (found.read_only, found.unread) == (False, frozenset())
     assert [access.target for access in found.accesses if access.permission == "edit"] == ["out.txt"]
@@ -81,9 +81,7 @@ def test_git_of_a_repository_that_names_programs_is_among_them() -> None:
         ("extensions.worktreeConfig", "true"),
     ],
 )  # fmt: skip
-def test_settings_that_name_programs_are_found_where_git_looks_for_them(
-    tmp_path: Path, name: str, value: str
-) -> None:
+def test_git_settings_that_name_programs_are_detected(tmp_path: Path, name: str, value: str) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "src").mkdir()
     assert question("git status", real_place(tmp_path.resolve())).unread == frozenset()
@@ -92,7 +90,7 @@ def test_settings_that_name_programs_are_found_where_git_looks_for_them(
         assert question(line, real_place(tmp_path.resolve())).unread
 
 
-def test_a_submodule_brings_settings_of_its_own(tmp_path: Path) -> None:
+def test_git_submodule_makes_the_line_unread(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     entry = f"160000,{'1' * 40},sub"
     subprocess.run(["git", "-C", tmp_path, "update-index", "--add", "--cacheinfo", entry], check=True)
@@ -108,7 +106,7 @@ def test_a_submodule_brings_settings_of_its_own(tmp_path: Path) -> None:
         "git log --pretty='%h %GK'", "date 112300002026", "timeout 1 date 0101", "yq -s '.a' a",
     ],
 )  # fmt: skip
-def test_what_can_do_more_with_these_words_is_not_in_the_table(line: str) -> None:
+def test_line_that_can_do_more_than_read_is_not_read_only(line: str) -> None:
     ask = question(line, CommandPlace(Path("/w"), Path("/home/me")))
     assert not ask.read_only
     rules = RuleSet([Rule(permission="*", pattern="*", action="allow", source="user")], root="/w")
@@ -119,5 +117,5 @@ def test_what_can_do_more_with_these_words_is_not_in_the_table(line: str) -> Non
     "line",
     ["date +%s", "date", "git stash show -p", "git remote -v", "git config --get user.name", "echo $((i+1))"],
 )
-def test_what_only_reads_with_these_words_is_in_the_table(line: str) -> None:
+def test_line_that_only_reads_is_read_only(line: str) -> None:
     assert question(line, CommandPlace(Path("/w"), Path("/home/me"))).read_only

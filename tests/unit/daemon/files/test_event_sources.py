@@ -81,9 +81,7 @@ async def test_a_folder_that_moved_goes_by_its_new_name(heard: Heard, tmp_path: 
     assert str(tmp_path / "new" / "b") not in heard.paths
 
 
-async def test_reads_are_ignored_and_touches_reported_on_request(
-    heard: Heard, tmp_path: Path
-) -> None:
+async def test_reads_are_ignored_and_touches_reported_on_request(heard: Heard, tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("a")
     heard.inotify(tmp_path, touched=False)

@@ -155,7 +155,7 @@ def _http(request: Request, error: Exception) -> Response:
 
 
 def _bug(request: Request, error: Exception) -> Response:
-    return _problem(500, "Goalwright failed here; its log says more (`goalwright status` says where it is).")
+    return _problem(500, "Goalwright failed here; its log says more (`goalwright doctor` says where it is).")
 
 
 _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {

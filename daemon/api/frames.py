@@ -21,7 +21,7 @@ from daemon.model.encoding import json_bytes, json_text
 from daemon.model.events import Delta, Event, MessageAdded
 
 if TYPE_CHECKING:
-    from daemon.model.views import ViewUpdate
+    from daemon.model.traces import ViewUpdate
     from daemon.steps.fold import StepAdded, StepUpdated
 
 JsonObject = dict[str, Any]

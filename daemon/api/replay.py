@@ -15,7 +15,7 @@ from daemon.store.reading import event_of
 from daemon.store.trace_store import TraceStore
 
 if TYPE_CHECKING:
-    from daemon.model.views import ViewUpdate
+    from daemon.model.traces import ViewUpdate
     from daemon.steps.fold import StepAdded, StepFold, StepUpdated
 
 log = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from daemon.loop.services import Services
     from daemon.model.permissions import PermissionRequest
-    from daemon.model.views import ViewUpdate
+    from daemon.model.traces import ViewUpdate
     from daemon.permission.service import Settled
     from daemon.plan.tree import Change
     from daemon.state.session_state import SessionState

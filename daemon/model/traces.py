@@ -152,6 +152,23 @@ def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
     return "canceled" if stop in ("canceled", "permission_denied") else "failed"
 
 
+class ViewUpdate(Model):
+    """New values of a session's status, totals and numbers, ready to show; null: unchanged."""
+
+    status: TraceStatus | None = None
+    total_messages: Count | None = None
+    total_tokens: Count | None = None
+    """Sent and received, also by branches and sub-agents."""
+    total_cost: Cost | None = None
+    """US dollars."""
+    usage: Usage | None = None
+    """``total_tokens`` in detail."""
+    goal_numbers: dict[str, str | None] | None = None
+    """New display numbers by goal id; null: the goal has none any more."""
+    branches: dict[str, GoalStats] | None = None
+    """Statistics of a branch so far, by its id."""
+
+
 class TraceMeta(Model):
     """A trace as lists have it."""
 

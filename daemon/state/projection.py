@@ -12,7 +12,7 @@ from daemon.model.events import (
     GoalRemoved,
     GoalUpdated,
 )
-from daemon.model.views import ViewUpdate
+from daemon.model.traces import ViewUpdate
 
 if TYPE_CHECKING:
     from daemon.plan.forest import GoalForest

@@ -18,8 +18,7 @@ from daemon.model.messages import FilePart, Message, Part, StopReason
 from daemon.model.meters import Meter
 from daemon.model.permissions import Mode, PermissionRequest, Trust
 from daemon.model.stored_model import Model
-from daemon.model.traces import BranchTrace, Budget, Planner, QueuedPrompt, SessionStatus, Trace
-from daemon.model.views import ViewUpdate
+from daemon.model.traces import BranchTrace, Budget, Planner, QueuedPrompt, SessionStatus, Trace, ViewUpdate
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from daemon.api.door import ApiDoor
     from daemon.core import Daemon
     from daemon.loop.session import Session
-    from daemon.model.views import ViewUpdate
+    from daemon.model.traces import ViewUpdate
 
 log = logging.getLogger(__name__)
 

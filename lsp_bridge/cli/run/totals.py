@@ -30,10 +30,8 @@ class Totals:
 
         ``counts``: the run is under way. Titles and summaries are made beside it, and are none of it.
         """
-        before, self._session = (
-            self._session,
-            {**self._session, **{k: v for k, v in view.items() if v is not None}},
-        )
+        before = self._session
+        self._session = {**before, **{name: value for name, value in view.items() if value is not None}}
         if not counts or event.get("event") == "session_updated":
             return
         was, now = mapping(before.get("usage")), mapping(self._session.get("usage"))

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 from generate_settings import ELSEWHERE, EXTENSION, GROUPS, resolved, setting_name  # noqa: E402
+from generated import write_or_check  # noqa: E402
 
 from daemon.api.app import make_app  # noqa: E402
 from daemon.api.security import RequiredAccess  # noqa: E402
@@ -171,18 +172,10 @@ def problems(paths: dict[str, Any]) -> str:
 
 def main() -> int:
     """Write, or with ``--check`` compare. Returns the exit code."""
-    code = 0
-    for name, fresh in (("configuration", configuration()), ("trace-api", trace_api())):
-        target = ROOT / "docs" / f"{name}.md"
-        if target.exists() and target.read_text("utf-8") == fresh:
-            continue
-        if "--check" in sys.argv[1:]:
-            print(f"docs/{name}.md is stale: run `make generate` and commit the result.", file=sys.stderr)
-            code = 1
-        else:
-            target.write_text(fresh, "utf-8", newline="\n")
-            print(f"wrote docs/{name}.md")
-    return code
+    docs = ROOT / "docs"
+    return write_or_check(
+        __doc__, {docs / "configuration.md": configuration(), docs / "trace-api.md": trace_api()}
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ nothing is written, and the exit code is 1 when a file is stale.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import itertools
@@ -21,7 +20,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = ROOT / "vscode-extension" / "src" / "protocol.gen.ts"
 REFERENCE = ROOT / "docs" / "protocol.md"
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+from generated import write_or_check  # noqa: E402
 
 from daemon.model import branches, events, goals, messages, permissions, traces  # noqa: E402
 from daemon.model.stored_model import Model  # noqa: E402
@@ -313,21 +314,7 @@ def _plain(text: str) -> str:
 
 def main() -> int:
     """Write, or with ``--check`` compare. Returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="exit with 1 when a file is not fresh")
-    arguments = parser.parse_args()
-    code = 0
-    for target, fresh in ((TYPES, Generator().render()), (REFERENCE, _reference())):
-        if target.exists() and target.read_text("utf-8") == fresh:
-            continue
-        name = target.relative_to(ROOT)
-        if arguments.check:
-            print(f"{name} is stale: run `make generate` and commit the result.", file=sys.stderr)
-            code = 1
-        else:
-            target.write_text(fresh, "utf-8", newline="\n")
-            print(f"wrote {name}")
-    return code
+    return write_or_check(__doc__, {TYPES: Generator().render(), REFERENCE: _reference()})
 
 
 if __name__ == "__main__":

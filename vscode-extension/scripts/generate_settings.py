@@ -15,7 +15,9 @@ from typing import Any, cast
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "vscode-extension"
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+from generated import write_or_check  # noqa: E402
 
 from daemon.settings import settings_schema  # noqa: E402
 
@@ -173,19 +175,7 @@ def resolved(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     """Write, or with ``--check`` compare. Returns the exit code."""
-    stale = {
-        path: text for path, text in files().items() if not path.exists() or path.read_text("utf-8") != text
-    }
-    for path, text in stale.items():
-        if "--check" in sys.argv[1:]:
-            print(
-                f"{path.relative_to(ROOT)} is stale: run `make generate` and commit the result.",
-                file=sys.stderr,
-            )
-        else:
-            path.write_text(text, "utf-8", newline="\n")
-            print(f"wrote {path.relative_to(ROOT)}")
-    return 1 if stale and "--check" in sys.argv[1:] else 0
+    return write_or_check(__doc__, files())
 
 
 if __name__ == "__main__":

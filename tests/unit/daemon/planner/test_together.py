@@ -13,15 +13,12 @@ from daemon.loop.planning import PersonPlan
 from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
 from daemon.model.events import GoalUpdated, SubagentCompleted
-from daemon.model.messages import NotePart
 from daemon.plan.tree import PlanError
 from daemon.planner.driver import replan
-from daemon.provider import anthropic_wire, openai_wire
 from tests.support.drivers.core import ALLOW_ALL, Bench, finish, prompted
 from tests.support.drivers.waiting import until
-from tests.support.fakes.model_messages import check_anthropic, check_openai
 from tests.support.fakes.models import USAGE, Call, Fail, Hold, Step
-from tests.support.scenarios.plans import abandon, done, plan, step, tree
+from tests.support.scenarios.plans import abandon, check_wire, done, notes, plan, step, tree
 from tests.support.scenarios.subagents import results, subagents, with_subagents
 
 LAYERED = {"planner": "layered", **ALLOW_ALL}
@@ -32,18 +29,6 @@ def write(name: str) -> list[Call]:
     return [Call("write", {"file_path": name, "content": f"{name}\n"})]
 
 
-def notes(session: Session) -> list[str]:
-    texts = [p.text for m in session.state.messages for p in m.content if isinstance(p, NotePart)]
-    return [text.splitlines()[1] for text in texts if text.startswith("<planning>\n")]
-
-
-def check_requests(bench: Bench) -> None:
-    for request in bench.models.requests:
-        body = anthropic_wire.build(request)
-        check_anthropic(body, anthropic_wire.version_for(body))
-        check_openai({"messages": openai_wire.to_messages(request)})
-
-
 async def run(
     folder: Path, main: Iterable[Step], agents: Mapping[str, Iterable[Step]], **settings: Any
 ) -> tuple[Session, str, str]:
@@ -51,7 +36,7 @@ async def run(
         session = bench.session()
         result = await session.prompt("Build the shop")
         assert bench.models.left == 0
-        check_requests(bench)
+        check_wire(bench)
         return session, result.stop, result.detail
 
 
@@ -106,7 +91,7 @@ async def test_independent_steps_run_in_parallel_before_dependent_ones(
         changes = {c.change_id: c for c in (await Restorer(session).overview()).changes}
         by_goal = {m.tool_call_id: m.goal_id for m in session.state.messages if m.role == "tool"}
         assert sorted(str(by_goal[change]) for change in changes) == ["2", "3", "4"]
-        check_requests(bench)
+        check_wire(bench)
 
 
 async def test_plan_without_needs_runs_in_order_without_sub_agents(tmp_path: Path) -> None:
@@ -301,7 +286,7 @@ async def test_the_user_moves_a_step_forward_while_the_plan_runs(tmp_path: Path)
             "Work on goal 4 D",
         ]
         assert tree(session) == ["x 1 A", "x 2 C", "x 3 B", "x 4 D"]
-        check_requests(bench)
+        check_wire(bench)
 
 
 async def test_the_model_moves_a_step_forward_while_the_plan_runs(tmp_path: Path) -> None:
@@ -380,4 +365,4 @@ async def test_step_ended_by_the_user_during_its_sub_agent_stays_ended(
         hold.go.set()
         assert (await finish(turn)).stop == "end_turn"
         assert session.state.plan.goals["1"].summary == "I did it myself"
-        check_requests(bench)
+        check_wire(bench)

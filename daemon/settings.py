@@ -133,7 +133,7 @@ class CommandSettings(_Group):
     )
     hooks: dict[str, tuple[Hook, ...]] = Field(
         default_factory=dict[str, tuple[Hook, ...]],
-        description="Programs that are told of key moments, by name: session.start, session.end, "
+        description="Programs that run at key moments, by event name: session.start, session.end, "
         "prompt.system, prompt.submit, "
         "tool.execute.before, tool.execute.after, permission.asked, compaction.before, goal.completed.",
     )

@@ -1,4 +1,4 @@
-"""``git add -A`` with an index of ours, also where git fails: with repositories without a commit, and with pipes."""
+"""``git add -A`` with a separate index, also where git fails: with repositories without a commit, and with pipes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ONE_PACK = ("core.bigFileThreshold=1",)
 
 
 class Private:
-    """A git folder of ours over some files."""
+    """A private git folder over some files."""
 
     def __init__(self, git: GitProgram, stop: Stop, git_dir: Path, work_tree: Path) -> None:
         self._git = git

@@ -142,7 +142,7 @@ def _from_objects(raw: Private, entries: Iterable[IndexLine], top: Path) -> dict
 
 
 def _clone(taken: Snapshot, target: Path, stores: Sequence[Path], exclude: bytes) -> None:
-    """A git folder of ours to compare a copy with, which has all objects of the snapshot. They never change, so they
+    """A private git folder to compare a copy with, which has all objects of the snapshot. They never change, so they
     may be links of one file."""
     for source in (taken.git_dir, taken.raw_dir):
         shutil.copytree(source / "objects", target / "objects", copy_function=_link, dirs_exist_ok=True)

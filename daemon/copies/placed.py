@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class PlacedCopy(WorkingCopy):
-    """A copy in a folder of ours."""
+    """A copy in the daemon's folder."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ CopyT = TypeVar("CopyT", bound=PlacedCopy)
 
 
 class PlacedCopies(WorkingCopies, Generic[CopyT, T]):
-    """Makes copies in folders of ours. The three methods at the end are specific to a kind.
+    """Makes copies in the daemon's folders. The three methods at the end are specific to a kind.
 
     ``T`` is the data needed to open copies of a base.
     """

@@ -137,7 +137,7 @@ def told(work: Callable[[Stop], T]) -> Callable[[Stop], T]:
 
 
 class GitProgram:
-    """The git program. Two kinds of calls: about the user's repository, and with a private git folder of ours."""
+    """The git program. Two kinds of calls: about the user's repository, and with a private git folder."""
 
     def __init__(self, program: str) -> None:
         self.program = program

@@ -50,7 +50,7 @@ class AnswerCheck:
         if answer is None:
             return outcome
         if not worked and written_calls.is_empty(answer, self.prompt):
-            noticed = t("The model gave an empty answer. It is told so, once.")
+            noticed = t("The model returned an empty response. It is asked once more.")
             gave_up, nudge = written_calls.gave_up_empty(model), written_calls.nudge_empty()
         elif written_calls.asks_for_one(self.prompt):
             return outcome

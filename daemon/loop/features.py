@@ -124,7 +124,7 @@ class TurnRuns(Protocol):
 class Driver(Protocol):
     """Runs one turn by the planner's mode."""
 
-    def anew(self) -> Driver:
+    def for_current_agent(self) -> Driver:
         """Return the driver of the same turn for the agent that the session has now."""
         ...
 

@@ -130,7 +130,7 @@ class Turn:
         agent = self._session.agent
         message = self._add_user(text, attachments, context, task=depth(self._session.policy) > 0)
         if self._session.agent is not agent:
-            self._driver = self._driver.anew()
+            self._driver = self._driver.for_current_agent()
         if self._session.parent is None:
             # A child has one prompt: messages before it are not history, but its input.
             mark_history(self._record, self._assembly, message.sequence)

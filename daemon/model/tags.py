@@ -44,7 +44,7 @@ _SAID = re.compile(r"^<said>\n(.*?)\n</said>$", re.DOTALL | re.MULTILINE)
 
 
 def plain(text: str) -> str:
-    """Return ``text`` so that it cannot open or close a tag of ours. Idempotent."""
+    """Return ``text`` so that it cannot open or close a reserved tag. Idempotent."""
     return _ANY.sub("‹", text) if "<" in text else text
 
 
@@ -63,7 +63,7 @@ def attribute(text: str, *, keep_spaces: bool = False) -> str:
 
 
 def within(tag: str, text: str) -> str:
-    """Return text that is not the user's, in a tag of ours."""
+    """Return text that is not the user's, in a reserved tag."""
     return f"<{tag}>\n{plain(text)}\n</{tag}>"
 
 
@@ -83,7 +83,7 @@ def without_said(text: str) -> str:
 
 
 def without(tag: str, text: str) -> str:
-    """Return ``text`` without this tag of ours and its content."""
+    """Return ``text`` without this reserved tag and its content."""
     return re.sub(rf"^<{tag}>\n.*?\n</{tag}>$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 

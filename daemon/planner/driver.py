@@ -101,7 +101,7 @@ class PlanDriver:
         # A request to replan ends with the plan, whoever makes it.
         return "in_loop" if (session.parent is not None or plans_only) and mode != "replan" else mode
 
-    def anew(self) -> PlanDriver:
+    def for_current_agent(self) -> PlanDriver:
         """Return the driver of the same turn for the agent that the session has now."""
         return PlanDriver(self._turn, self._session, self._wanted)
 

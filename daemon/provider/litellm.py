@@ -374,7 +374,7 @@ def _arguments(target: _Target, request: ModelRequest, timeout_s: float) -> dict
 
 
 def _error(error: Exception, target: _Target, request: ModelRequest) -> Exception:
-    """Return the ProviderError for what litellm raised; a bug of ours passes unchanged."""
+    """Return the ProviderError for what litellm raised; an error in Goalwright itself passes unchanged."""
     if refusal := answer_guard.refusal_in(error):
         return answer_guard.provider_error(refusal)
     name, text = type(error).__name__, _words(error)

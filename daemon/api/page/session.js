@@ -103,7 +103,7 @@ const CHANGES = {
   subagent_completed: withSubagent,
 };
 
-/** Notices that the daemon waits for the person to choose among the branches of the exploration they are about, or no longer. */
+/** Codes of notices: the daemon waits for the user to choose a branch of the exploration in `about`, or no longer waits. */
 export const AWAITED = "explore_choice_awaited";
 export const MADE = "explore_choice_made";
 

@@ -24,7 +24,7 @@ export interface Part {
 
 export type Message = Known<Omit<protocol.Message, "content">, "messageId" | "role" | "sequence"> & { content: Part[] };
 
-/** A branch as the main line lists it; `goalTree` is there once its details were fetched, or its whole life was seen. */
+/** A branch as the session lists it. `goalTree` is present once its details were fetched or all its events were received. */
 export type Branch = Known<Omit<protocol.BranchMeta, "cumulativeStats" | "lastMessage">, "id" | "exploreStartId" | "description" | "status"> & {
   cumulativeStats?: GoalStats;
   lastMessage?: unknown;
@@ -212,7 +212,7 @@ export interface SessionView {
   /** By id, in the order in which they were started. */
   branches: Branches;
   subagents: Readonly<Record<string, Subagent>>;
-  /** Explorations, by their goals, that wait for the person to choose. */
+  /** Goal ids of explorations that wait for the user to choose a branch. */
   awaits: readonly string[];
   lastEventId: number;
 }

@@ -52,7 +52,7 @@ def main(*, through_current_folder: bool = False) -> int:
         try:
             args.workspace = (args.workspace or Path(current)).expanduser().absolute()
         except RuntimeError as error:
-            return _say(t("The workspace cannot be found: {error}", error=error))
+            return _say(t("Cannot find the workspace: {error}", error=error))
         if problem := protect(str(args.workspace), through_current_folder=through_current_folder):
             return _say(problem)
     try:
@@ -160,7 +160,7 @@ def _serve_command(args: argparse.Namespace) -> int:
         if not args.foreground and not os.path.samestat(os.fstat(stderr), os.fstat(2)):
             say(
                 t(
-                    "The daemon failed ({kind}: {error}). Its log says more: {log_file}",
+                    "The daemon failed ({kind}: {error}). See its log: {log_file}",
                     kind=type(error).__name__,
                     error=error,
                     log_file=paths.log_file,

@@ -68,7 +68,7 @@ class Config:
             )
             problems += [
                 t(
-                    "{name}: {key}: counts only in your own file, ~/.goalwright/config.json",
+                    "{name}: {key}: only has an effect in your own file, ~/.goalwright/config.json",
                     name=name,
                     key=key,
                 )
@@ -173,7 +173,7 @@ def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: 
     if values.get("mode") not in (None, mode):
         ignored.append("mode")
     if any(rule.action == "allow" for rule in rules):
-        ignored.append(t("rules that allow"))
+        ignored.append(t("allow rules"))
     if not ignored:
         return []
     return [
@@ -197,7 +197,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
     except OSError as error:
         if error.errno == errno.EFBIG:
             return {}, [
-                t("{path} is not used: it has more than {max_file:,} bytes.", path=path, max_file=MAX_FILE)
+                t("{path} is not used: it is larger than {max_file:,} bytes.", path=path, max_file=MAX_FILE)
             ]
         return {}, [t("{path} is not used: {error}", path=path, error=error)]
     except (ValueError, RecursionError) as error:
@@ -245,7 +245,7 @@ def _wrong(error: ValidationError) -> str:
     known = _WRONG.get(first["type"])
     if known is None:
         # pydantic's messages are English only.
-        return first["msg"].lower() if language() == DEFAULT else t("the value is not possible")
+        return first["msg"].lower() if language() == DEFAULT else t("the value is not valid")
     context = {name: value for name, value in first.get("ctx", {}).items() if name != "error"}
     if "expected" in context:
         context["expected"] = str(context["expected"]).replace(" or ", t(" or "))

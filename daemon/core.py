@@ -365,7 +365,7 @@ class Daemon:
             known = ", ".join(agent.name for agent in self._services.agents.all(trust).beginning())
             raise UnknownAgentError(
                 t(
-                    "The agent {name} only works for other agents; a session begins with: {known}.",
+                    "The agent {name} only works as a sub-agent. Start a session with one of: {known}.",
                     name=name,
                     known=known,
                 )

@@ -86,7 +86,8 @@ class SessionJobs:
         running = [entry.job.job_id for entry in self._jobs.values() if entry.job.exit_code is None]
         if len(running) >= MAX_RUNNING:
             raise ToolError(
-                f"{MAX_RUNNING} jobs run already ({', '.join(running)}): kill one with the job tool first."
+                f"{MAX_RUNNING} jobs are already running ({', '.join(running)}): kill one with the job "
+                "tool first."
             )
         # Ids continue after a restart of the daemon, so that no old output is overwritten.
         self._count += 1
@@ -154,7 +155,7 @@ class SessionJobs:
         if entry is None:
             known = ", ".join(self._jobs) or "none"
             raise ToolError(
-                t("There is no job {job_id}. Jobs of this session: {known}.", job_id=job_id, known=known)
+                t("There is no job {job_id}. Jobs in this session: {known}.", job_id=job_id, known=known)
             )
         return entry
 

@@ -90,7 +90,7 @@ class Keeping:
         if root_of(session_id) in self._held:
             raise InUseError(
                 t(
-                    "The record of session {session_id} is being tidied up: try again in a moment.",
+                    "The data of session {session_id} is being cleaned up. Try again in a moment.",
                     session_id=session_id,
                 )
             )
@@ -133,7 +133,7 @@ class Keeping:
         if trace_id != root_of(trace_id):
             raise StoreError(
                 t(
-                    "{trace_id} is a branch or sub-agent: rebuild the session it belongs to.",
+                    "{trace_id} is a branch or sub-agent. Rebuild the session it belongs to.",
                     trace_id=trace_id,
                 )
             )
@@ -149,7 +149,7 @@ class Keeping:
                 # Its folder was deleted while it was loaded. Its late writes must not end up in the imported one.
                 raise InUseError(
                     t(
-                        "Session {trace_id} is open in the daemon: `goalwright stop`, and try again.",
+                        "Session {trace_id} is open in the daemon. Run `goalwright stop` and try again.",
                         trace_id=trace_id,
                     )
                 )
@@ -219,13 +219,13 @@ class Keeping:
         """Delete one trace, also while clients show it. Raises UnknownTraceError, InUseError, StoreError."""
         if trace_id != root_of(trace_id):
             raise StoreError(
-                t("{trace_id} is a branch or sub-agent: delete the session it belongs to.", trace_id=trace_id)
+                t("{trace_id} is a branch or sub-agent. Delete the session it belongs to.", trace_id=trace_id)
             )
         async with self._one:
             await asyncio.to_thread(self._store.trace, trace_id)
             if self.in_use(trace_id, watched=False):
                 raise InUseError(
-                    t("Session {trace_id} is at work: stop it, and try again.", trace_id=trace_id)
+                    t("Session {trace_id} is running. Stop it and try again.", trace_id=trace_id)
                 )
             await self._delete(trace_id, watched=False)
 
@@ -246,13 +246,13 @@ class Keeping:
         state = session.state
         if session.parent is not None or session.session_id != root_of(session.session_id):
             raise ForkError(
-                t("{id} is a branch or sub-agent: fork the session it belongs to.", id=session.session_id)
+                t("{id} is a branch or sub-agent. Fork the session it belongs to.", id=session.session_id)
             )
         if session.foreign:
-            raise ForkError(t("This session was not begun by you on this machine: it cannot be forked."))
+            raise ForkError(t("This session was not started by you on this machine: it cannot be forked."))
         if message is None and state.turn is not None:
             raise InUseError(
-                t("The session is at work. Wait for its end, or fork from one of your messages.")
+                t("The session is running. Wait until it ends, or fork from one of your messages.")
             )
         now = self._now()
         fork = Fork(
@@ -291,8 +291,8 @@ class Keeping:
         if self.in_use(trace_id, watched=watched):
             raise InUseError(
                 t(
-                    "Session {trace_id} is open: somebody works on it or looks at it. Close it there, or end "
-                    "the daemon by `goalwright stop`, and try again.",
+                    "Session {trace_id} is open: somebody is working in it or viewing it. Close it there, "
+                    "or stop the daemon with `goalwright stop`, and try again.",
                     trace_id=trace_id,
                 )
             )

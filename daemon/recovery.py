@@ -45,17 +45,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TORN = noted(
-    "The last line of this session's log was half written when Goalwright was stopped: its "
-    "{size} bytes were cut off. Everything before it is there."
+    "The last line of this session's log was incomplete because Goalwright was stopped while writing it. "
+    "Its {size} bytes were removed; everything before it is intact."
 )
 HEADLESS = noted(
-    "The first event of this session's log is damaged. All others are there, and what it "
-    "said is taken from meta.json: keep a copy of the session's folder."
+    "The first event of this session's log is damaged. All others are intact, and its data is taken from "
+    "meta.json. Keep a copy of the session's folder."
 )
 FOREIGN = noted(
-    "This session was not begun by you on this machine: it came with the folder. What it "
-    "allowed, what waited in it and the model it names do not count, and its prompts may be "
-    "anybody's."
+    "This session was not started by you on this machine: it came with the folder. Its permissions, queued "
+    "prompts and model are ignored, and its prompts may have been written by anyone."
 )
 
 
@@ -107,7 +106,8 @@ class Recovery:
         if child:
             session.seal_record(
                 t(
-                    "This is the record of {child}, which has ended: go on in the session that started it.",
+                    "This is the transcript of {child}, which has ended. Continue in the session that "
+                    "started it.",
                     child=child,
                 )
             )

@@ -45,14 +45,10 @@ class AlreadyRunningError(Exception):
     """Another daemon has the lock of this workspace. ``address`` is None while it is still starting."""
 
     def __init__(self, workspace: Path, address: Address | None) -> None:
-        who = (
-            t("process {pid}", pid=address.pid)
-            if address
-            else t("a process that is starting or stopping just now")
-        )
+        who = t("process {pid}", pid=address.pid) if address else t("a process that is starting or stopping")
         super().__init__(
             t(
-                "A Goalwright daemon for {workspace} is running already ({who}). Use it, or end it with "
+                "A Goalwright daemon for {workspace} is already running ({who}). Use it, or stop it with "
                 "`goalwright stop`.",
                 workspace=workspace,
                 who=who,
@@ -178,7 +174,10 @@ class RuntimePaths:
             if len(os.fsencode(path)) < SOCKET_PATH_LIMIT:
                 return path
         raise RuntimeFolderError(
-            t("No folder has a path short enough for a socket; {folder} is too long.", folder=self.folder)
+            t(
+                "No usable folder has a path short enough for a socket; {folder} is too long.",
+                folder=self.folder,
+            )
         )
 
     def _socket_folders(self) -> Iterator[Path]:
@@ -289,7 +288,7 @@ def private_folder(path: Path) -> None:
     Raises RuntimeFolderError when it cannot be made, is not a folder, or belongs to another user (who could offer a
     socket of their own there, and receive our keys).
     """
-    hint = t("set GOALWRIGHT_HOME to a folder of yours")
+    hint = t("set GOALWRIGHT_HOME to a folder that you own")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -299,7 +298,7 @@ def private_folder(path: Path) -> None:
     except OSError as error:
         raise RuntimeFolderError(
             t(
-                "Cannot make the folder {path} ({strerror}): {hint}.",
+                "Cannot create the folder {path} ({strerror}): {hint}.",
                 path=path,
                 strerror=error.strerror or error,
                 hint=hint,
@@ -326,7 +325,7 @@ def private_folder(path: Path) -> None:
             problem = error.strerror or error
             raise RuntimeFolderError(
                 t(
-                    "Others can enter {path}, and that cannot be changed: {problem}",
+                    "Other users can access {path}, and its permissions cannot be changed: {problem}",
                     path=path,
                     problem=problem,
                 )

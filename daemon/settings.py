@@ -37,16 +37,16 @@ class Hook(_Group):
     timeout_s: float = Field(default=10.0, gt=0, le=600, description="Seconds until it is killed.")
     on_failure: Literal["continue", "deny"] = Field(
         default="continue",
-        description="What its failure means for the tool call (or prompt) it was asked about.",
+        description="What happens to the tool call (or prompt) when the hook fails.",
     )
 
 
 class LanguageServerSetting(_Group):
     """The user's changes to a known language server, or the definition of a new one."""
 
-    enabled: bool = Field(default=True, description="False: it is never started.")
+    enabled: bool = Field(default=True, description="false: never start it.")
     command: tuple[str, ...] = Field(
-        default=(), description="Program and arguments that speak LSP on stdio; without it, the usual ones."
+        default=(), description="Program and arguments that speak LSP on stdio; by default the usual ones."
     )
     languages: dict[str, str] = Field(
         default_factory=dict[str, str],
@@ -54,14 +54,15 @@ class LanguageServerSetting(_Group):
     )
     roots: tuple[str, ...] = Field(
         default=(),
-        description="Files that mark the root of a project, e.g. build.zig; the nearest above a file counts.",
+        description="Files that mark the root of a project, e.g. build.zig; the nearest one above a file is "
+        "used.",
     )
     settings: dict[str, Any] = Field(
         default_factory=dict[str, Any],
-        description="Its settings (workspace/configuration), over the usual ones.",
+        description="Its settings (workspace/configuration); they override the usual ones.",
     )
     initialization_options: dict[str, Any] = Field(
-        default_factory=dict[str, Any], description="Its initializationOptions, over the usual ones."
+        default_factory=dict[str, Any], description="Its initializationOptions; they override the usual ones."
     )
 
 
@@ -70,24 +71,24 @@ class ModelSettings(_Group):
 
     model: str | None = Field(
         default=None,
-        description="The model as provider/model, e.g. anthropic/claude-sonnet-5-5, openai/gpt-5, ollama/qwen3. "
-        "Without it the keys in the environment decide.",
+        description="The model as provider/model, e.g. anthropic/claude-sonnet-5-5, openai/gpt-5, "
+        "ollama/qwen3. If not set, the API keys in the environment decide.",
     )
     models: dict[str, str] = Field(
         default_factory=dict[str, str],
-        description='A model for each agent, as provider/model: {"init": "anthropic/claude-opus-5-5", "compaction": '
-        '"anthropic/claude-haiku-5-5"}. Goes before the model in an agent\'s file; a model chosen for the session goes '
-        "before both. `title` names the model that writes titles and summaries of sessions; without it they are cut "
-        "from what was said.",
+        description='A model for each agent, as provider/model: {"init": "anthropic/claude-opus-5-5", '
+        '"compaction": "anthropic/claude-haiku-5-5"}. Overrides the model in an agent\'s file; '
+        "a model chosen for the session overrides both. `title` names the model that writes titles "
+        "and summaries of sessions; without it they are taken from the messages.",
     )
     max_tokens: int = Field(
-        default=16_000, ge=256, le=1_000_000, description="Most tokens the model may answer with."
+        default=16_000, ge=256, le=1_000_000, description="Maximum tokens of a response of the model."
     )
     thinking_tokens: int = Field(
         default=0,
         ge=0,
         le=200_000,
-        description="Tokens the model may think with before it answers; 0 switches it off.",
+        description="Tokens the model may use to think before it answers; 0 turns thinking off.",
     )
 
 
@@ -96,18 +97,20 @@ class ApprovalSettings(_Group):
 
     permission: dict[str, Action | dict[str, Action]] | list[dict[str, str]] | None = Field(
         default=None,
-        description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; the '
-        "file of a workspace that is not trusted can only make things stricter.",
+        description='Rules: {"bash": "ask", "edit": {"*.lock": "deny"}}. The last rule that matches decides; '
+        "the file of an untrusted workspace can only make rules stricter.",
     )
     mode: Mode = Field(
         default="ask",
-        description="What passes unasked. ask: what rules allow; accept-edits: edits of the workspace, too; plan: "
-        "nothing is changed; auto: whatever no rule of yours asks about, in a trusted folder only.",
+        description="What runs without asking. ask: what rules allow; accept-edits: also edits of the "
+        "workspace; plan: nothing is changed; auto: everything that none of your rules asks about, "
+        "in trusted folders only.",
     )
     permission_timeout_s: float | None = Field(
         default=None,
         gt=0,
-        description="Seconds after which a question that nobody answers is refused; without it, it waits for ever.",
+        description="Seconds after which an unanswered request for approval is rejected; by default it waits "
+        "indefinitely.",
     )
 
 
@@ -116,10 +119,11 @@ class CommandSettings(_Group):
 
     sandbox: Setting = Field(
         default="on",
-        description="on: commands that pass without a question run in a sandbox (workspace writable, rest of the disk "
-        "read-only, secrets hidden, no network); what you approve runs outside. workspace-write, read-only: the same, "
-        "and commands ask only where a rule of yours names them. off: no sandbox; then only commands that can do "
-        "nothing but read, and exact rules, pass without a question.",
+        description="on: commands that run without asking run in a sandbox (workspace writable, rest of the "
+        "disk read-only, secrets hidden, no network); what you approve runs outside. "
+        "workspace-write, read-only: the same, and commands ask only where a rule of yours names "
+        "them. off: no sandbox; then only read-only commands and commands with an exact rule run "
+        "without asking.",
     )
     sandbox_network: bool = Field(default=False, description="Commands in the sandbox may use the network.")
     sandbox_writable: tuple[str, ...] = Field(
@@ -127,9 +131,10 @@ class CommandSettings(_Group):
     )
     environment: tuple[str, ...] = Field(
         default=(),
-        description="More environment variables that commands, hooks and language servers get, as names or wildcards, "
-        'e.g. ["DATABASE_URL", "MYAPP_*"]. A wildcard leaves out what looks like a secret. Only in your own file; '
-        "counts when the daemon starts. `goalwright doctor` lists the variables that are kept back.",
+        description="More environment variables to pass to commands, hooks and language servers, as names or "
+        'wildcards, e.g. ["DATABASE_URL", "MYAPP_*"]. A wildcard leaves out variables that look '
+        "like secrets. Only has an effect in your own file, when the daemon starts. `goalwright "
+        "doctor` lists the variables that are not passed on.",
     )
     hooks: dict[str, tuple[Hook, ...]] = Field(
         default_factory=dict[str, tuple[Hook, ...]],
@@ -139,7 +144,8 @@ class CommandSettings(_Group):
     )
     test_command: str | None = Field(
         default=None,
-        description='What tests a branch, e.g. pytest -q. Without it, it is found by the project\'s files; "": none.',
+        description="The command that tests a branch, e.g. pytest -q. By default it is found from the "
+        'project\'s files; "": none.',
     )
     test_timeout_s: float = Field(
         default=600.0, gt=0, le=7200, description="Seconds that the test command may take."
@@ -155,23 +161,24 @@ class PlanSettings(_Group):
 
     planner: Literal["in_loop", "layered", "signposts", "on_demand"] = Field(
         default="in_loop",
-        description="in_loop: the model keeps its plan while it works. layered: it plans first, then each step is a "
-        "run of its own. signposts: a light plan first, then it works freely. on_demand: it plans anew when it fails, "
-        "runs in circles, or you ask for it.",
+        description="in_loop: the model keeps its plan while it works. layered: it plans first, then each step "
+        "is a separate run. signposts: it makes a light plan first, then works freely. on_demand: "
+        "it plans again when it fails, runs in circles, or you ask for it.",
     )
     plan_front: PlanFront = Field(
         default="goal",
-        description="The tool by which the model keeps its plan. goal: a tree, goals can be given up and their files "
-        "taken back; step: a plain list (plan, focus, complete).",
+        description="The tool with which the model keeps its plan. goal: a tree; goals can be abandoned and "
+        "their file changes undone. step: a plain list (plan, focus, complete).",
     )
     plan_placement: Literal["last_message", "system", "on_demand"] = Field(
         default="last_message",
-        description="Where the current plan stands in a request; on_demand: nowhere, it is read by read_progress.",
+        description="Where a request contains the current plan; on_demand: nowhere, the model reads it with "
+        "read_progress.",
     )
     allow_replan: bool = Field(
         default=True,
-        description="When a step of a plan fails, let the model make a new plan for what is left. false: the plan ends "
-        "there with an error that says so. A plan that you ask for is always made.",
+        description="When a step of a plan fails, let the model make a new plan for the remaining work. false: "
+        "the plan ends with an error that names the step. A plan that you ask for is always made.",
     )
 
 
@@ -181,16 +188,17 @@ class ContextSettings(_Group):
     context_window: int | None = Field(
         default=None,
         ge=1_024,
-        description="Tokens the model can take. Without it the model's server is asked, or a table of known models. "
-        "The system prompt and the tools alone take about 4,500.",
+        description="Size of the model's window in tokens. By default the model's server is asked, or a table "
+        "of known models is used. The system prompt and the tools alone take about 4,500.",
     )
     compact_at_tokens: int | None = Field(
         default=None,
         ge=1_000,
-        description="Compact the context above this many tokens; else at 75 % of the window (70 % of a large one).",
+        description="Compact the context above this many tokens; by default at 75 % of the window (70 % of a "
+        "large one).",
     )
     keep_steps: int | None = Field(
-        default=None, ge=1, le=100, description="How many of the last steps a compaction leaves whole."
+        default=None, ge=1, le=100, description="How many of the last steps a compaction keeps unchanged."
     )
 
 
@@ -200,18 +208,18 @@ class BudgetSettings(_Group):
     budget_usd: float | None = Field(
         default=None,
         gt=0,
-        description="Stop a session with a question when it has cost this many US dollars.",
+        description="Pause a session and ask when it has cost this many US dollars.",
     )
     budget_warning_usd: float = Field(
         default=5.0,
         ge=0,
-        description="Say so in the chat each time a session without a budget in US dollars has cost this much more; it "
-        "goes on working. 0: no warning.",
+        description="Warn in the chat each time a session without a budget in US dollars has cost this much "
+        "more; the session continues. 0: no warning.",
     )
     budget_tokens: int | None = Field(
         default=None,
         gt=0,
-        description="Stop a session with a question after this many tokens, sent and received.",
+        description="Pause a session and ask after this many tokens, sent and received.",
     )
     goal_budget_usd: float | None = Field(
         default=None, gt=0, description="The same for each goal, with the goals below it."
@@ -222,8 +230,8 @@ class BudgetSettings(_Group):
     unattended_steps: int = Field(
         default=200,
         ge=0,
-        description="Stop a run that nobody watches (goalwright run with --yes, or without a terminal) after this many "
-        "model calls, those of its branches and sub-agents included; 0: no limit.",
+        description="Stop an unattended run (goalwright run with --yes, or without a terminal) after this many "
+        "model calls, including those of its branches and sub-agents; 0: no limit.",
     )
     unattended_usd: float = Field(
         default=10.0, ge=0, description="The same after this many US dollars; 0: no limit."
@@ -237,16 +245,17 @@ class LanguageSettings(_Group):
     """Language servers, and the part of their reports that the model receives."""
 
     diagnostics: bool = Field(
-        default=True, description="Start language servers and tell the model what its edits break."
+        default=True,
+        description="Start language servers and show the model the problems that its edits cause.",
     )
     diagnostics_severity: Literal["error", "warning"] = Field(
-        default="error", description="The least that the model is told of what an edit broke."
+        default="error", description="The least severe problem of an edit that the model sees."
     )
     diagnostics_timeout_s: float = Field(
         default=2.5,
         ge=0.1,
         le=60,
-        description="Seconds that language servers have, all together, for their answer to an edit.",
+        description="Seconds to wait for all language servers to answer about an edit.",
     )
     language_servers: dict[str, LanguageServerSetting] = Field(
         default_factory=dict[str, LanguageServerSetting],
@@ -265,12 +274,12 @@ class AgentSettings(_Group):
     )
     explore_choice: Literal["model", "person"] = Field(
         default="model",
-        description="Who chooses a branch when an exploration has ended. model: the model, and you may at any time; "
-        "person: it waits for you.",
+        description="Who chooses a branch when an exploration has ended. model: the model, but you can at any "
+        "time; person: it waits for you.",
     )
     branch_links: tuple[str, ...] = Field(
         default=(".venv", "venv", "node_modules"),
-        description="Ignored folders that branches use where they are instead of having a copy.",
+        description="Ignored folders that branches use in place instead of copying them.",
     )
     success_target: float | None = Field(
         default=None,
@@ -289,25 +298,27 @@ class TraceSettings(_Group):
     trace_keep_days: float | None = Field(
         default=None,
         gt=0,
-        description="Delete the record of a session that was not used for this many days; without it, none for its "
-        "age.",
+        description="Delete the trace of a session that was not used for this many days; by default none is "
+        "deleted for its age.",
     )
     trace_max_mb: float | None = Field(
         default=None,
         gt=0,
-        description="Delete the oldest sessions' records while all together take more than this many megabytes.",
+        description="Delete the traces of the oldest sessions while all traces together are larger than this "
+        "many megabytes.",
     )
     trace_keep: int | None = Field(
         default=None,
         ge=1,
-        description="The newest so many sessions' records are kept in any case; of the others go those that the two "
-        "limits say, or all when neither is set. The newest one, and what is open, always stays. Records that came "
-        "with the folder or by an archive are counted apart: they push none of your own out.",
+        description="Always keep the traces of this many of the newest sessions. Of the others, those beyond "
+        "the two limits are deleted, or all if neither is set. The newest session and open "
+        "sessions are always kept. Traces that came with the folder or from an archive are counted "
+        "separately from your own.",
     )
     debug_trace: bool = Field(
         default=False,
-        description="Write the step tree of each session that is at work as tree.txt, tree.md and tree.json into its "
-        "folder below .trace, and those of the newest into .trace itself, while it works.",
+        description="Write the step tree of each running session as tree.txt, tree.md and tree.json into its "
+        "folder below .trace, and that of the newest session also into .trace itself.",
     )
 
 
@@ -316,8 +327,9 @@ class DaemonSettings(_Group):
 
     language: Language = Field(
         default=DEFAULT,
-        description="The language of everything that you read: en (English) or zh-CN (Simplified Chinese). Counts "
-        "in your own file and the editor's settings. What the model reads stays English.",
+        description="The language of everything that you read: en (English) or zh-CN (Simplified Chinese). "
+        "Only has an effect in your own file and in the editor's settings. The model always reads "
+        "English.",
     )
     idle_timeout_s: float = Field(
         default=1800.0,
@@ -328,8 +340,9 @@ class DaemonSettings(_Group):
         default=None,
         ge=0,
         le=65535,
-        description="Serve the trace API (REST, WebSocket, web page) on this port of 127.0.0.1 whenever the daemon "
-        "runs; 0: any free one, as when the port is taken. Without it, it is opened when somebody wants it.",
+        description="Serve the trace API (REST, WebSocket, web page) on this port of 127.0.0.1 whenever the "
+        "daemon runs; 0: any free one, which is also used if the port is taken. By default the API "
+        "is opened when it is first needed.",
     )
 
 

@@ -46,7 +46,7 @@ MAX_NAMED = 20
 MAX_LISTED = 200
 """Most changed files in the text for the model, and in the result for display."""
 _LIVE_CHUNK = 4000
-NOT_STARTED = "Stopped by the user before the command was started: nothing of it was done."
+NOT_STARTED = "Stopped by the user before the command was started: nothing was done."
 _DEVICES = re.compile(
     r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+|(?:tcp|udp)/.*)|/proc/(?:self|\d+)/fd/.*"
 )
@@ -58,8 +58,8 @@ class BashInput(ToolInput):
     command: str
     timeout: int = Field(default=120, ge=1, le=600, description="Seconds until it is stopped.")
     description: str = Field(default="", description="What it does, in five to ten words.")
-    background: bool = Field(default=False, description="Go on as a job; returns its id at once.")
-    unsandboxed: bool = Field(default=False, description="Ask the person to run it outside of the sandbox.")
+    background: bool = Field(default=False, description="Run as a job; returns its id at once.")
+    unsandboxed: bool = Field(default=False, description="Ask the user to run it outside the sandbox.")
     reason: str = Field(default="", description="With unsandboxed: why.")
 
 
@@ -122,7 +122,9 @@ class BashTool(Tool[BashInput]):
         if not command or "\0" in command:
             raise ToolError("The command is empty or contains a NUL character.")
         if any("\ud800" <= c <= "\udfff" for c in command):
-            raise ToolError("The command contains half a character, which no shell can be given.")
+            raise ToolError(
+                "The command contains an incomplete character, which cannot be passed to a shell."
+            )
         try:
             ready = await self._approved(command, args, ctx)
         except asyncio.CancelledError:
@@ -136,7 +138,7 @@ class BashTool(Tool[BashInput]):
         if not (why := done.met):
             return _result(args, done, ctx)
         if ctx.sandbox.always:
-            note = "This mode or agent changes nothing, so its commands run only there: do without it."
+            note = "This mode or agent changes nothing, so its commands only run there: continue without it."
             return _result(args, done, ctx, _met_line(done, why, note))
         try:
             # The first run may have changed which files its wildcards match.
@@ -149,7 +151,7 @@ class BashTool(Tool[BashInput]):
         except ToolError as error:
             return _result(args, done, ctx, _met_line(done, why, str(error)))
         except PermissionDeniedError as denied:
-            note = "The user was asked whether to run it outside, and refused."
+            note = "The user was asked whether to run it outside, and rejected that."
             note += f" They said: {denied.feedback}" if denied.feedback else ""
             return _result(args, done, ctx, _met_line(done, why, note))
         again = await self._run(args, outside, ctx, suffix="-outside")
@@ -205,7 +207,7 @@ class BashTool(Tool[BashInput]):
                 "This mode or agent changes nothing: its commands run only in a read-only sandbox."
             )
         if leaves and not args.reason.strip():
-            raise ToolError("unsandboxed needs a reason, for the user who is asked.")
+            raise ToolError("unsandboxed needs a reason to show to the user.")
         own: tuple[Access, ...] = ()
         contained = policy.kind != "off" and not leaves
         if contained:
@@ -214,9 +216,7 @@ class BashTool(Tool[BashInput]):
             # Accesses that rules allow must be possible, and inside the sandbox they would not be.
             contained = places is not None and (policy.always or not beyond)
         elif leaves:
-            reason = t(
-                "the model wants it to run outside of the sandbox: {reason}", reason=args.reason.strip()
-            )
+            reason = t("the model asks to run it outside the sandbox: {reason}", reason=args.reason.strip())
             ask = replace(ask, leaves=reason, suggestions=())
         if not contained:
             return await self._outright(ask, command, args, ctx)
@@ -235,7 +235,7 @@ class BashTool(Tool[BashInput]):
         if (ready := await _boxed(ask, args, ctx, own=bool(own))) is not None:
             return ready
         if policy.always:
-            raise ToolError("The sandbox cannot be made, and this mode or agent runs commands only there.")
+            raise ToolError("The sandbox is not available, and this mode or agent runs commands only there.")
         return await self._outright(ask, command, args, ctx)
 
     async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
@@ -254,8 +254,8 @@ class BashTool(Tool[BashInput]):
         again = await self._question(command, args, ctx)
         if not set(again.all_accesses) <= set(ask.all_accesses):
             raise ToolError(
-                "What the command would read or write has changed while the approval was awaited (a link or "
-                "a file was put in the way). Nothing was run: look again, then call it again."
+                "The files that the command would read or write changed while approval was pending (a link "
+                "or a file was put in the way). Nothing was run: look again, then call it again."
             )
 
     async def _question(self, command: str, args: BashInput, ctx: ToolContext) -> PermissionAsk:
@@ -314,7 +314,7 @@ def _met_line(done: _Done, why: str, note: str) -> str:
     sandbox = done.ready.sandbox
     words = sandbox.words if sandbox is not None else ""
     tmp = "/tmp its own, " if sandbox is not None and sandbox.own_tmp else ""
-    return f"It ran in a sandbox ({words}; {tmp}secrets hidden), which may be why: {why}. {note}"
+    return f"It ran in a sandbox ({words}; {tmp}secrets hidden), which may be the reason: {why}. {note}"
 
 
 def _written(
@@ -413,8 +413,9 @@ def _taken_line(taken: Sequence[str]) -> str:
         f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
     )
     return (
-        "Moved away: a command in the sandbox made it, and it could make other programs run something, or a rule "
-        f"denies to write it: {named}. If it is wanted, make it with unsandboxed: true and a reason; the user is asked."
+        "Moved away, because a command in the sandbox created it and it could make other programs run "
+        f"something, or a rule denies writing it: {named}. If it is needed, create it with unsandboxed: "
+        "true and a reason; the user is asked."
     )
 
 
@@ -442,8 +443,8 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
         raise
     where = f", its output goes to {job.output_file.as_posix()}" if job.output_file is not None else ""
     text = (
-        f"Started in the background as {job.job_id}{where}. Use the job tool to see what it writes or to kill "
-        "it; you are told when it ends."
+        f"Started in the background as {job.job_id}{where}. Use the job tool to read its output or to kill "
+        "it; you are notified when it ends."
     )
     metadata: dict[str, object] = {"command": args.command, "job_id": job.job_id}
     if job.output_file is not None:
@@ -477,7 +478,9 @@ def _changed_line(changed: Sequence[CommandChange], workspace: Path) -> str:
     more = len(changed) - len(names)
     line = f"Files changed by the command: {', '.join(names)}" + (f" and {more} more." if more > 0 else ".")
     lost = sum(change.version is None for change in changed[MAX_NAMED:])
-    return line + (f" {lost} of these cannot be undone: they are too many, or too large." if lost else "")
+    return line + (
+        f" {lost} of these cannot be undone: there are too many, or they are too large." if lost else ""
+    )
 
 
 def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list[dict[str, object]]:
@@ -514,7 +517,7 @@ def _result(
         lines.append(hint)
     if done.ready.own:
         lines.append(
-            "It ran in a sandbox, whose /tmp is the session's own: only commands there see those files."
+            "It ran in a sandbox with its own /tmp for this session: only commands there see those files."
         )
     if sandbox is not None and sandbox.earlier:
         lines.append(f"Of earlier commands. {_taken_line(sandbox.earlier)}")

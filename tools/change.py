@@ -156,10 +156,10 @@ def _short_body(file: ProposedFile) -> str:
 def _altered_lines(altered: Sequence[tuple[str, Diff | None]]) -> list[str]:
     if not altered:
         return []
-    lines = ["The person altered your change before accepting it; what is said above is what was written."]
+    lines = ["The user edited your change before accepting it; the text above is what was written."]
     for name, diff in altered:
         if diff is None:
-            lines.append(f"Left out by the person, unchanged on disk: {shown_name(name)}")
+            lines.append(f"Left out by the user, unchanged on disk: {shown_name(name)}")
         else:
             body = without_head(limited(diff.text, max_lines=_ALTERED_DIFF_LINES))
             lines.append(
@@ -316,12 +316,12 @@ def _check_plan(plan: Sequence[FileChange], names: Mapping[Path, str]) -> None:
     if not plan:
         raise ToolError("There is nothing to change.")
     if len({change.path for change in plan}) != len(plan):
-        raise ToolError("The same file is changed twice in one go.")
+        raise ToolError("The same file is changed twice in one call.")
     for change in plan:
         if change.before == change.after and change.mode is None:
             raise ToolError(
-                f"{names[change.path]} would stay as it is: nothing to change.",
-                told=t("The file is already as the agent wanted it."),
+                f"{names[change.path]} already has this content: nothing to change.",
+                told=t("The file already has the agent's change."),
             )
 
 

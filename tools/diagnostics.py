@@ -167,14 +167,12 @@ def _notes(target: Target, asked: _Candidates, now: CurrentProblems, hidden: int
         kinds = Counter(path.suffix or path.name for path in now.unwatched).most_common(_MAX_KINDS + 1)
         told = ", ".join(f"{kind} ({count})" for kind, count in kinds[:_MAX_KINDS])
         more = " and others" if len(kinds) > _MAX_KINDS else ""
-        notes.append(f"(No language server looks after: {told}{more}.)")
+        notes.append(f"(No language server for: {told}{more}.)")
     if left_out := asked.left_out + now.left_out:
         plural = "file was" if left_out == 1 else "files were"
-        notes.append(f"({left_out} older {plural} not looked at: too many. Name a folder or a file.)")
+        notes.append(f"({left_out} older {plural} not checked: too many. Name a folder or a file.)")
     if hidden or asked.denied:
-        notes.append(
-            f"({hidden or asked.denied} files are left out: reading them is not allowed without asking.)"
-        )
+        notes.append(f"({hidden or asked.denied} files are left out: reading them needs approval.)")
     if asked.cut:
         notes.append("(Not all files were found: too many.)")
     return notes

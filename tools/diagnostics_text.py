@@ -72,27 +72,27 @@ def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
     values = {"count": len(told) + report.left_out, "servers": ", ".join(report.servers)}
     if report.verdict == "problems" and told:
         said = t(
-            "Language servers have answered about earlier edits, new problems: {count} ({servers}):", **values
+            "Language servers answered about earlier edits. New problems: {count} ({servers}):", **values
         )
         lines = [said, *_listed(told, report, workspace)]
     elif report.hidden:
         said = t(
-            "Language servers have answered about earlier edits: no new problems in files that may be read"
-            " ({servers}).",
+            "Language servers answered about earlier edits: no new problems in the files that may be read "
+            "({servers}).",
             **values,
         )
         lines = [said, *_hidden(report)]
     else:
         lines = [
             t(
-                "Language servers have answered about earlier edits: clean, no new problems ({servers}).",
+                "Language servers answered about earlier edits: clean, no new problems ({servers}).",
                 **values,
             )
         ]
     if report.silent:
         # It may have answered about others of these edits.
         silent = ", ".join(report.silent)
-        lines.append(t("About some of these edits {servers} has not answered yet.", servers=silent))
+        lines.append(t("{servers} has not answered yet about some of these edits.", servers=silent))
     return joined(*lines, sep="\n")
 
 

@@ -67,7 +67,7 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
     decoded = decode(before)
     if not args.old_string:
         if decoded.text:
-            raise ToolError(f"{name} exists and is not empty: old_string must say which text to replace.")
+            raise ToolError(f"{name} exists and is not empty: old_string must contain the text to replace.")
         return _Planned(decoded.encode(args.new_string))
     old, new = args.old_string, args.new_string
     if decoded.bom:

@@ -31,10 +31,10 @@ class ExploreInput(ToolInput):
         default=None, description="2 to 8 directions."
     )
     background: str | None = Field(
-        default=None, description="All the branches know; without it they know this conversation."
+        default=None, description="What all branches know; default: this conversation."
     )
     select: Annotated[list[str] | None, BeforeValidator(_list_in_text)] = Field(
-        default=None, description='Branch to take over: ["A"]; or parts: ["A:src/a.py", "B:docs"].'
+        default=None, description='Branch to merge: ["A"]; or parts: ["A:src/a.py", "B:docs"].'
     )
 
 
@@ -48,14 +48,14 @@ class ExploreTool(Tool[ExploreInput]):
     async def run(self, args: ExploreInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         if args.branches and args.select:
-            raise ToolError("branches explores, select takes a branch over: give one of the two.")
+            raise ToolError("branches explores, select merges a branch: give one of the two.")
         if args.select:
             told = await ctx.explorer.select(args.select)
         elif args.branches:
             told = await ctx.explorer.explore(args.branches, args.background)
         else:
             raise ToolError(
-                "Give branches (a direction for each approach), or select (what to take over of explored ones)."
+                "Give branches (a direction for each approach), or select (what to merge of explored ones)."
             )
         return ToolResult(
             told.content, title=told.title, metadata=dict(told.metadata), is_error=told.is_error

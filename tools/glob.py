@@ -93,6 +93,6 @@ def _result(pattern: str, shown: Sequence[str], total: int, cut: bool) -> ToolRe
     if total > len(shown):
         lines.append(f"({total} files match; the {len(shown)} newest are shown. Use a narrower pattern.)")
     if cut:
-        lines.append("(The search was stopped before its end: too many files, or too long.)")
+        lines.append("(The search was stopped early: too many files, or it took too long.)")
     title = n("{pattern} ({count} file)", "{pattern} ({count} files)", total, pattern=pattern)
     return ToolResult("\n".join(lines), title=title, metadata={"count": total})

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"(?:goal\s*|step\s*|no\.?\s*|#)?\d+(?:\.\d+)*\.?|g\d+", re.IGNORECASE)
 """A goal's number or id, and no summary."""
 _ENDS = {
-    "done": ("the summary of the goal", "what came of it", "done"),
-    "abandon": ("the reason", "why", "given up"),
+    "done": ("the summary of the goal", "the result", "done"),
+    "abandon": ("the reason", "why", "abandoned"),
 }
 """The argument of each end of a goal, what it must say, and the resulting status, as text for the model."""
 
@@ -64,7 +64,7 @@ class GoalInput(ToolInput):
     """Arguments of ``goal``."""
 
     add: Annotated[str | list[str] | None, BeforeValidator(list_in_text)] = Field(
-        default=None, description="One a line, or separated by commas."
+        default=None, description="One per line, or separated by commas."
     )
     reason: str | None = Field(default=None, description="Why they are added.")
     done: Annotated[str | None, BeforeValidator(_done_as_text)] = Field(
@@ -73,14 +73,14 @@ class GoalInput(ToolInput):
     summary: SkipJsonSchema[str | None] = None
     """Belongs to ``done``; not in the schema, but accepted when a model gives it."""
     abandon: Annotated[str | None, BeforeValidator(_done_as_text)] = Field(
-        default=None, description="Gives up the current goal; the value says why."
+        default=None, description="Abandons the current goal; the value says why."
     )
     focus: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
         default=None, description="Number of the goal to work on, e.g. 2.1."
     )
     rename: str | None = Field(default=None, description="Its new description.")
     goal: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
-        default=None, description="Id of another goal that done, abandon, rename or add is for."
+        default=None, description="Id of another goal for done, abandon, rename or add."
     )
     before: Annotated[str | None, BeforeValidator(number_as_text)] = Field(
         default=None, description="Id: add, or move goal, before it."
@@ -109,7 +109,7 @@ class GoalTool(Tool[GoalInput]):
                 "Nothing to do: give at least one of add, done, abandon, focus, rename, and goal with before or after."
             )
         if args.revert_files and abandon is None:
-            raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
+            raise ToolError("revert_files goes with abandon: it undoes the file changes of that goal.")
         moves = goal if (before or after) and not goals else None
         said = {"done": done, "abandon": abandon, "focus": focus, "add": "\n".join(goals), "rename": rename}
         said |= {"move": moves}
@@ -152,7 +152,7 @@ def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
     ends, value = ("done", done) if done is not None else ("abandon", abandon)
     if value is None:
         if summary is not None:
-            raise ToolError("summary goes with done: it says what came of the goal.")
+            raise ToolError("summary goes with done: it gives the result of the goal.")
         return None, None, goal
     if ends == "abandon" and summary is None and not args.add:
         summary = meant(args.reason)  # with add it is the reason of the added goals
@@ -167,7 +167,7 @@ def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
             f"goal says which goal is {ended}, when it is not the current one."
         )
     if not value.strip():
-        raise ToolError(f"{ends} must say something: it replaces the details of the goal in the context.")
+        raise ToolError(f"{ends} must not be empty: it replaces the details of the goal in the context.")
     return (value, None, goal) if ends == "done" else (None, value, goal)
 
 

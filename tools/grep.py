@@ -88,7 +88,7 @@ async def _result(
         if ctx.files.unsaved(root / path) is not None:
             typed = " (as in the editor, with UNSAVED changes)"
         elif unsaved.unknown(root / path, ctx):
-            typed = " (as on disk: what an editor has of it is not known)"
+            typed = " (as on disk: its content in an open editor is unknown)"
         lines.append(rule_target(root / path, ctx.workspace) + typed)
         for number, text in by_file[path][: MAX_RESULTS - shown]:
             shown += 1
@@ -100,10 +100,8 @@ async def _result(
             f"({total} lines match; the first {shown} of the newest files are shown. Narrow the search.)"
         )
     if left_out:
-        lines.append(
-            f"({left_out} files with matches are left out: reading them is not allowed without asking.)"
-        )
+        lines.append(f"({left_out} files with matches are left out: reading them needs approval.)")
     if found.cut or deadline.hit:
-        lines.append("(The search was stopped before its end: too many matches, or too long.)")
+        lines.append("(The search was stopped early: too many matches, or it took too long.)")
     title = n("{pattern} ({count} line)", "{pattern} ({count} lines)", total, pattern=pattern)
     return ToolResult("\n".join(lines), title=title, metadata={"count": total, "left_out": left_out})

@@ -64,6 +64,6 @@ class HandOverTool(Tool[HandOverInput]):
     async def run(self, args: HandOverInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
         if not args.report.strip():
-            raise ToolError("The report is empty: say what the other agent (and the person) must know.")
+            raise ToolError("The report is empty: say what the other agent (and the user) must know.")
         told = await ctx.hand_over.hand_over(args.report.strip(), args.success_rate)
         return ToolResult(told.content, told.title, told.metadata, told.is_error)

@@ -20,7 +20,7 @@ Verdict = Literal["clean", "problems", "no_fresh_answer", "no_server", "later"]
 DefinitionKind = Literal["definition", "declaration", "type_definition", "implementation"]
 
 NO_SERVER = (
-    "No language server looks after {name}. `goalwright doctor` tells the person which one to install. "
+    "No language server is available for {name}. `goalwright doctor` shows the user which one to install. "
     "Use grep and read instead."
 )
 

@@ -61,7 +61,7 @@ def resolve(raw: str, ctx: ReadContext) -> Target:
         path = Path(raw).expanduser()
     except RuntimeError as error:
         # "~+", "~someone": their expansion by the shell is unknown here.
-        message = f"Not a usable path: {shown}. Of what begins with ~, only ~ and ~/… are understood."
+        message = f"Not a usable path: {shown}. Of paths that begin with ~, only ~ and ~/… are supported."
         raise ToolError(message) from error
     try:
         path = Path(os.path.realpath(path if path.is_absolute() else ctx.workspace / path))
@@ -104,7 +104,7 @@ async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False)
         PermissionAsk(
             permission="external_directory",
             targets=(pattern,),
-            title=t("Use {path}, which is outside of the workspace", path=target.path.as_posix()),
+            title=t("Access {path}, which is outside the workspace", path=target.path.as_posix()),
             suggestions=suggestions("external_directory", (pattern,) if _is_plain(folder_name) else ()),
         )
     )
@@ -198,7 +198,7 @@ def explain_os_error(error: OSError, doing: str) -> str:
         PermissionError: "the operating system does not permit it",
         NotADirectoryError: "a part of the path is a file, not a folder",
         IsADirectoryError: "it is a folder",
-        FileExistsError: "something is there already",
+        FileExistsError: "something already exists there",
     }
     for kind, reason in reasons.items():
         if isinstance(error, kind):

@@ -30,7 +30,7 @@ class NotSavedError(NotTakenError):
     """Raised when an editor did not confirm a save. ``pending``: it may save yet."""
 
     def __init__(self, why: str, *, pending: bool = False) -> None:
-        rest = "Its text is as it was; nothing was written. Ask the person to save it, then read it again."
+        rest = "Its text is unchanged; nothing was written. Ask the user to save it, then read it again."
         super().__init__(why, rest)
         self.pending = pending
 
@@ -122,11 +122,11 @@ class NoEditors:
 
     async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
         """See Editors."""
-        raise EditorGoneError(f"{path.name} is open in no editor.")
+        raise EditorGoneError(f"{path.name} is not open in an editor.")
 
     async def move(self, source: Path, target: Path) -> None:
         """See Editors."""
-        raise EditorGoneError(f"{source.name} is open in no editor.")
+        raise EditorGoneError(f"{source.name} is not open in an editor.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Alone:
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
         """See Explorer."""
-        raise ToolError("Nothing can be explored in branches here: try one way after the other.")
+        raise ToolError("Branches are not available here: try one approach after another.")
 
     async def select(self, choice: Sequence[str]) -> WorkOutcome:
         """See Explorer."""
@@ -188,7 +188,7 @@ class Alone:
 
     async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
         """See HandOver."""
-        raise ToolError("There is nobody to hand over to here: answer the person.")
+        raise ToolError("There is no agent to hand over to here: answer the user.")
 
 
 @dataclass(frozen=True, slots=True)

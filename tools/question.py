@@ -136,11 +136,11 @@ def _checked(asked: Sequence[AskedInput]) -> tuple[Question, ...]:
 def _question(asked: AskedInput) -> Question:
     text = asked.question.strip()
     if not text:
-        raise ToolError("A question is empty: write what the user is to decide.")
+        raise ToolError("A question is empty: write what the user should decide.")
     if len(text) > LONGEST_QUESTION:
         raise ToolError(
-            f"A question has {len(text)} characters, and {LONGEST_QUESTION} are the limit: explain in your message "
-            "before the call, and ask briefly."
+            f"A question has {len(text)} characters; the limit is {LONGEST_QUESTION}. Explain in your "
+            "message before the call, and ask briefly."
         )
     if len(asked.options) > MOST_OPTIONS:
         raise ToolError(

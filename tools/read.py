@@ -28,8 +28,8 @@ SEPARATOR = "→"
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 _UNKNOWN = (
-    "(As on disk. The file is open in an editor, and what it holds there is not known: the person may see something "
-    "else. Ask them to save and close it before you change it.)"
+    "(As on disk. The file is open in an editor whose content is unknown: the user may see something else. "
+    "Ask them to save and close it before you change it.)"
 )
 
 
@@ -203,7 +203,9 @@ def _result(target: Target, page: _Page, digest: str, decoded: Text, unsaved: bo
         parts.append("(As in the editor, with UNSAVED changes: the file on disk differs.)")
     parts.append(page.body if page.total else "(The file is empty.)")
     if page.total > page.last:
-        parts.append(f"(Lines {page.first}-{page.last} of {page.total}. Go on with offset={page.last + 1}.)")
+        parts.append(
+            f"(Lines {page.first}-{page.last} of {page.total}. Continue with offset={page.last + 1}.)"
+        )
     elif page.first > 1:
         parts.append(f"(Lines {page.first}-{page.last} of {page.total}: the end of the file.)")
     whole = page.first == 1 and page.last == page.total

@@ -37,7 +37,7 @@ class StepInput(ToolInput):
     complete: Annotated[bool, BeforeValidator(no_as_false)] = Field(
         default=False, description="Completes the goal in focus."
     )
-    summary: str | None = Field(default=None, description="With complete: what came of it.")
+    summary: str | None = Field(default=None, description="With complete: the result.")
 
 
 class StepTool(Tool[StepInput]):
@@ -58,15 +58,15 @@ class StepTool(Tool[StepInput]):
         focus, summary = meant(args.focus), meant(args.summary)
         if not plan and focus is None and not args.complete:
             if summary is not None:
-                raise ToolError("summary goes with complete=true: it says what came of the goal in focus.")
+                raise ToolError("summary goes with complete=true: it gives the result of the goal in focus.")
             raise ToolError("Nothing to do: give at least one of plan, focus and complete.")
         if args.complete and summary is None:
             raise ToolError(
-                "complete needs a summary: it replaces the details of the goal in the context. "
-                "Say what came of it, with the facts that later work needs."
+                "complete needs a summary: it replaces the details of the goal in the context. Give the "
+                "result, with the facts that later work needs."
             )
         if summary is not None and not args.complete:
-            raise ToolError("summary goes with complete=true: it says what came of the goal in focus.")
+            raise ToolError("summary goes with complete=true: it gives the result of the goal in focus.")
         wanted = {"done": summary, "focus": focus, "add": "\n".join(goals)}
         await ask_for_plan(ctx, {name: value for name, value in wanted.items() if value})
         told = await ctx.plan.step(plan=plan, focus=focus, complete=args.complete, summary=summary)

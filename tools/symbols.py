@@ -74,7 +74,7 @@ class SymbolsTool(Tool[SymbolsInput]):
         if args.operation == "find":
             return await _find(args, ctx)
         if not args.path:
-            raise ToolError(f"{args.operation} needs a path: the file in which the symbol stands.")
+            raise ToolError(f"{args.operation} needs a path: the file that contains the symbol.")
         target = resolve(args.path, ctx)
         if target.path.is_dir():
             raise ToolError(f"{target.rule} is a folder: name a file, or use operation find.")
@@ -224,7 +224,7 @@ async def _find_all(name: str, samples: Sequence[Path], ctx: ToolContext) -> Sym
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
         # A server that did not answer is more informative than "there is none for .md".
         failed.sort(key=lambda error: "No language server" in str(error))
-        raise failed[0] if failed else ToolError("The workspace has no files that could be asked about.")
+        raise failed[0] if failed else ToolError("The workspace has no files to check.")
     items = dict.fromkeys(item for answer in found for item in answer.items)
     silent = dict.fromkeys(name for answer in found for name in answer.silent)
     return Symbols(tuple(items), (), tuple(silent))
@@ -251,7 +251,8 @@ async def _rename(at: Position, old_name: str, args: SymbolsInput, ctx: ToolCont
     files = await ctx.navigation.rename(at, new_name)
     if not files:
         raise ToolError(
-            f"The language server renames nothing at {rule_target(at.path, ctx.workspace)}:{at.line}:{at.column}."
+            "The language server finds nothing to rename at "
+            f"{rule_target(at.path, ctx.workspace)}:{at.line}:{at.column}."
         )
     plan = await plan_rename(files, ctx)
     if not args.preview:

@@ -26,7 +26,7 @@ class TaskTool(Tool[TaskInput]):
         """See ``Tool.run``."""
         agent, prompt = args.agent.strip().casefold(), args.prompt.strip()
         if not prompt:
-            raise ToolError("The prompt is empty: say what the sub-agent is to do, and what it must know.")
+            raise ToolError("The prompt is empty: say what the sub-agent should do, and what it must know.")
         # A name with wildcards in it must not become a pattern.
         named = (agent,) if agent.replace("-", "").isalnum() else ()
         await ctx.permission.ask(
@@ -34,7 +34,7 @@ class TaskTool(Tool[TaskInput]):
                 "task",
                 (agent,),
                 t(
-                    "Have the agent {agent} work on: {split}",
+                    "Give the agent {agent} a task: {split}",
                     agent=agent,
                     split=cut_text(" ".join(prompt.split()), 100),
                 ),

@@ -58,7 +58,7 @@ def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -
                 raise AgentFileError(t("it is not a file"))
             data = file.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
-            raise AgentFileError(t("it has more than {max_file:,} bytes: make it shorter", max_file=MAX_FILE))
+            raise AgentFileError(t("it is larger than {max_file:,} bytes: shorten it", max_file=MAX_FILE))
         return data.decode("utf-8-sig")
     except FileNotFoundError:
         raise
@@ -76,19 +76,21 @@ def _allowed(path: Path, source: AgentSource, workspace: Path | None) -> Path:
     except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, in Python below 3.13
         if not os.path.lexists(path):
             raise FileNotFoundError(path) from error
-        raise AgentFileError(t("it is a link that leads nowhere")) from error
+        raise AgentFileError(t("it is a broken symbolic link")) from error
     if not real.is_file():
         # A workspace may hold a link to a device or a pipe: reading it would never end.
         raise AgentFileError(t("it is not a file"))
     if source == "workspace" and not leads_out(path.parent, workspace) and real.parent != folder:
         raise AgentFileError(
-            t("it is a link that leads out of the folder of agents: put the file itself there")
+            t("it is a symbolic link that leads out of the agents folder: put the file itself there")
         )
     if source == "workspace" and leads_out(path.parent, workspace):
-        raise AgentFileError(t("its folder leads out of the workspace: put the files themselves there"))
+        raise AgentFileError(
+            t("its folder is a link that leads out of the workspace: put the files themselves there")
+        )
     if real != path and (kinds := _secrets(real, folder, workspace)):
         raise AgentFileError(
-            t("it is a link to what is protected ({kinds}): put a text of its own there", kinds=kinds)
+            t("it is a link to a protected file ({kinds}): put a regular file there", kinds=kinds)
         )
     return real
 

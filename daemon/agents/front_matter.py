@@ -64,7 +64,7 @@ def read_document(text: str) -> Document:
     if end is None:
         raise FrontMatterError(
             t(
-                "line {start}: the front matter that begins here has no end; put --- on a line behind it",
+                "line {start}: the front matter that starts here has no end; put --- on a line after it",
                 start=start + 1,
             )
         )
@@ -72,7 +72,7 @@ def read_document(text: str) -> Document:
     if sum(map(len, head)) > MAX_HEAD:
         raise FrontMatterError(
             t(
-                "line {start}: the front matter has more than {max_head:,} characters; make it shorter",
+                "line {start}: the front matter is longer than {max_head:,} characters; shorten it",
                 start=start + 1,
                 max_head=MAX_HEAD,
             )
@@ -116,13 +116,13 @@ def _yaml(text: str) -> dict[str, FrontMatterValue]:
             t(
                 "line {line}: {problem}; {text}",
                 line=line,
-                problem=error.problem or t("this is no YAML"),
+                problem=error.problem or t("this is not valid YAML"),
                 text=_hint(text, line),
             )
         ) from error
     except (yaml.YAMLError, ValueError) as error:
         raise FrontMatterError(
-            t("the front matter is no YAML: {splitlines}", splitlines=str(error).splitlines()[0])
+            t("the front matter is not valid YAML: {splitlines}", splitlines=str(error).splitlines()[0])
         ) from error
     except RecursionError:
         raise FrontMatterError(t("the front matter is nested too deeply")) from None
@@ -132,11 +132,11 @@ def _hint(text: str, line: int) -> str:
     lines = text.splitlines()
     shown = lines[line - 2] if 2 <= line < len(lines) + 2 else ""
     if re.search(r"(?:^|[\s\[,])[*!&]", shown):
-        return t('put what begins with *, ! or & in quotes, e.g. "*"')
+        return t('quote values that begin with *, ! or &, e.g. "*"')
     if shown.count(": ") > 1:
-        return t('put a text with a colon in it in quotes, e.g. description: "Use it: always"')
+        return t('quote text that contains a colon, e.g. description: "Use it: always"')
     return (
-        t("tabs cannot indent YAML: use spaces")
+        t("YAML cannot be indented with tabs: use spaces")
         if "\t" in shown
         else t("check the indentation and the quotes")
     )
@@ -165,13 +165,15 @@ class _Reader:
         for key, value in node.value:
             line = key.start_mark.line + 2
             if not isinstance(key, ScalarNode):
-                raise FrontMatterError(t("line {line}: a key must be a text", line=line))
+                raise FrontMatterError(t("line {line}: a key must be a string", line=line))
             name = str(key.value)
             if name == "<<":
-                raise FrontMatterError(t("line {line}: merges (<<) are not read; write it out", line=line))
+                raise FrontMatterError(
+                    t("line {line}: merge keys (<<) are not supported; write the values out", line=line)
+                )
             if name in found:
                 raise FrontMatterError(
-                    t("line {line}: {name!r} stands there twice; keep one of them", line=line, name=name)
+                    t("line {line}: {name!r} appears twice; keep one of them", line=line, name=name)
                 )
             found[name] = (name, self._value(value, depth + 1), line)
         return list(found.values())
@@ -183,7 +185,8 @@ class _Reader:
         if id(node) in self._seen:
             raise FrontMatterError(
                 t(
-                    "line {line}: references (&name, *name) are not read; write it out, or quote a *",
+                    "line {line}: anchors and aliases (&name, *name) are not supported; write the value "
+                    "out, or quote the *",
                     line=line,
                 )
             )

@@ -147,7 +147,7 @@ def tool_of(word: str) -> tuple[str, bool]:
 def likely(word: str, known: Iterable[str]) -> str:
     """Return a hint that names the closest known word, as text for the user; empty when no known word is close."""
     near = difflib.get_close_matches(word.casefold().lstrip("!"), list(known), 1, 0.6)
-    return t(" (do you mean {near}?)", near=near[0]) if near else ""
+    return t(" (did you mean {near}?)", near=near[0]) if near else ""
 
 
 def _squeezed(key: str) -> str:

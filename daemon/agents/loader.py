@@ -47,7 +47,11 @@ def load_agent(name: str) -> AgentProfile:
     """Return a shipped agent. Raises UnknownAgentError."""
     if name not in SHIPPED_AGENTS:
         raise UnknownAgentError(
-            t("There is no agent {name!r}; there are: {builtin}.", name=name, builtin=", ".join(BUILTIN))
+            t(
+                "There is no agent {name!r}; available agents: {builtin}.",
+                name=name,
+                builtin=", ".join(BUILTIN),
+            )
         )
     text = importlib.resources.files("daemon.agents").joinpath(f"{name}.md").read_text("utf-8")
     by_step = parse_agent(name, _by(text, "step")).prompt
@@ -109,7 +113,9 @@ class Agents:
         if NAME.fullmatch(name) and (agent := self._layered(name, trust)) is not None:
             return agent
         known = ", ".join(agent.name for agent in self.all(trust).agents if agent.name != COMPACTION)
-        raise UnknownAgentError(t("There is no agent {name!r}; there are: {known}.", name=name, known=known))
+        raise UnknownAgentError(
+            t("There is no agent {name!r}; available agents: {known}.", name=name, known=known)
+        )
 
     def find_or_stand_in(self, name: str, trust: Trust) -> AgentProfile:
         """Return the agent of a stored session, or its replacement: the shipped one of its name, or ``build``.
@@ -134,7 +140,8 @@ class Agents:
             if source == "workspace" and os.path.lexists(folder) and leads_out(folder, self.workspace):
                 problems.append(
                     t(
-                        "{folder}: it leads out of the workspace: put the files of agents themselves there",
+                        "{folder} is a link that leads out of the workspace: put the agent files "
+                        "themselves there",
                         folder=folder,
                     )
                 )
@@ -144,8 +151,8 @@ class Agents:
                 if not named:
                     problems.append(
                         t(
-                            "{path}: an agent goes by its file's name, which must be small letters, digits and "
-                            "hyphens: rename it",
+                            "{path}: an agent is named after its file: rename it so that it has only "
+                            "lowercase letters, digits and hyphens",
                             path=path,
                         )
                     )
@@ -193,8 +200,8 @@ class Agents:
         if not names:
             return ""
         return t(
-            "The agents of this folder ({names}) are not used: it is not trusted. If it is yours, "
-            "run `goalwright trust` in it, or trust it in the editor.",
+            "The agents of this folder ({names}) are not used, because the folder is not trusted. If it is "
+            "yours, run `goalwright trust` in it, or trust it in the editor.",
             names=", ".join(names[:10]),
         )
 

@@ -50,8 +50,8 @@ def parse_agent(name: str, text: str, source: AgentSource = "shipped", file: str
         line = head(document.body.splitlines()[unread].strip(), 60)
         raise AgentFileError(
             t(
-                "line {body_line}: {line!r} looks like front matter and does not stand in it: all of it "
-                "goes between two lines of just ---, at the top of the file",
+                "line {body_line}: {line!r} looks like front matter but is outside of it: put all front "
+                "matter between two --- lines at the top of the file",
                 body_line=document.body_line + unread,
                 line=line,
             )
@@ -71,7 +71,7 @@ class _Head:
             key = words.key_of(written)
             if key in self._head:
                 raise AgentFileError(
-                    t("line {line}: {key} stands there twice; keep one of them", line=entry.line, key=key)
+                    t("line {line}: {key} appears twice; keep one of them", line=entry.line, key=key)
                 )
             self._head[key] = entry
 
@@ -115,18 +115,18 @@ class _Head:
                 raise self._bad(
                     key,
                     t(
-                        "{key} is not known, and may be meant as a limit; limits are {limits}",
+                        "{key} is unknown and looks like a restriction; valid restrictions: {limits}",
                         key=key,
                         limits=", ".join(_LIMITS),
                     ),
                 )
             else:
                 self._problem(
-                    key, t("{key} is not known; known are {keys}", key=key, keys=", ".join(words.KEYS[:-1]))
+                    key, t("{key} is unknown; valid keys: {keys}", key=key, keys=", ".join(words.KEYS[:-1]))
                 )
         if "name" in self._head and self._text("name") != self._name:
             self._problem(
-                "name", t("name is not used: an agent goes by its file's name, {name}", name=self._name)
+                "name", t("name is not used: an agent is named after its file, {name}", name=self._name)
             )
 
     def _text(self, key: str) -> str:
@@ -134,7 +134,7 @@ class _Head:
             return ""
         value = self._head[key].value
         if not isinstance(value, str):
-            raise self._bad(key, t("{key} must be a text", key=key))
+            raise self._bad(key, t("{key} must be a string", key=key))
         return value.strip()
 
     def _words(self, key: str) -> list[str]:
@@ -146,7 +146,7 @@ class _Head:
         if isinstance(value, list):
             items = value
         if isinstance(value, dict) or not all(isinstance(item, str) for item in items):
-            raise self._bad(key, t("{key} must be a list, or names with commas between them", key=key))
+            raise self._bad(key, t("{key} must be a list, or names separated by commas", key=key))
         return [text for item in items if isinstance(item, str) and (text := item.strip())]
 
     def _mode(self) -> AgentMode:
@@ -162,7 +162,8 @@ class _Head:
             return ""
         if _MODEL.fullmatch(model) is None:
             self._problem(
-                "model", t("{model!r} is not provider/model: the model of the session is used", model=model)
+                "model",
+                t("{model!r} is not of the form provider/model: the session's model is used", model=model),
             )
             return ""
         return model
@@ -189,7 +190,7 @@ class _Head:
             raise self._bad(
                 key,
                 t(
-                    "{key}: there is no permission {word!r}{near}; there are {permissions}",
+                    "{key}: there is no permission {word!r}{near}; valid permissions: {permissions}",
                     key=key,
                     word=word,
                     near=near,
@@ -215,7 +216,7 @@ class _Head:
             if "(" in word:
                 raise self._bad(
                     words.TAKES_TOOLS,
-                    t("{word!r} is no tool: say by permission what a tool may not do", word=word),
+                    t("{word!r} is not a tool: to restrict what a tool may do, use permission", word=word),
                 )
             taken.append(self._tool(words.TAKES_TOOLS, f"!{word}"))
         # Last, so that nothing in the same file gives them back.
@@ -228,7 +229,9 @@ class _Head:
         if not isinstance(value, dict):
             listed = self._words("tools")
             if any("(" in word for word in listed):
-                self._problem("tools", t("tools only names tools: what they may do is said by permission"))
+                self._problem(
+                    "tools", t("tools only lists tools: to restrict what they may do, use permission")
+                )
             named = [self._tool("tools", word) for word in listed]
             # A list names the allowed tools; a tool with "!" is removed from them, or from all.
             return (

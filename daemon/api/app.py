@@ -142,13 +142,13 @@ def _invalid(request: Request, error: Exception) -> Response:
     for one in cast("RequestValidationError", error).errors():
         place = ".".join(str(part) for part in one["loc"][1:])
         words.append(f"{place}: {one['msg']}")
-    return _problem(422, "; ".join(words)[:2000] or "A parameter is not possible.")
+    return _problem(422, "; ".join(words)[:2000] or "A parameter is not valid.")
 
 
 def _http(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     if status == 404:
-        return _problem(404, "There is nothing at this path: /openapi.json tells what there is.")
+        return _problem(404, "There is nothing at this path. /openapi.json lists the paths.")
     return JSONResponse(
         {"detail": cast("HTTPException", error).detail}, status, cast("HTTPException", error).headers
     )

@@ -48,8 +48,8 @@ class ApiDoor:
         if port and not found.url.endswith(f":{port}"):
             raise ApiError(
                 t(
-                    "The API of this workspace is open already, at {url}: use that, or stop the daemon "
-                    "(`goalwright stop`) to have it on another port.",
+                    "The API of this workspace is already available at {url}. Use that, or stop the daemon "
+                    "(`goalwright stop`) to open it on another port.",
                     url=found.url,
                 )
             )
@@ -68,8 +68,8 @@ class ApiDoor:
                 raise
             log.warning("the setting api_port: %s The trace API is on another port.", error)
             self.notice = t(
-                "Port {wanted} of the setting api_port cannot be used here (other workspaces have the "
-                "setting, too): the trace API is on another port.",
+                "Port {wanted} of the setting api_port cannot be used here (other workspaces have the same "
+                "setting). The trace API uses another port.",
                 wanted=wanted,
             )
             return await serve(self._core, 0)

@@ -60,7 +60,7 @@ _UNLOCK_HASH = base64.b64encode(hashlib.sha256(_UNLOCK.encode()).digest()).decod
 LOCKED = Locked(
     body=f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Goalwright</title></head><body>
-<p>This page needs its token. Run <code>goalwright trace page</code>, and open the address that it prints.</p>
+<p>This page needs its token. Run <code>goalwright trace page</code> and open the address that it prints.</p>
 <script>{_UNLOCK}</script></body></html>
 """.encode(),
     policy=(

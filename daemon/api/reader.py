@@ -296,7 +296,7 @@ def unknown(session_id: str) -> NotFoundError:
     branch = branch_of(session_id)
     if branch is not None:
         return NotFoundError(f"There is no branch or sub-agent {branch[:100]!a} in this trace.")
-    return NotFoundError(f"There is no trace {session_id[:100]!a}: /api/traces lists those that there are.")
+    return NotFoundError(f"There is no trace {session_id[:100]!a}. /api/traces lists all traces.")
 
 
 def _main(trace_id: str) -> str:

@@ -44,7 +44,9 @@ class TraceDetail(TraceMeta, _Planned):
 class BranchDetail(BranchMeta, _Planned):
     """A branch of an exploration."""
 
-    inherited: int = Field(description="Sequence of the last of its messages that came from the main line.")
+    inherited: int = Field(
+        description="Sequence of the last of its messages that came from the main session."
+    )
 
 
 class SubagentDetail(SubagentMeta, _Planned):
@@ -61,7 +63,9 @@ class MessagePage(BaseModel):
     """Oldest first."""
 
     messages: list[Message]
-    has_earlier: bool = Field(description="Ask again with `before`: the sequence of the first of these.")
+    has_earlier: bool = Field(
+        description="For the next page, pass the sequence of the first of these as `before`."
+    )
 
 
 class StepNode(Step):
@@ -86,8 +90,9 @@ class NodeAnswer(BaseModel):
     step_id: str | None = Field(description="null: the root.")
     children: list[StepNode]
     more: bool = Field(
-        description="There are more: ask again with `after`, the id of the last of these. With `newest` or `before`: "
-        "there are earlier ones, asked for with `before`, the id of the first of these."
+        description="There are more: for the next page, pass the id of the last of these as `after`. With "
+        "`newest` or `before` there are earlier ones: pass the id of the first of these as "
+        "`before`."
     )
 
 
@@ -115,12 +120,12 @@ def answers(*models: type[BaseModel], large: bool = False) -> dict[int | str, di
     problems = {
         401: "No token, or a wrong one.",
         403: "Asked by another name than 127.0.0.1, or from a page of another site.",
-        404: "There is no such thing.",
-        409: "A newer Goalwright wrote it.",
+        404: "Not found.",
+        409: "It was written by a newer version of Goalwright.",
         414: "The query is too long.",
-        422: "A parameter is not possible.",
+        422: "A parameter is not valid.",
         500: "What is stored is damaged.",
-        503: "Too many at the same time.",
+        503: "Too many clients at the same time.",
     }
     if large:
         problems[413] = "More than one answer can hold."
@@ -141,10 +146,11 @@ def described(app: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title="Goalwright traces",
         version="1",
-        summary="What the agent did, read only.",
+        summary="What the agent did, read-only.",
         description=(
-            "Live: WebSocket /api/traces/{trace_id}/watch?since_event_id=N, with the same token. A frame that would be "
-            'larger than 1 MB has `"shortened": true`, its pictures and longest texts cut; the whole is at /messages.'
+            "Live: WebSocket /api/traces/{trace_id}/watch?since_event_id=N, with the same token. A frame "
+            'that would be larger than 1 MB has `"shortened": true`, its pictures and longest texts '
+            "shortened; the full message is at /messages."
         ),
         routes=app.routes,
     )

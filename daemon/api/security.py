@@ -189,11 +189,11 @@ def _in_origin_form(scope: Scope) -> tuple[Scope, str | None]:
 
 def _unwanted(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
     if method != "GET":
-        return Refusal(405, "The API is only read: use GET.", ((b"allow", b"GET"),))
+        return Refusal(405, "The API is read-only: use GET.", ((b"allow", b"GET"),))
     lengths = _values(headers, b"content-length")
     if any(length.strip() != "0" for length in lengths) or _values(headers, b"transfer-encoding"):
         # Not read, so the connection cannot be used again.
-        return Refusal(413, "A GET has no body here.", ((b"connection", b"close"),))
+        return Refusal(413, "A GET request must not have a body here.", ((b"connection", b"close"),))
     return None
 
 

@@ -175,7 +175,8 @@ def _bound(port: int) -> socket.socket:
         listening.close()
         raise PortTakenError(
             t(
-                "Port {port} of {host} cannot be used ({strerror}): name another one, or 0 for any free one.",
+                "Cannot listen on port {port} of {host} ({strerror}). Choose another port, or 0 for any "
+                "free one.",
                 port=port,
                 host=HOST,
                 strerror=error.strerror or error,

@@ -60,8 +60,8 @@ class StepViews:
             tree = self._shown(entry, is_live=is_live)
             if tree.total_steps > MAX_STEPS:
                 raise AnswerTooLargeError(
-                    f"This trace has {tree.total_steps} steps, and /tree gives {MAX_STEPS} at most: "
-                    f"ask for /api/traces/{trace_id}/node/root, and for the nodes below as they are needed."
+                    f"This trace has {tree.total_steps} steps, and /tree returns at most {MAX_STEPS}: use "
+                    f"/api/traces/{trace_id}/node/root, and request the nodes below it as needed."
                 )
             return {
                 "trace_id": trace_id,
@@ -88,7 +88,7 @@ class StepViews:
             tree = self._shown(entry, is_live=is_live)
             if step_id is not None and tree.get(step_id) is None:
                 raise NotFoundError(
-                    f"There is no step {step_id[:200]!a} in this trace; `root` is where it begins."
+                    f"There is no step {step_id[:200]!a} in this trace; the first one is `root`."
                 )
             children = tree.children(step_id)
             if before is not None:
@@ -152,7 +152,7 @@ def _place(children: list[Step], step_id: str) -> int:
     place = next((at for at, step in enumerate(children) if step.step_id == step_id), None)
     if place is None:
         raise NotFoundError(
-            f"{step_id[:200]!a} is no child of this step, or not between those that were named: give one of its "
+            f"{step_id[:200]!a} is not a child of this step, or not in the given range: give one of its "
             "children."
         )
     return place

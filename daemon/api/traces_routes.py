@@ -22,12 +22,10 @@ _STATUS = f"({'|'.join(_STATUSES)})"
 _NO_ZONE_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
 
 TraceId = Annotated[str, Path(description="Of /api/traces.")]
-BranchOf = Annotated[
-    str | None, Query(alias="branch_id", description="Of this branch or sub-agent: A, s1, A.s1.")
-]
+BranchOf = Annotated[str | None, Query(alias="branch_id", description="A branch or sub-agent: A, s1, A.s1.")]
 Time = Annotated[
     str | None,
-    Query(description="ISO 8601, UTC when it names no zone.", max_length=100),
+    Query(description="ISO 8601; UTC if it has no time zone.", max_length=100),
     WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
 ]
 
@@ -85,7 +83,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         goal_id: Annotated[
             str | None,
             Query(
-                description="Id of a goal as answers have it, e.g. 4; or its display number as #4 (%234) or 2.1."
+                description="Id of a goal as in responses, e.g. 4, or its display number as #4 (%234) or 2.1."
             ),
         ] = None,
         number: Annotated[
@@ -98,11 +96,13 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         role: Role | None = None,
         inherited: Annotated[
             bool,
-            Query(description="Of a branch: with those that it began with. A goal of it never has them."),
+            Query(
+                description="For a branch: include the messages it started with. Its goals never include them."
+            ),
         ] = True,
-        without_goal: Annotated[bool, Query(description="Only those that belong to no goal.")] = False,
+        without_goal: Annotated[bool, Query(description="Only messages without a goal.")] = False,
         descendants: Annotated[
-            bool, Query(description="With those of the goals below and of their branches.")
+            bool, Query(description="Include the messages of the goals below and of their branches.")
         ] = False,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
         before: Annotated[int | None, Query(ge=0, le=10**15, description="Sequence below which.")] = None,
@@ -150,15 +150,13 @@ def trace_routes(reader: TraceReader) -> APIRouter:
     )
     async def node(
         trace_id: TraceId,
-        step_id: Annotated[str, Path(description="`root` (or `null`): the steps at the top.")],
-        expand: Annotated[bool, Query(description="With what is below the children.")] = False,
-        max_depth: Annotated[int, Query(ge=0, le=100, description="How many levels of it.")] = 1,
+        step_id: Annotated[str, Path(description="`root` (or `null`): the top-level steps.")],
+        expand: Annotated[bool, Query(description="Include the steps below the children.")] = False,
+        max_depth: Annotated[int, Query(ge=0, le=100, description="How many levels to include.")] = 1,
         branch_id: BranchOf = None,
         limit: Annotated[int, Query(ge=1, le=2000)] = 1000,
-        after: Annotated[str | None, Query(description="Children behind this one.")] = None,
-        before: Annotated[
-            str | None, Query(description="Children in front of this one, those next to it.")
-        ] = None,
+        after: Annotated[str | None, Query(description="Children after this one.")] = None,
+        before: Annotated[str | None, Query(description="Children before this one, nearest first.")] = None,
         newest: Annotated[bool, Query(description="The last children instead of the first.")] = False,
     ) -> Response:
         found = await reader.node(
@@ -204,7 +202,8 @@ def _statuses(text: str | None) -> frozenset[TraceStatus]:
     for status in wanted:
         if status not in _STATUSES:
             raise ParameterError(
-                f"{status[:100]!a} is no status: give one or more of {', '.join(_STATUSES)}, with commas between them."
+                f"{status[:100]!a} is not a status: give one or more of {', '.join(_STATUSES)}, separated "
+                "by commas."
             )
     return frozenset(status for status in _STATUSES if status in wanted)
 
@@ -217,4 +216,4 @@ def _time(text: str | None) -> datetime | None:
             return datetime.fromisoformat(spelling)
         except ValueError:
             continue
-    raise ParameterError(f"{text!a} is no time: write it like 2026-01-31T12:00:00Z.")
+    raise ParameterError(f"{text!a} is not a time: write it like 2026-01-31T12:00:00Z.")

@@ -164,7 +164,7 @@ class WatchServer:
                 if here >= limits.clients_per_trace
                 else (f"{self.clients} clients watch traces of this daemon")
             )
-            await _sent_away(websocket, TRY_LATER, f"{many} already: close one of them, or try again later.")
+            await _sent_away(websocket, TRY_LATER, f"{many} already. Close one of them, or try again later.")
             return None
         if watched is not None and watched.hub.failed:
             watched = None
@@ -241,7 +241,7 @@ async def _heard_out(websocket: WebSocket, most: int) -> None:
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             return
-    raise _EndedError(TOO_MUCH, "This socket tells what happens and takes no messages.")
+    raise _EndedError(TOO_MUCH, "This socket sends events and accepts no messages.")
 
 
 def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
@@ -252,7 +252,7 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
         if isinstance(outcome, WebSocketDisconnect | StalledError):
             return _EndedError()
         if isinstance(outcome, UnknownTraceError):
-            return _EndedError(FAILED, "This trace was deleted: there is nothing to come back to.")
+            return _EndedError(FAILED, "This trace was deleted.")
         if isinstance(outcome, StoreError):
             return _EndedError(FAILED, str(outcome))  # reconnecting does not help
         if isinstance(outcome, Exception):
@@ -261,7 +261,9 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
                 FAILED, "Watching failed; the daemon's log says why. Connect again with since_event_id."
             )
     if stopping:
-        return _EndedError(GOING_AWAY, "The daemon stops: connect again with since_event_id when it is back.")
+        return _EndedError(
+            GOING_AWAY, "The daemon is stopping: connect again with since_event_id when it is back."
+        )
     return _EndedError()
 
 

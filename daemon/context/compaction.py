@@ -49,7 +49,7 @@ _MAX_GOALS = 60
 """Most open goals to list."""
 _MAX_DEPTH = 20
 """Goals above another one that are named."""
-_GO_ON = "Go on with the work where it stands. What is done need not be done again; files can be read again."
+_GO_ON = "Continue the work from here. Do not repeat what is done; files can be read again."
 
 
 History = Callable[[int], str]
@@ -84,14 +84,14 @@ def carried_over(
     ``with_plan``: list the open goals, because requests do not include the plan. ``history``: instead of ended and open
     goals, include the whole plan with its results, in about this many tokens.
     """
-    blocks = ["Carried over word for word from the conversation before the summary:"]
+    blocks = ["Copied word for word from the conversation before the summary:"]
     verbatim, fitted = _verbatim(messages, plan, keep_from, limit_tokens, words_tokens, history)
     blocks += verbatim
     goals = open_goals(plan) if with_plan and history is None else []
     if goals:
         more = [f"[{len(goals) - _MAX_GOALS} more]"] if len(goals) > _MAX_GOALS else []
         blocks += [
-            "## Open goals at this time; read_progress tells how they stand now",
+            "## Open goals at this time; read_progress shows their current state",
             one_each([*goals[:_MAX_GOALS], *more]),
         ]
     return CarriedOver("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
@@ -145,19 +145,19 @@ def _verbatim(
     left = max(limit_tokens - _tokens(words.blocks), for_others)
     blocks: list[str] = []
     if words.blocks:
-        blocks += ["## What the person said, oldest first", *words.blocks]
+        blocks += ["## What the user said, oldest first", *words.blocks]
     if rules:
         texts = _fit_rules(rules, left)
         left -= _tokens(texts)
         blocks += ["## Instructions of folders worked in", *texts]
-    for title, groups in (("## Given up, and why", given_up), ("## Finished", finished)):
+    for title, groups in (("## Abandoned, and why", given_up), ("## Finished", finished)):
         if groups:
             texts = _newest(groups, left)
             left -= _tokens(texts)
             # In a tag, so that nothing in them can pass for another heading of ours.
             blocks += [title, within("goal_summaries", "\n\n".join(texts))]
     if history is not None and (text := plain(history(max(left, 0)))):
-        blocks += ["## The plan, and what came of it", within("goal_summaries", text)]
+        blocks += ["## The plan and its results", within("goal_summaries", text)]
     return blocks, replace(words, rules=bool(rules))
 
 
@@ -319,7 +319,7 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
         if successor is not None:
             name += f" (instead: {successor.description})"
         elif goal.status == "abandoned" and goal is not root:
-            name += " (given up)"
+            name += " (abandoned)"
         texts.append(plain(f"**{name}**\n{summary}"))
     return texts or [plain(f"**{root.description}**")]
 
@@ -406,7 +406,7 @@ def _fit_rules(rules: Mapping[str, str], limit: int) -> list[str]:
         limit -= tokens
         texts.append(text)
     if left_out:
-        texts.append(f"[left out here, read them before you work there: {', '.join(left_out)}]")
+        texts.append(f"[left out here; read them before you work there: {', '.join(left_out)}]")
     return texts
 
 

@@ -41,16 +41,18 @@ _SUMMARY_SHARE = 0.4
 _BEFORE_SHARE = 0.15
 _BEFORE = "handed_over"
 _LEFT_OVER = re.compile(
-    r"^(?:## What the person said, .*|## What the \w+ agent was handed over itself|\[\d+ more left out here\])$",
+    r"^(?:## What the (?:user|person) said, .*|"
+    r"## What the \w+ agent was handed over itself|\[\d+ more left out here\])$",
     re.M,
 )
 """Headings and notes that are left around removed text."""
 _REPORT = "agent_report"
 _TAGS: Mapping[Target, str] = {"execute": HANDOVER_TAGS[0], "init": HANDOVER_TAGS[1]}
 _DUTY: Mapping[Target, str] = {
-    "execute": "Carry the design out: read its files first. What waits for the person's decision is not decided.",
-    "init": "Analyse what is reported and find the causes; read the files named here for the details. Changes of the "
-    "design need the person's approval.",
+    "execute": "Carry out the design: read its files first. Anything that awaits the user's decision is still "
+    "undecided.",
+    "init": "Analyse the report and find the causes; read the files named here for details. Changes to the "
+    "design need the user's approval.",
 }
 
 

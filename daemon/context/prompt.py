@@ -111,11 +111,14 @@ def mode_text(mode: Mode, trust: Trust) -> str:
     It may change from step to step, so it comes after the cached prefix, with the plan.
     """
     if trust == "restricted":
-        line = "The person has not trusted this folder in the editor: nothing is changed or run here. Look and explain."
+        line = (
+            "The user has not trusted this folder in the editor: nothing can be changed or run here. "
+            "Only look and explain."
+        )
     elif mode == "plan":
         line = (
-            "Mode: plan. Edits are refused, and so are commands that may change something. Look, think, and say what "
-            "you would do; the person switches the mode."
+            "Mode: plan. Edits are rejected, and so are commands that may change something. Look, think, "
+            "and say what you would do; only the user can switch the mode."
         )
     else:
         return ""

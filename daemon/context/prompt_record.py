@@ -57,7 +57,7 @@ class PromptHistory:
 
     def text(self, layer: PromptLayer) -> str:
         """Return the text of a layer; a damaged log may have lost it."""
-        return self._texts.get(layer.sha256, "(The record has lost the text of this layer.)")
+        return self._texts.get(layer.sha256, "(The text of this layer is missing in the trace.)")
 
 
 def _sha256(text: str) -> str:

@@ -29,7 +29,7 @@ _INIT: Fields = {
     "current_design_summary": {
         "unified_scenario_design": "key points of the scenario's design",
         "business_rules_key_points": ["a key business rule"],
-        "format_specifications": "the formats in short",
+        "format_specifications": "the formats in brief",
     },
     "execute_feedback_summary": {
         "execution_output_dir": "path",
@@ -37,9 +37,9 @@ _INIT: Fields = {
         "layer1_problems_summary": ["type of problem: description"],
     },
     "analysis_conclusions": [
-        "sample analysed and what was found; fault of the design and its root cause; part that has to change"
+        "sample analysed and findings; fault of the design and its root cause; part that has to change"
     ],
-    "pending_actions": ["what is still to analyse or change; what the person has to decide or approve"],
+    "pending_actions": ["what is still to analyse or change; what the user has to decide or approve"],
     "key_paths": {"execution_output_dir": "path", "layer1_problems_report": "path"},
 }
 _EXECUTE: Fields = {
@@ -51,24 +51,24 @@ _EXECUTE: Fields = {
     "evaluation_progress": {
         "current_iteration": 0,
         "success_rate": "passed/all (percent)",
-        "layer_status": "which layers are done, which one is under way",
+        "layer_status": "which layers are done, which one is in progress",
     },
     "identified_issues": {
         "layer2_problems": ["problem and its cause"],
         "layer3_problems": ["problem and its cause"],
-        "fix_attempts": ["what was tried, and how it came out"],
+        "fix_attempts": ["what was tried, and the result"],
     },
-    "pending_work": ["what is still to do, next first; when to stop, to go on, or to report back"],
+    "pending_work": ["remaining work, next first; when to stop, continue, or report back"],
     "key_paths": {"execution_output_dir": "path"},
 }
 _OTHERS: Fields = {
-    "current_work": "what is being worked on, how far it is, and the very next step",
-    "requests_and_rulings": ["what the person asked for, ruled or refused"],
+    "current_work": "what is being worked on, how far it is, and the next step",
+    "requests_and_rulings": ["what the user asked for, decided or rejected"],
     "decisions": ["decision: why"],
-    "findings": ["what was found out; an error and its cause"],
-    "files_changed": ["path: what was changed, and how it stands (works, untested, broken)"],
+    "findings": ["findings; an error and its cause"],
+    "files_changed": ["path: what was changed, and its state (works, untested, broken)"],
     "failed_attempts": ["what was tried: why it failed"],
-    "pending_actions": ["what is still to do, next first; what waits for the person"],
+    "pending_actions": ["remaining work, next first; what waits for the user"],
     "key_paths": {"what": "path, command or place"},
 }
 _FIELDS: Mapping[str, Fields] = MappingProxyType({"init": _INIT, "execute": _EXECUTE})
@@ -76,14 +76,14 @@ _KEYWORDS = ("current", "progress", "pending", "execution_output_dir")
 """Words of which a summary must mention at least one."""
 
 _PROMPT = """\
-The conversation has become too long. Sum up the work so far: answer with one JSON object and nothing else, no tool \
-call and no text around it.
+The conversation has become too long. Summarize the work so far: answer with one JSON object and nothing else, \
+no tool call and no text around it.
 
 {skeleton}
 
-After this, all messages before this one are gone for you, and what you leave out is lost. So be complete, but \
-concise: exact names, paths, numbers, error messages; no file contents, they can be read again. What an earlier \
-summary says and still holds belongs into this one too. Use these fields; leave one empty when there is nothing to \
+After this you no longer see the messages before this one, and anything you leave out is lost. So be complete \
+but concise: exact names, paths, numbers, error messages; no file contents, they can be read again. Include \
+what an earlier summary says if it is still true. Use these fields; leave one empty when there is nothing to \
 say, and add one for what fits nowhere."""
 
 
@@ -103,13 +103,13 @@ def summary_prompt(agent: str, *, instructions: str = "") -> str:
     skeleton = json.dumps(dict(summary_fields(agent)), indent=1)
     prompt = _PROMPT.format(skeleton=skeleton)
     if wanted := instructions.strip():
-        prompt += f"\n\nThe person says of this summary: {wanted}"
+        prompt += f"\n\nThe user says of this summary: {wanted}"
     return prompt
 
 
 def retry_prompt(problem: SummaryProblem) -> str:
     """Return the user message after an answer that was no summary."""
-    return f"That cannot be used as the summary: {problem} Answer again, with the JSON object only."
+    return f"This cannot be used as the summary: {problem} Answer again, with the JSON object only."
 
 
 def summary_text(summary: Mapping[str, Any]) -> str:
@@ -147,7 +147,7 @@ def _checked(summary: dict[str, Any], fields: Fields) -> dict[str, Any] | Summar
     if wrong := next(_wrong_kinds(summary, fields, ""), None):
         return SummaryProblem(wrong)
     if not any(_says_something(value, fields.get(name)) for name, value in summary.items()):
-        return SummaryProblem("it says nothing: fill the fields with what is true of this work.")
+        return SummaryProblem("it is empty: fill the fields with facts about this work.")
     text = json.dumps(summary, ensure_ascii=False)
     if estimate_tokens(text) > _TOO_LONG:
         return SummaryProblem(f"it is too long; keep it below {MAX_SUMMARY_TOKENS:,} tokens.")

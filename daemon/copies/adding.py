@@ -102,17 +102,17 @@ def _explained(error: GitError) -> CopyError:
     if any("Permission denied" in line for line in lines):
         what = "; ".join(line for line in lines if "Permission denied" in line)
         return CopyError(
-            f"The working tree cannot be copied: {what}. Make the file readable, or name it in .gitignore."
+            f"The working tree cannot be copied: {what}. Make the file readable, or add it to .gitignore."
         )
     if "File too large" in error.errors:
         return CopyError(
-            f"A file that is not committed is too large to be copied: for git ({MOST_BYTES >> 30} GB together), for a "
-            "limit of your account (ulimit -f), or for the file system of Goalwright's folder. "
-            "Name what is not needed in .gitignore."
+            f"An uncommitted file is too large to copy: for git ({MOST_BYTES >> 30} GB in total), for a "
+            "limit of your account (ulimit -f), or for the file system of Goalwright's folder. Add files "
+            "that are not needed to .gitignore."
         )
     if any(words in error.errors for words in ("No space left", "Out of diskspace", "quota exceeded")):
         return CopyError(DISK_FULL)
     said = "; ".join(lines) or tail(error.errors.strip(), 500)
     return CopyError(
-        f"The working tree changes while it is copied, or git cannot read it: {said}. Try again."
+        f"The working tree changed while it was copied, or git cannot read it: {said}. Try again."
     )

@@ -95,8 +95,8 @@ class Bases(Generic[T]):
             if base.tree is not None and (kept.base.commit, kept.base.tree) == (base.commit, base.tree):
                 return kept
         raise CopyError(
-            "The state of the workspace that this exploration began with is no longer kept. "
-            "Start a new exploration."
+            "The state of the workspace from which this exploration started is no longer stored. Start a "
+            "new exploration."
         )
 
     def _forget(self) -> None:

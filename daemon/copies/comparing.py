@@ -222,9 +222,9 @@ def check_size(changed: Mapping[str, int]) -> None:
         return
     largest = sorted(changed, key=lambda name: changed[name], reverse=True)[:3]
     raise CopyError(
-        f"The files that the branch changed have more than {MOST_CHANGED >> 20} MB, too much to be kept: the largest "
-        f"are {', '.join(f'{name} ({changed[name] >> 20} MB)' for name in largest)}. "
-        "Have such files ignored (.gitignore), or made outside of the working tree."
+        f"The files changed by the branch are larger than {MOST_CHANGED >> 20} MB in total, too much to "
+        f"store. The largest are {', '.join(f'{name} ({changed[name] >> 20} MB)' for name in largest)}. "
+        "Add such files to .gitignore, or create them outside the working tree."
     )
 
 

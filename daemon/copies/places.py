@@ -88,7 +88,7 @@ class CopyPlaces:
         made, free = self.kept_scratch()
         try:
             if os.path.lexists(final) and not self._clear(final):
-                raise CopyError(f"There is a copy for {session_id} already; close it first.")
+                raise CopyError(f"A copy for {session_id} already exists; close it first.")
             (made / ".copy" / "private").mkdir(mode=0o700)
             # Made under another name: ext4 chooses by it where the files go, and avoids places just freed.
             made.rename(final)
@@ -105,7 +105,7 @@ class CopyPlaces:
         (made / ".copy").mkdir(mode=0o700)
         free = lock.take(made / ".copy" / "lock")
         if free is None:
-            raise CopyError("A new folder is locked by somebody else; try again.")
+            raise CopyError("A new folder is locked by another process; try again.")
         return made, free
 
     def scratch(self) -> Path:

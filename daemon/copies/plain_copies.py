@@ -88,8 +88,8 @@ class _Walk:
             plan.append((folder, names))
             if count > MOST_FILES or size > MOST_BYTES:
                 raise CopyError(
-                    f"{self.top} is too big to be copied (more than {MOST_FILES} files or {MOST_BYTES >> 30} GB). "
-                    "Name what is not needed in .gitignore, or open a smaller folder."
+                    f"{self.top} is too large to copy (more than {MOST_FILES} files or {MOST_BYTES >> 30} "
+                    "GB). Add files that are not needed to .gitignore, or open a smaller folder."
                 )
         return plan, linked_folders
 
@@ -264,7 +264,7 @@ def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:
         for name in moved:
             there = source / os.fsdecode(name)
             if there.is_file() and not there.is_symlink() and not os.access(there, os.R_OK):
-                raise CopyError(f"{there} cannot be read. Make it readable, or name it in .gitignore.")
+                raise CopyError(f"{there} cannot be read. Make it readable, or add it to .gitignore.")
             if there.is_symlink() or there.is_file():  # it changed while it was copied
                 folder, _, inner = name.rpartition(b"/")
                 left.setdefault(folder, []).append((inner, -1, -1, -1))
@@ -273,6 +273,6 @@ def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:
         plan = list(left.items())
     [(folder, [(inner, *_), *_]), *_] = plan
     raise CopyError(
-        f"{source / os.fsdecode(folder) / os.fsdecode(inner)} changes all the time while it is copied. "
-        "Stop what writes it, or name it in .gitignore."
+        f"{source / os.fsdecode(folder) / os.fsdecode(inner)} keeps changing while it is copied. Stop the "
+        "program that writes it, or add it to .gitignore."
     )

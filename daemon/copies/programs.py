@@ -89,7 +89,7 @@ class Stop:
             out, errors = process.communicate(given or None, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise CopyError(
-                f"{os.fsdecode(argv[0])} did not end within {TIMEOUT_S:.0f} s; is the disk all right?"
+                f"{os.fsdecode(argv[0])} did not end within {TIMEOUT_S:.0f} s. Check the disk."
             ) from error
         finally:
             with self._lock:

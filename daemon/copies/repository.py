@@ -152,7 +152,7 @@ def state_of(git: GitProgram, stop: Stop, repository: Repository) -> GitState:
     )
     branch = os.fsdecode(git.ask(stop, top, "symbolic-ref", "-q", "HEAD", fails=True)).removesuffix("\n")
     if not branch and commit is None:
-        raise CopyError("HEAD of the repository is damaged; `git status` says more.")
+        raise CopyError("HEAD of the repository is damaged. Run `git status` for details.")
     listing = git.ask(stop, top, "for-each-ref", "--format=%(objectname)%00%(refname)%00%(symref)")
     refs = [os.fsdecode(line).split("\0") for line in listing.split(b"\n") if line]
     tree_settings, settings = _settings(git, stop, repository)

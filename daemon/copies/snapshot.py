@@ -122,13 +122,13 @@ class _Taking:
         tree_index = index = index_file.read(data, self._hash_size)
         if len(index.entries) > MOST_FILES:
             raise CopyError(
-                f"{self._source} has more than {MOST_FILES} files that are not ignored. "
-                "Name what is not needed in .gitignore."
+                f"{self._source} has more than {MOST_FILES} files that are not ignored. Add files that are "
+                "not needed to .gitignore."
             )
         if sum(entry.stat[8] for entry in index.entries) > MOST_BYTES:
             raise CopyError(
-                f"The files of {self._source} that are not ignored have more than {MOST_BYTES >> 30} GB, too much to "
-                "be copied. Name what is not needed in .gitignore."
+                f"The files of {self._source} that are not ignored are larger than {MOST_BYTES >> 30} GB, "
+                "too much to copy. Add files that are not needed to .gitignore."
             )
         raw_tree, raw_data = tree, data
         again = self._to_hash_again(index, state)

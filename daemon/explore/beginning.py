@@ -34,18 +34,19 @@ def checked_directions(branches: Sequence[str]) -> list[str]:
     """Return the directions, trimmed. Raises ToolError with the reason."""
     directions = [text.strip() for text in branches]
     if not directions or not any(directions):
-        raise ToolError("branches is empty: give each approach to explore as one text.")
+        raise ToolError("branches is empty: give one text for each approach to explore.")
     if not all(directions):
-        raise ToolError("One of the branches is empty: say for each what it is to try.")
+        raise ToolError("One of the branches is empty: say what each should try.")
     if len(directions) > MAX_BRANCHES:
         raise ToolError(
-            f"{len(directions)} branches are too many (at most {MAX_BRANCHES}): choose the most promising."
+            f"{len(directions)} branches are too many; the limit is {MAX_BRANCHES}. Choose the most "
+            "promising."
         )
     for text in directions:
         if len(text) > MAX_DIRECTION:
             raise ToolError(
-                f"A direction of {len(text)} characters is too long (at most {MAX_DIRECTION}): "
-                "put what all branches must know into background."
+                f"A direction of {len(text)} characters is too long; the limit is {MAX_DIRECTION}. Put "
+                "what all branches must know into background."
             )
     known = [" ".join(text.split()).casefold() for text in directions]
     twice = next((text for text, key in zip(directions, known, strict=True) if known.count(key) > 1), None)
@@ -60,7 +61,7 @@ def checked_background(background: str | None) -> str | None:
     """Return the background, trimmed; None when there is none. Raises ToolError when it is too long."""
     if background is not None and len(background) > MAX_BACKGROUND:
         raise ToolError(
-            f"The background has {len(background)} characters; at most {MAX_BACKGROUND}: sum it up."
+            f"The background has {len(background)} characters; the limit is {MAX_BACKGROUND}: summarize it."
         )
     return (background or "").strip() or None
 

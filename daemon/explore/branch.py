@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NOTHING_TO_TEST = noted("it changed no files")
-_ONLY_IGNORED = noted("it changed only files that are ignored")
-_UNKNOWN = noted("what it changed could not be read")
+_ONLY_IGNORED = noted("it changed only ignored files")
+_UNKNOWN = noted("its changes could not be read")
 _SUMMARY = 8_000
 """Characters of a branch's report that are kept as its summary; its record has the whole."""
 
@@ -202,7 +202,7 @@ class Branch:
                 canceled = True
             if canceled:
                 child.break_off(
-                    t("Branch {name} was canceled: go on in the session that started it.", name=name)
+                    t("Branch {name} was canceled. Continue in the session that started it.", name=name)
                 )
         if canceled:
             turns.exception()  # it is read-only before its first turn when it is canceled that early
@@ -213,7 +213,7 @@ class Branch:
         first = await child.prompt(prompt)
         await child.seal(
             t(
-                "Branch {branch_id} has ended its work: go on in the session that started it.",
+                "Branch {branch_id} has ended. Continue in the session that started it.",
                 branch_id=self._task.branch_id,
             )
         )
@@ -244,7 +244,7 @@ class Branch:
                 if self._stop != "canceled":
                     self._stop, self._detail = (
                         "error",
-                        t("What it changed could not be read: {error}", error=error),
+                        t("Its changes could not be read: {error}", error=error),
                     )
                 if not self._compared and child is not None:
                     outcome = await self._rescued(outcome, child, copy, error)
@@ -263,7 +263,8 @@ class Branch:
         if found.files:
             first = f"{self._task.branch_id}:{found.files[0].name}"
             self._note += t(
-                " They are kept, and are taken over only by name, as {first}.", first=head(first, 200)
+                " They are kept, but merged only when selected by name, for example {first}.",
+                first=head(first, 200),
             )
         return dataclasses.replace(outcome, ignored=found.files)
 
@@ -272,7 +273,7 @@ class Branch:
     ) -> BranchOutcome:
         """Keep the work that the branch's file history knows: its copy is removed, whether it could be read or not."""
         why = "" if self._detail.endswith(str(error)) else f" ({error})"
-        head = t("What it changed could not be compared with where it began{why}.", why=why)
+        head = t("Its changes could not be compared with its starting point{why}.", why=why)
         try:
             found = await asyncio.to_thread(rescued, child.files.history, copy.root)
             patch = await asyncio.to_thread(write_patch, found)
@@ -288,11 +289,11 @@ class Branch:
             )
             return outcome
         kept = (
-            t("What its tools wrote is kept: {found}.", found=short_names(found))
+            t("The files that its tools wrote are kept: {found}.", found=short_names(found))
             if found
             else t("Its tools wrote nothing.")
         )
-        self._note = t("{head} {kept} There may be more that is lost.", head=head, kept=kept)
+        self._note = t("{head} {kept} Other changes may be lost.", head=head, kept=kept)
         return outcome
 
     def _told(self, outcome: BranchOutcome) -> BranchOutcome:
@@ -363,7 +364,7 @@ class Branch:
         if self._child is not None:
             self._child.seal_record(
                 t(
-                    "Branch {branch_id} has ended: go on in the session that started it.",
+                    "Branch {branch_id} has ended. Continue in the session that started it.",
                     branch_id=self._task.branch_id,
                 )
             )

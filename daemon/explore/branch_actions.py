@@ -106,9 +106,7 @@ async def remove_branch(session: Session, branch_id: str, by: str = "") -> None:
     if branch.removed:
         return
     if branch.status == "exploring":
-        raise ToolError(
-            t("Branch {id} is still exploring: cancel it, or wait until it has ended.", id=branch.id)
-        )
+        raise ToolError(t("Branch {id} is still exploring. Cancel it, or wait until it ends.", id=branch.id))
     try:
         await asyncio.to_thread(remove_result, result_folder(session, branch))
     except OSError as error:
@@ -125,14 +123,14 @@ async def remove_branch(session: Session, branch_id: str, by: str = "") -> None:
 
 
 def _tell_model(session: Session, selection: Selection, by: str) -> None:
-    who = t("The person") if by == PERSON else t("The person ({by})", by=by)
+    who = t("The user") if by == PERSON else t("The user ({by})", by=by)
     ids = ", ".join(branch.id for branch in selection.branches)
     starts = {branch.explore_start_id for branch in selection.branches}
     heard = [
         settle(
             session,
             start,
-            t("{who} has chosen {ids}. {content}", who=who, ids=ids, content=selection.told.content),
+            t("{who} chose {ids}. {content}", who=who, ids=ids, content=selection.told.content),
         )
         for start in awaited(session)
         if start in starts
@@ -147,11 +145,11 @@ def _tell_model(session: Session, selection: Selection, by: str) -> None:
     files = (
         t(" Written on disk: {written}{more}.", written=written, more=more)
         if written
-        else t(" Nothing had to be written.")
+        else t(" Nothing needed to be written.")
     )
     session.notice(
         "info",
-        t("The person merged branch {described}.{files}", described=described, files=files),
+        t("The user merged branch {described}.{files}", described=described, files=files),
         BRANCH_SELECTED,
     )
 
@@ -172,14 +170,14 @@ def _diff(change: BranchChange, source: str | None) -> FileDiff:
             0,
         )
     elif max(len(change.before or b""), len(change.after or b"")) > _MAX_DIFFED:
-        text, added, removed = t("{name} is too large to be shown\n", name=name), 0, 0
+        text, added, removed = t("{name} is too large to show\n", name=name), 0, 0
     else:
         diff = of_change(FileChange(Path(change.name), change.before, change.after), change.name)
         text, added, removed = limited(diff.text, max_lines=_MAX_DIFF_LINES), diff.added, diff.removed
     if change.before_mode != change.after_mode and change.before is not None and change.after is not None:
         # The name identifies the file: in a list of diffs, a mere change of mode has no other sign of it.
         text = t(
-            "Mode of {name}: {before_mode:o} is {after_mode:o} now\n{text}",
+            "Mode of {name} changed from {before_mode:o} to {after_mode:o}\n{text}",
             name=name,
             before_mode=change.before_mode or 0,
             after_mode=change.after_mode or 0,

@@ -23,8 +23,7 @@ _TITLE = 200
 _TAIL = 600
 
 NOT_OURS = (
-    "Background jobs that were started before are not yours, "
-    "and what is not saved in an editor is not in your copy."
+    "Background jobs that were started before are not yours, and unsaved editor changes are not in your copy."
 )
 
 
@@ -43,25 +42,31 @@ def task_text(
     if background is not None:
         lines += ["# Background", "", background.strip(), ""]
     elif plan:
-        lines += ["The plan of the main line, for you to know; your own plan is another one:", "", plan, ""]
+        lines += [
+            "The plan of the main session, for your information; your own plan is separate:",
+            "",
+            plan,
+            "",
+        ]
     rivals = "; ".join(f"{other} ({one_line(words, _TITLE)})" for other, words in others)
     lines += [
         f"# You are branch {name}",
         "",
-        f"Several approaches are explored side by side, each in a copy of the workspace. Yours is {copy}: work only "
-        "there. The workspace itself stays as it is until a branch is chosen.",
+        "Several approaches are explored in parallel, each in its own copy of the workspace. Yours is "
+        f"{copy}: work only there. The workspace itself is unchanged until a branch is chosen.",
         "",
         f"**Your direction**: {direction.strip()}",
     ]
     if rivals:
         lines.append(
-            f"**The others try**: {rivals}. Leave that to them: work only on your direction, to its end."
+            f"**Other branches try**: {rivals}. Leave that to them: work only on your own direction, and "
+            "finish it."
         )
     lines += [
         "",
-        f"{NOT_OURS} You cannot ask the person anything; decide, and say what you decided.",
-        "Finish with a summary in a few sentences for whoever compares the branches: what was done and where, whether "
-        "it is complete and tested, advantages, disadvantages.",
+        f"{NOT_OURS} You cannot ask the user anything: decide, and say what you decided.",
+        "Finish with a summary in a few sentences, so that the branches can be compared: what was done and "
+        "where, whether it is complete and tested, advantages, disadvantages.",
     ]
     return "\n".join(lines)
 
@@ -69,16 +74,16 @@ def task_text(
 def unfinished_summary(stop: StopReason, detail: str, last_words: str) -> str:
     """Return the summary of a branch that did not come to its end."""
     how = {
-        "canceled": t("Canceled before it was done"),
-        "permission_denied": t("Stopped by a refusal"),
-        "max_tokens": t("Its last answer was cut off"),
+        "canceled": t("Canceled before it finished"),
+        "permission_denied": t("Stopped because the user rejected a request"),
+        "max_tokens": t("Its last answer was truncated"),
         "error": t("Failed"),
         "end_turn": t("It ended without a report"),
     }.get(stop, t("Stopped"))
     detail = detail.strip()
     why = f": {detail}" if detail and detail != t("Canceled.") else ""
     words = last_words.strip()
-    said = t(" What it said last: {words}", words=words) if words else ""
+    said = t(" Its last message: {words}", words=words) if words else ""
     return f"{how}{why}{'' if why.endswith(('.', '!', '?')) else '.'}{said}"
 
 
@@ -101,19 +106,22 @@ def results_text(
         ]
         if branch.status == "abandoned":
             lines.append(t("(not finished)"))
-        lines += [plain(_cut((branch.summary or "").strip() or t("It said nothing."), limit)), ""]
+        lines += [plain(_cut((branch.summary or "").strip() or t("It did not report anything."), limit)), ""]
     if table.strip():
         lines += [table.strip(), ""]
     if unsaved:
         named = ", ".join(unsaved[:10]) + (
             t(" and {count} more", count=len(unsaved) - 10) if len(unsaved) > 10 else ""
         )
-        lines += [t("Not in the branches, because it is not saved in the editor: {named}.", named=named), ""]
+        lines += [
+            t("Not in the branches, because they are not saved in the editor: {named}.", named=named),
+            "",
+        ]
     ids = [branch.id for branch in branches]
     first = ids[0] if ids else "A"
     parts = (
         t(
-            ', parts of several with explore(select=["{first}:src/a.py", "{ids}:docs"])',
+            ', or parts of several branches with explore(select=["{first}:src/a.py", "{ids}:docs"])',
             first=first,
             ids=ids[-1],
         )
@@ -126,8 +134,8 @@ def results_text(
     lines += [
         "---",
         t(
-            "Nothing of it is in the workspace yet. Take a branch over with "
-            'explore(select=["{first}"]){parts}, or go on in another way.',
+            "Nothing of this is in the workspace yet. Merge a branch with "
+            'explore(select=["{first}"]){parts}, or continue without merging one.',
             first=first,
             parts=parts,
         ),
@@ -151,5 +159,7 @@ def _cut(text: str, limit: int) -> str:
     # Goalwright's notes on the changes are at the end.
     begun = head(text, limit - _TAIL - 60)
     return t(
-        "{begun}… (cut; the whole is in the branch's record) …{text}", begun=begun, text=tail(text, _TAIL)
+        "{begun}… (truncated; the full text is in the branch's transcript) …{text}",
+        begun=begun,
+        text=tail(text, _TAIL),
     )

@@ -68,12 +68,12 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
     choices = _choices.setdefault(session, _Choices())
     waiting = _Waiting(asyncio.get_running_loop().create_future(), branches)
     choices.by_start[explore_start_id] = waiting
-    outcome = t("The choice was not made: the turn ended.")
+    outcome = t("No branch was chosen: the turn ended.")
     try:
         session.notice(
             "info",
             t(
-                "The exploration has ended: choose among the branches {branches}, or leave it to the model.",
+                "The exploration has ended. Choose one of the branches {branches}, or let the model choose.",
                 branches=", ".join(branches),
             ),
             CHOICE_AWAITED,
@@ -85,12 +85,12 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
         return told
     except TimeoutError:
         outcome = t(
-            "Nobody chose within {permission_timeout_s:g} s.",
+            "Nobody chose a branch within {permission_timeout_s:g} s.",
             permission_timeout_s=settings.approval.permission_timeout_s,
         )
         return (
-            f"{outcome} The choice is the person's, so nothing was merged: do not select a branch yourself. Go on "
-            "without it; say at the end that the branches wait for a choice."
+            f"{outcome} The user decides, so nothing was merged: do not select a branch yourself. Continue "
+            "without it; say at the end that the branches await a choice."
         )
     finally:
         if choices.by_start.get(explore_start_id) is waiting:
@@ -111,16 +111,14 @@ def settle(session: Session, explore_start_id: str, told: str) -> bool:
 def leave_to_model(session: Session, explore_start_id: str, by: str = "") -> None:
     """Let the model choose, also when no call waits for it any more. Raises ToolError when the choice already is the
     model's."""
-    who = by or t("The person")
+    who = by or t("The user")
     theirs = explore_start_id in session.state.children.persons_choice
-    told = f"{who} leaves the choice to you: choose with explore(select=[…]), or go on without any."
+    told = f"{who} lets you choose: use explore(select=[…]), or continue without a branch."
     if not theirs:
         _settled(session, explore_start_id, told)
     else:
         settle(session, explore_start_id, told)
-    session.notice(
-        "info", t("{who} leaves the choice to the model.", who=who), CHOICE_LEFT, about=explore_start_id
-    )
+    session.notice("info", t("{who} lets the model choose.", who=who), CHOICE_LEFT, about=explore_start_id)
 
 
 def leavable(session: Session) -> tuple[str, ...]:
@@ -138,14 +136,15 @@ def refuse_model(session: Session, explore_start_ids: Iterable[str]) -> None:
     if all(start_id in children.choices for start_id in theirs):
         made = [choice.summary for start_id in theirs for choice in children.chosen(start_id)]
         raise ToolError(
-            "The person chooses among the branches of this exploration (setting explore_choice), and has done so: "
-            f"{' '.join(made) or 'what they chose, they took back again.'} Nothing was merged now. Go on from there; "
-            "if another branch is needed, ask them: they have `goalwright explore pick`, and may leave it to you."
+            "The user chooses among the branches of this exploration (setting explore_choice), and has "
+            f"done so: {' '.join(made) or 'their choice was undone.'} Nothing was merged "
+            "now. Continue from there; if another branch is needed, ask them: they can use `goalwright "
+            "explore pick` or let you choose."
         )
     raise ToolError(
-        "The person chooses among the branches of this exploration (setting explore_choice), so nothing was merged. "
-        "They do it in the editor or with `goalwright explore pick`, and may leave it to you there. Go on without it; "
-        "say at the end that the branches wait for a choice."
+        "The user chooses among the branches of this exploration (setting explore_choice), so nothing was "
+        "merged. They do it in the editor or with `goalwright explore pick`, where they can also let you "
+        "choose. Continue without it; say at the end that the branches await a choice."
     )
 
 
@@ -154,11 +153,11 @@ def choose_none(session: Session, explore_start_id: str, by: str = "") -> None:
     waits for the user."""
     who = who_chose(by)
     told = (
-        f"{who} wants none of the branches: nothing was merged. Do not select one; go on another way, "
-        "or ask what is wanted."
+        f"{who} rejected all branches: nothing was merged. Do not select one; continue in another way, or "
+        "ask what is wanted."
     )
     _settled(session, explore_start_id, told)
-    summary = t("{who} wants none of the branches.", who=who)
+    summary = t("{who} rejected all branches.", who=who)
     choice = Choice(branch_ids=(), tool_call_id="", summary=summary, used=False, by=by or PERSON)
     note_choice(session, explore_start_id, choice)
 
@@ -167,13 +166,13 @@ def _settled(session: Session, explore_start_id: str, told: str) -> None:
     if not settle(session, explore_start_id, told):
         known = awaited(session)
         there = (
-            t(" Choices that are awaited: {known}.", known=", ".join(known))
+            t(" Open choices: {known}.", known=", ".join(known))
             if known
-            else t(" No choice is awaited in this session.")
+            else t(" No choice is open in this session.")
         )
         raise ToolError(
             t(
-                "Nobody waits for a choice about the exploration {explore_start_id}.{there}",
+                "There is no open choice for the exploration {explore_start_id}.{there}",
                 explore_start_id=explore_start_id[:80],
                 there=there,
             )

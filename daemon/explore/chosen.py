@@ -29,7 +29,7 @@ _MAX_SUMMARY = 2_400
 
 def who_chose(by: str) -> str:
     """Return the author of a choice for messages, with the client's name if there is one."""
-    return t("The person") if by in ("", PERSON) else t("The person ({by})", by=by)
+    return t("The user") if by in ("", PERSON) else t("The user ({by})", by=by)
 
 
 def note_choice(session: Session, explore_start_id: str, choice: Choice) -> None:
@@ -81,7 +81,7 @@ def early_words(chosen: Sequence[Choice]) -> str:
     """Return a text about choices that were made while other branches were still at work."""
     return " ".join(
         t(
-            "{by} has chosen branch {branch_ids} while others were at work. {summary}",
+            "{by} chose branch {branch_ids} while other branches were still working. {summary}",
             by=who_chose(choice.by),
             branch_ids=", ".join(choice.branch_ids),
             summary=choice.summary,
@@ -95,7 +95,7 @@ def early_words(chosen: Sequence[Choice]) -> str:
 def decided_early(session: Session, explore_start_id: str) -> str:
     """Return a text for the model about a choice that was made before the exploration had ended; empty for none."""
     words = early_words(session.state.children.chosen(explore_start_id))
-    return f"{words} Go on from there." if words else ""
+    return f"{words} Continue from there." if words else ""
 
 
 def _chosen(session: Session, goal: Goal, summary: str) -> list[Change]:

@@ -76,7 +76,7 @@ class SessionExplorer:
         background = checked_background(background)
         session = self._session
         if session.parent is not None:
-            raise ToolError("A branch or a sub-agent cannot explore: work on your own direction.")
+            raise ToolError("A branch or a sub-agent cannot explore: work on your own task.")
         waited = self._permission.waited if isinstance(self._permission, CallPermission) else Waited()
         exploration = RunningExploration(session, self._call_id, waited)
         return await exploration.run(directions, background)
@@ -128,7 +128,7 @@ class RunningExploration:
             # A cancel in this moment is one of the exploration, too: its goal must end.
             canceled_late = await finish(asyncio.ensure_future(self._copies.done(base)))
         if canceled or canceled_late or withdrawn_late:
-            self._break_off(t("Canceled before its branches had ended."))
+            self._break_off(t("Canceled before its branches ended."))
             raise asyncio.CancelledError
         if is_given_up(session.state.plan, self._start_id):
             return self._given_up()
@@ -137,7 +137,7 @@ class RunningExploration:
     async def _opened(self) -> tuple[WorkingCopies, Base]:
         open_copies = self._session.services.children.copies
         if open_copies is None:
-            raise ToolError("Nothing can be explored in branches here: try one way after the other.")
+            raise ToolError("Branches are not available here: try one approach after another.")
         try:
             copies = await open_copies(self._session.config.settings.agents.branch_links)
             return copies, await copies.base()
@@ -238,7 +238,7 @@ class RunningExploration:
             if not work.done():
                 continue
             failed = not work.cancelled() and work.exception() is not None
-            how = t("It failed; see Goalwright's log.") if failed else t("Canceled before it had begun.")
+            how = t("It failed; see Goalwright's log.") if failed else t("Canceled before it started.")
             self._ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
 
     def _heard(self, item: Event | Delta | Metered) -> None:
@@ -314,7 +314,7 @@ class RunningExploration:
     def _given_up(self) -> WorkOutcome:
         session = self._session
         branches = session.state.children.of(self._start_id)
-        text = t("The person gave this exploration up, and its branches were stopped.\n\n") + results_text(
+        text = t("The user stopped this exploration and its branches.\n\n") + results_text(
             branches, score_table(branches), ()
         )
         self._completed(text)

@@ -141,7 +141,7 @@ def unwritable(name: str, changes: Sequence[BranchChange]) -> str:
     if any(part.casefold() == ".git" for part in name.split("/")) or name.split("/")[0] == ".trace":
         return t("it belongs to the repository or to Goalwright itself")
     if any(_LINK in (change.before_mode, change.after_mode) for change in changes):
-        return t("symbolic links are not written by a merge: make or remove it with bash")
+        return t("a merge does not write symbolic links: create or remove it with bash")
     if not name.isprintable() and any("\ud800" <= sign <= "\udfff" for sign in name):
         return t("its name is not UTF-8: copy it with bash")
     return ""
@@ -187,7 +187,9 @@ def _file(name: str, picks: Sequence[Pick], now: FileVersion) -> Merged | Unmerg
                 branches.append(pick.branch)
                 continue
             reason = t(
-                "{sides} and {sides2} changed it from different beginnings", sides=sides[0], sides2=sides[1]
+                "{sides} and {sides2} changed it from different starting points",
+                sides=sides[0],
+                sides2=sides[1],
             )
             return UnmergeableFile(name, reason, sides=sides)
         merged = merge_states(base, wanted, other, sides=sides)
@@ -195,7 +197,7 @@ def _file(name: str, picks: Sequence[Pick], now: FileVersion) -> Merged | Unmerg
             return UnmergeableFile(name, merged.reason, merged.clashes, sides)
         wanted = merged
         branches.append(pick.branch)
-    sides = (t("the file as it is now"), t("branch {branches}", branches=t(" and ").join(branches)))
+    sides = (t("the current file"), t("branch {branches}", branches=t(" and ").join(branches)))
     after = merge_states(base, now, wanted, sides=sides)
     if isinstance(after, UnmergeableFile):
         return UnmergeableFile(name, after.reason, after.clashes, sides)
@@ -219,7 +221,7 @@ def _merged(base: FileVersion, ours: FileVersion, theirs: FileVersion, sides: tu
         if ours.content != theirs.content:
             raise _MergeError(
                 t(
-                    "{sides} and {sides2} both made it, with different contents",
+                    "{sides} and {sides2} both created it, with different contents",
                     sides=sides[0],
                     sides2=sides[1],
                 ),
@@ -228,11 +230,11 @@ def _merged(base: FileVersion, ours: FileVersion, theirs: FileVersion, sides: tu
         return FileVersion("file", ours.content, _executable(None, ours, theirs), mode=ours.mode)
     if theirs.kind == "absent":
         raise _MergeError(
-            t("{sides} deleted it, and {sides2} has other changes", sides=sides[1], sides2=sides[0]),
+            t("{sides} deleted it, but {sides2} has other changes", sides=sides[1], sides2=sides[0]),
             _whole(ours.content, b""),
         )
     raise _MergeError(
-        t("{sides} has it deleted, and {sides2} changed it", sides=sides[0], sides2=sides[1]),
+        t("{sides} deleted it, but {sides2} changed it", sides=sides[0], sides2=sides[1]),
         _whole(b"", theirs.content),
     )
 
@@ -297,7 +299,7 @@ def _misplaced(files: Sequence[Merged]) -> list[UnmergeableFile]:
         stays = [name for name in file.before.in_the_way if name not in gone]
         if above:
             found.append(
-                UnmergeableFile(file.name, t("{above} would be a file and a folder at once", above=above))
+                UnmergeableFile(file.name, t("{above} would be both a file and a folder", above=above))
             )
         elif stays:
             found.append(UnmergeableFile(file.name, _no_room(file.name, stays)))
@@ -312,15 +314,15 @@ def _above(name: str) -> list[str]:
 def _no_room(name: str, stays: Sequence[str]) -> str:
     if stays[0] in _above(name):
         return t(
-            "{stays} would have to be a folder, and is a file that the selection does not delete",
+            "{stays} must be a folder, but is a file that the selection does not delete",
             stays=shown_name(stays[0]),
         )
     if stays[0] == f"{name}/":
-        return t("an empty folder of this name is there: remove it first")
+        return t("an empty folder with this name exists: remove it first")
     more = t(" and {count} more", count=len(stays) - _MAX_NAMED) if len(stays) > _MAX_NAMED else ""
     named = ", ".join(shown_name(one) for one in stays[:_MAX_NAMED])
     return t(
-        "there is a folder of this name, with more in it than the selection deletes: {named}{more}",
+        "a folder with this name exists and has more in it than the selection deletes: {named}{more}",
         named=named,
         more=more,
     )

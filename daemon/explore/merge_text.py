@@ -41,15 +41,16 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
     if (more := len(conflicts) - _MAX_CONFLICTS - _MAX_NAMED) > 0:
         lines.append(t("- and {more} more", more=more))
     if others := _others(plan):
-        lines.append(
-            t("The others can be merged by themselves, select them by name: {others}.", others=names(others))
-        )
+        lines.append(t("The other files can be merged: select them by name: {others}.", others=names(others)))
     if by_person:
         lines.append(
-            t("Show changes in the editor shows what each branch did; bring in by hand what is missing.")
+            t(
+                "Use Show Changes in the editor to see what each branch changed, and add what is "
+                "missing by hand."
+            )
         )
     else:
-        lines.append(t("Then bring in by hand what is missing (read the branch's version, edit the file)."))
+        lines.append(t("Then add what is missing by hand: read the branch's version and edit the file."))
     return "\n".join(lines)
 
 
@@ -68,12 +69,12 @@ def remarks(plan: MergePlan) -> str:
     """Return notes on selected files that are not written, and why; empty when there are none."""
     lines: list[str] = []
     if plan.same:
-        lines.append(t("Already as in the branch: {same}.", same=names(plan.same)))
+        lines.append(t("Already the same as in the branch: {same}.", same=names(plan.same)))
     reasons: dict[str, list[str]] = {}
     for name, reason in plan.left_out:
         reasons.setdefault(reason, []).append(name)
     lines += [
-        t("Left out: {left}: {reason}.", left=names(left), reason=reason) for reason, left in reasons.items()
+        t("Skipped: {left}: {reason}.", left=names(left), reason=reason) for reason, left in reasons.items()
     ]
     return "\n".join(lines)
 
@@ -94,7 +95,7 @@ def _conflict(conflict: UnmergeableFile, kept: Sequence[str], by_person: bool) -
     if (more := len(conflict.clashes) - _MAX_CLASHES) > 0:
         lines.append(t("  and {more} more places", more=more))
     if kept:
-        lines.append(f"  {t('See') if by_person else t('To be read at')} {', '.join(kept)}")
+        lines.append(f"  {t('See') if by_person else t('Read')} {', '.join(kept)}")
     return lines
 
 

@@ -103,11 +103,11 @@ async def merge_selected(
     note = "\n".join(filter(None, [head, remarks(plan), beside]))
     if not plan.files:
         if plan.left_out and not plan.same:
-            raise ToolError(t("Nothing of that can be written.\n{plan}", plan=remarks(plan)))
-        why = t("Nothing had to be written.")
+            raise ToolError(t("None of these files can be written.\n{plan}", plan=remarks(plan)))
+        why = t("Nothing needed to be written.")
         if not picks:
-            no_files = t("It changed no files: there is nothing to take over.")
-            why = t("There is nothing else to take over.") if beside else no_files
+            no_files = t("It changed no files: there is nothing to merge.")
+            why = t("There is nothing else to merge.") if beside else no_files
         told = WorkOutcome(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
         # Results of an earlier merge count as used until that one is undone: this adds nothing.
         if fresh := [branch for branch in branches if not _is_used(session, branch)]:
@@ -152,7 +152,7 @@ def _relative(path: str, workspace: Path) -> str:
     if inside.startswith("/") or ".." in words:
         raise ToolError(
             t(
-                "{path} is not in the workspace: name files as the branch does, relative to it.",
+                "{path} is not in the workspace. Name files as the branch does, relative to the workspace.",
                 path=head(path, 200),
             )
         )
@@ -186,7 +186,7 @@ async def _picked(session: Session, parts: Sequence[BranchPart]) -> tuple[list[P
             picks.setdefault((part.branch.id, change.name), Pick(part.branch.id, change))
     left = [change for key, change in beside.items() if key not in picks]
     named = (
-        t("Not taken over, because they are ignored: {left}. Select them by name.", left=short_names(left))
+        t("Not merged, because they are ignored: {left}. Select them by name.", left=short_names(left))
         if left
         else ""
     )
@@ -214,15 +214,15 @@ def _state_now(workspace: Path, name: str, editors: Editors) -> FileVersion:
     except NotADirectoryError:
         above = next((folder for folder in path.parents if os.path.lexists(folder)), path)
         way = (above.relative_to(workspace).as_posix(),)
-        return FileVersion("absent", why=t("what was a folder above it is a file now"), in_the_way=way)
+        return FileVersion("absent", why=t("what was a folder above it is now a file"), in_the_way=way)
     except OSError as error:
-        return FileVersion("other", why=explain_os_error(error, t("it cannot be looked at")).rstrip("."))
+        return FileVersion("other", why=explain_os_error(error, t("it cannot be inspected")).rstrip("."))
     if found is not None and stat.S_ISLNK(found.st_mode):
         return FileVersion("link", os.fsencode(path.readlink()))
     if found is not None and stat.S_ISDIR(found.st_mode):
         return _folder_now(workspace, path)
     if found is not None and not stat.S_ISREG(found.st_mode):
-        return FileVersion("other", why=t("what has this name now is no regular file"))
+        return FileVersion("other", why=t("there is now something that is not a regular file"))
     open_file = editors.opened(path)
     if open_file is not None and open_file.refusal:
         return FileVersion("other", why=open_file.refusal.rstrip("."))
@@ -257,7 +257,7 @@ def _folder_now(workspace: Path, path: Path) -> FileVersion:
         return FileVersion(
             "other", why=explain_os_error(error, t("it is a folder that cannot be read")).rstrip(".")
         )
-    return FileVersion("absent", why=t("there is a folder of this name now"), in_the_way=tuple(inside))
+    return FileVersion("absent", why=t("there is now a folder with this name"), in_the_way=tuple(inside))
 
 
 def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:
@@ -309,10 +309,10 @@ class _NoPlan:
     changed: Sequence[PlanChange] = ()
 
     async def update(self, **changes: object) -> str:
-        raise ToolError(t("A merge changes the plan by itself."))
+        raise ToolError(t("A merge updates the plan itself; the plan cannot be changed with it."))
 
     async def step(self, **changes: object) -> str:
-        raise ToolError(t("A merge changes the plan by itself."))
+        raise ToolError(t("A merge updates the plan itself; the plan cannot be changed with it."))
 
     def progress(self) -> str:
         return ""
@@ -415,7 +415,7 @@ def _ids(branches: Sequence[BranchMeta]) -> str:
 
 
 def _summary(head: str, written: Sequence[str], outcome: ChangeOutcome) -> str:
-    altered = t(" The person altered it before accepting.") if outcome.altered else ""
+    altered = t(" The user edited it before accepting.") if outcome.altered else ""
     return one_line(
         t("{head} Written: {written}.{altered}", head=head, written=names(written), altered=altered),
         _MAX_SUMMARY,

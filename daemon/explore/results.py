@@ -90,14 +90,14 @@ def load_result(folder: Path) -> StoredResult | None:
         ignored = tuple(_change(entry, blobs) for entry in _files(known, "ignored"))
         whole = patch is not None and sha256(patch) == known["patch"]
     except BlobError as error:
-        raise ResultError(t("The branch's result is not complete. {error}", error=error)) from error
+        raise ResultError(t("The branch's result is incomplete. {error}", error=error)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ResultError(
             t("The branch's result is damaged: its list of files is not valid ({error}).", error=error)
         ) from error
     _check([*changes, *ignored])
     if patch is None or not whole:
-        raise ResultError(t("The branch's result is damaged: its patch is not what was stored."))
+        raise ResultError(t("The branch's result is damaged: its patch does not match its checksum."))
     changes, ignored = (tuple(sorted(some, key=lambda change: change.name)) for some in (changes, ignored))
     return StoredResult(changes, patch, ignored)
 
@@ -124,7 +124,7 @@ def name_problem(name: str) -> str:
     if name.startswith("/") or (os.name == "nt" and (":" in name or "\\" in name)):
         return t("it is not relative")
     if any(part in ("", ".", "..") for part in name.split("/")):
-        return t("it leads somewhere else")
+        return t("it leads outside")
     return ""
 
 
@@ -141,22 +141,22 @@ def _listed(change: BranchChange, blobs: Blobs) -> dict[str, Any]:
 
 def _files(known: Any, key: str) -> list[dict[str, Any]]:
     if not isinstance(known, dict) or cast("dict[str, Any]", known).get("version") != VERSION:
-        raise ValueError(t("not of a version that is known here"))
+        raise ValueError(t("its version is unknown"))
     files = cast("dict[str, Any]", known).get(key, [] if key == "ignored" else None)
     if not isinstance(files, list):
-        raise TypeError(t("no list of files"))
+        raise TypeError(t("it has no list of files"))
     return cast("list[dict[str, Any]]", files)
 
 
 def _change(entry: dict[str, Any], blobs: Blobs) -> BranchChange:
     name = entry["name"]
     if not isinstance(name, str):
-        raise TypeError(t("a name is not text"))
+        raise TypeError(t("a name is not a string"))
     contents: list[bytes | None] = []
     for side in ("before", "after"):
         digest = entry[side]
         if digest is not None and not isinstance(digest, str):
-            raise TypeError(t("a hash is not text"))
+            raise TypeError(t("a hash is not a string"))
         contents.append(None if digest is None else blobs.get(digest))
     return BranchChange(
         name, contents[0], contents[1], _mode(entry["before_mode"]), _mode(entry["after_mode"])
@@ -166,7 +166,7 @@ def _change(entry: dict[str, Any], blobs: Blobs) -> BranchChange:
 def _mode(value: object) -> int | None:
     if value is None or (isinstance(value, int) and value in (*_FILE_MODES, _LINK_MODE)):
         return value
-    raise ValueError(t("a mode is not one of a file"))
+    raise ValueError(t("a mode is not a file mode"))
 
 
 def _check(changes: Sequence[BranchChange]) -> None:
@@ -175,7 +175,7 @@ def _check(changes: Sequence[BranchChange]) -> None:
         if problem := name_problem(change.name):
             raise ResultError(
                 t(
-                    "The branch's result names {name}, and {problem}: it is not used.",
+                    "The branch's result is not used: it names {name}, but {problem}.",
                     name=head(ascii(change.name), 200),
                     problem=problem,
                 )
@@ -183,14 +183,14 @@ def _check(changes: Sequence[BranchChange]) -> None:
         if change.name in seen:
             raise ResultError(
                 t(
-                    "The branch's result names {name} twice: it is not used.",
+                    "The branch's result is not used: it names {name} twice.",
                     name=head(ascii(change.name), 200),
                 )
             )
         if change.before is None and change.after is None:
             raise ResultError(
                 t(
-                    "The branch's result does nothing to {name}: it is not used.",
+                    "The branch's result is not used: it lists {name} without a change.",
                     name=head(ascii(change.name), 200),
                 )
             )

@@ -50,16 +50,16 @@ def branch_rules(workspace: Path, copy: Path, links: Sequence[Path], copies_fold
 
 def _rules(workspace: Path, copy: Path, links: Sequence[Path], copies_folder: Path) -> Iterator[Rule]:
     own = (
-        f"this branch works in its own copy at {copy.as_posix()}, and the workspace stays as it is until a branch is "
-        "merged. Use paths relative to the copy."
+        f"this branch works in its own copy at {copy.as_posix()}, and the workspace is unchanged until a "
+        "branch is merged. Use paths relative to the copy."
     )
     for folder in (workspace, *git_folders(workspace)):
         yield from _everything("edit", folder, "deny", own)
     for link in links:
         name, real = _name(link, copy), Path(os.path.realpath(link))
         words = (
-            f"{name} is the workspace's own, linked into this branch's copy, so it must not be changed here. What has "
-            "to be installed goes elsewhere, e.g. into an environment in /tmp."
+            f"{name} belongs to the workspace and is linked into this branch's copy, so it must not be "
+            "changed here. Install elsewhere, e.g. into an environment in /tmp."
         )
         if real.is_relative_to(workspace):
             # As in the workspace, access to the folder itself does not ask.

@@ -28,7 +28,7 @@ def ended_words(
     (a limit of coverage), or have failures and succeed.
     """
     if exit_code is None and duration_ms:
-        return t("not ended in {duration_ms}", duration_ms=duration_words(duration_ms))
+        return t("timed out after {duration_ms}", duration_ms=duration_words(duration_ms))
     if exit_code is None:
         return f"{t(NOT_RUN)}: {one_line(detail, _MAX_WHY)}" if detail.strip() else t(NOT_RUN)
     counts = [

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from daemon.model.goals import Goal
     from daemon.store.trace_store import TraceStore
 
-STOPPED = noted("Goalwright was stopped in the middle of this branch")
-WHY = noted("Goalwright was stopped before the branches had ended.")
+STOPPED = noted("Goalwright was stopped while this branch was working")
+WHY = noted("Goalwright was stopped before the branches ended.")
 _WORDS = 1_000
 _LAST_EVENTS = 20
 """Behind the end of a branch in its own log there are few."""
@@ -188,6 +188,6 @@ def _exploring(session: Session) -> list[BranchMeta]:
 
 async def _summary(folder: Path, words: str) -> str:
     kept = await asyncio.to_thread((folder / "result").is_dir)
-    end = t("; what it had changed is kept.") if kept else t("; nothing that it had changed is kept.")
-    said = t(" What it said last: {words}", words=one_line(words, _WORDS)) if words.strip() else ""
+    end = t("; its changes are kept.") if kept else t("; none of its changes are kept.")
+    said = t(" Its last message: {words}", words=one_line(words, _WORDS)) if words.strip() else ""
     return f"{t(STOPPED)}{end}{said}"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from daemon.loop.session import Session
 
 FOREIGN = noted(
-    "This session was not begun by you on this machine, so what its branches hold may be "
-    "anybody's: nothing of it is written to your files."
+    "This session was not started by you on this machine, so its branches may have been made by anyone. "
+    "Nothing of them is written to your files."
 )
 _MAX_NAMED = 12
 
@@ -35,7 +35,7 @@ def find_branch(session: Session, name: str) -> BranchMeta:
             return branch
     shown = one_line(wanted, 80) or "(empty)"
     if not branches:
-        raise ToolError(t("There is no branch {shown}: nothing was explored in this session.", shown=shown))
+        raise ToolError(t("There is no branch {shown}: this session has no explorations.", shown=shown))
     raise ToolError(
         t("There is no branch {shown}. {values}", shown=shown, values=described(list(branches.values())))
     )
@@ -70,9 +70,9 @@ def result_folder(session: Session, branch: BranchMeta) -> Path:
 async def stored_result(session: Session, branch: BranchMeta) -> StoredResult:
     """Return the result of an ended branch. Raises ToolError when nothing usable is stored."""
     if branch.removed:
-        raise ToolError(t("Branch {id} was removed by the person: what it had done is gone.", id=branch.id))
+        raise ToolError(t("Branch {id} was removed by the user, and its changes were deleted.", id=branch.id))
     if branch.status == "exploring":
-        raise ToolError(t("Branch {id} is still exploring: wait until it has ended.", id=branch.id))
+        raise ToolError(t("Branch {id} is still exploring: wait until it ends.", id=branch.id))
     try:
         result = await asyncio.to_thread(load_result, result_folder(session, branch))
     except ResultError as error:
@@ -80,8 +80,8 @@ async def stored_result(session: Session, branch: BranchMeta) -> StoredResult:
     if result is None:
         raise ToolError(
             t(
-                "Nothing is stored of what branch {id} changed: it failed, or Goalwright was stopped, "
-                "before that.",
+                "The changes of branch {id} are not stored: it failed, or Goalwright was stopped, before "
+                "they were saved.",
                 id=branch.id,
             )
         )

@@ -48,13 +48,13 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
     Start it as a task at the beginning of an exploration and await it at its end: the user's answer may take time.
     """
     if session.foreign:
-        return Agreed(None, t("this session was not begun by you"))
+        return Agreed(None, t("this session was not started by you"))
     if session.trust != "trusted":
         return Agreed(None, t("this folder is not trusted"))
     services = session.services
     command = session.config.settings.commands.test_command
     if command == "":
-        return Agreed(None, t("test_command is set to nothing"))
+        return Agreed(None, t("test_command is empty"))
     if command is None:
         command = await asyncio.to_thread(find_test_command, services.workspace)
     command = (command or "").strip()
@@ -80,7 +80,7 @@ async def agree_on_test(session: Session, call_id: str) -> Agreed:
     if approval.asked:
         again = await _question(session, command)
         if not set(again.all_accesses) <= set(ask.all_accesses):
-            why = t("what the command would read or write changed while you were asked")
+            why = t("the files that the command reads or writes changed while it waited for your approval")
             session.notice(
                 "warning", t("The branches are not tested: {why}.", why=why), NOT_RUN, about=call_id
             )
@@ -120,7 +120,7 @@ async def _question(session: Session, command: str) -> PermissionAsk:
     return replace(
         ask,
         title=t("Test each branch: {command}", command=shown_brief(command, LONGEST_TITLE)),
-        notes=(t("Runs in the copy of each branch when it has ended, with all that it has changed."),),
+        notes=(t("Runs in the copy of each branch when the branch has ended, with all its changes."),),
         contained=contained and not outside,
         lifted=policy.lifts,
         read_only=False,
@@ -248,7 +248,7 @@ async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
                 key=decide, concealed=lambda workspace: concealed(decide, workspace), private=private,
             )  # fmt: skip
         except UnavailableError as error:
-            raise _NotContainedError(t("there is no sandbox for it here ({error})", error=error)) from error
+            raise _NotContainedError(t("no sandbox is available for it ({error})", error=error)) from error
 
     work = asyncio.ensure_future(asyncio.to_thread(make))
     if await finish(work):

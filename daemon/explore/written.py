@@ -47,7 +47,7 @@ class LeftOut:
         if not self.files:
             return ""
         return t(
-            "Not among its changes, because {with_git}: {files}.",
+            "Not included in its changes, because {with_git}: {files}.",
             with_git=ignored_why(self.with_git),
             files=short_names(self.files),
         )
@@ -55,7 +55,9 @@ class LeftOut:
 
 def ignored_why(with_git: bool = True) -> str:
     """Return why a file is not among the changes."""
-    return t("git ignores them") if with_git else t("folders of this name are left out where there is no git")
+    return (
+        t("git ignores them") if with_git else t("folders with this name are skipped in folders without git")
+    )
 
 
 def short_names(files: Sequence[BranchChange]) -> str:

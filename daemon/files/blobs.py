@@ -39,19 +39,19 @@ class Blobs:
     def get(self, digest: str) -> bytes:
         """Return a stored content. Raises BlobError when it is missing or damaged."""
         if not _SHA256.fullmatch(digest):
-            raise BlobError(t("{digest!r} is not the hash of a content.", digest=digest[:80]))
+            raise BlobError(t("{digest!r} is not a content hash.", digest=digest[:80]))
         try:
             data = self.path(digest).read_bytes()
         except OSError as error:
             raise BlobError(
                 t(
-                    "The kept content {digest} cannot be read ({strerror}).",
+                    "The stored content {digest} cannot be read ({strerror}).",
                     digest=digest[:12],
                     strerror=error.strerror or error,
                 )
             ) from error
         if sha256(data) != digest:
-            raise BlobError(t("The kept content {digest} is damaged.", digest=digest[:12]))
+            raise BlobError(t("The stored content {digest} is damaged.", digest=digest[:12]))
         return data
 
     def path(self, digest: str) -> Path:

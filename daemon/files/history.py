@@ -319,7 +319,7 @@ def _not_kept(changes: Sequence[FileChange], error: OSError) -> ToolError:
     what = t("of {name}", name=changes[0].path.name) if len(changes) == 1 else t("of the files")
     return ToolError(
         t(
-            "Nothing was changed: the old version {what} could not be kept ({strerror}).",
+            "Nothing was changed: the old version {what} could not be stored ({strerror}).",
             what=what,
             strerror=error.strerror or error,
         )

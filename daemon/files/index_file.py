@@ -73,7 +73,7 @@ def entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
     try:
         yield from _entries(data, hash_size)
     except (struct.error, IndexError, ValueError) as error:
-        raise BadIndexError("The repository's index is damaged; `git status` says more.") from error
+        raise BadIndexError("The repository's index is damaged. Run `git status` for details.") from error
 
 
 def _entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:

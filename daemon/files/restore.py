@@ -98,7 +98,7 @@ class Planner:
                 [t("… and {more} more conflicts.", more=more)] if more > 0 else []
             )
             raise ConflictError(
-                t("Nothing was changed, because not all of it fits.\n\n") + "\n\n".join(shown)
+                t("Nothing was changed, because some files have changed since.\n\n") + "\n\n".join(shown)
             )
         changes: list[FileChange] = []
         for path, now in self._now.items():
@@ -129,10 +129,11 @@ class Planner:
         if now.data is None:
             problem = t("was deleted since; restore it first.")
         elif base is None:
-            problem = t("is there again since, with another content.")
+            problem = t("exists again, with different content.")
         elif target is None:
             problem = t(
-                "was changed since it was created. It would be deleted: do so yourself if you mean it."
+                "was changed since it was created, and undo would delete it. Delete it yourself if that is "
+                "what you want."
             )
         if problem:
             self._clash(path, problem)
@@ -148,9 +149,9 @@ class Planner:
         if now.data is None and there.data == wanted:
             return
         if now.data is None:
-            self._clash(source.path, t("is not there any more, so it cannot be moved."))
+            self._clash(source.path, t("no longer exists, so it cannot be moved."))
         elif there.data is not None:
-            self._clash(target.path, t("is there again since, so nothing can be moved to it."))
+            self._clash(target.path, t("exists again, so nothing can be moved to it."))
         elif base is not None and wanted is not None:
             data = wanted if now.data == base else self._merge(source.path, base, now.data, wanted)
             if data is not None:
@@ -179,7 +180,7 @@ class Planner:
             name = shown_name(self.display(path))
             if Path(os.path.realpath(path)) != path:
                 raise RestoreRefusedError(
-                    t("{name} leads somewhere else now. Nothing was changed.", name=name)
+                    t("{name} now leads somewhere else. Nothing was changed.", name=name)
                 )
             try:
                 data = read_or_none(path)
@@ -211,8 +212,8 @@ class Planner:
             above = next((folder for folder in path.parents if folder.is_file()), path.parent)
             raise RestoreRefusedError(
                 t(
-                    "{path} cannot be there: {above} is a file now, where a folder was. Nothing was changed: "
-                    "move that file away and try again.",
+                    "{path} cannot be restored: {above}, which was a folder, is now a file. Nothing was "
+                    "changed: move that file away and try again.",
                     path=shown_name(self.display(path)),
                     above=shown_name(self.display(above)),
                 )
@@ -223,8 +224,8 @@ class Planner:
 
     def _is_folder(self, path: Path) -> str:
         return t(
-            "{path} is a folder now, where a file was. Nothing was changed: move the folder away and "
-            "try again, or choose another change (`goalwright history` lists them).",
+            "{path}, which was a file, is now a folder. Nothing was changed: move the folder away and try "
+            "again, or choose another change (`goalwright history` lists them).",
             path=shown_name(self.display(path)),
         )
 
@@ -269,7 +270,7 @@ def _mode(entry: FileVersions, now: _Content) -> int | None:
 def _both_sides(clash: Clash) -> str:
     mine, back = _side(clash.base, clash.ours), _side(clash.base, clash.theirs)
     return t(
-        "was changed there since, too.\nAs it was changed since:\n{mine}\nAs it would be:\n{back}",
+        "was changed there since, too.\nCurrent text:\n{mine}\nText after the undo:\n{back}",
         mine=mine,
         back=back,
     )

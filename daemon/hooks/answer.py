@@ -97,7 +97,7 @@ def read_text(name: HookName, text: str) -> HookAnswer:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
         raise HookError(
-            "answer", t("printed what is not JSON: {text}", text=one_line(head(text, 400), 80))
+            "answer", t("printed output that is not JSON: {text}", text=one_line(head(text, 400), 80))
         ) from None
     return read_value(name, value)
 
@@ -118,7 +118,7 @@ def read_value(name: HookName, value: object) -> HookAnswer:
         raise HookError(
             "answer",
             t(
-                "answered with {unknown}; {name} may say {known}",
+                "answered with {unknown}; {name} allows only {known}",
                 unknown=one_line(", ".join(unknown), 80),
                 name=name,
                 known=known,
@@ -129,13 +129,13 @@ def read_value(name: HookName, value: object) -> HookAnswer:
         raise HookError(
             "answer",
             t(
-                "decided {decision!r}: a hook may deny, it cannot allow what rules ask about",
+                "decided {decision!r}: a hook can deny, but cannot allow what rules ask about",
                 decision=one_line(str(decision), 40),
             ),
         )
     reason, context, arguments = fields.get("reason"), fields.get("context"), fields.get("arguments")
     if not isinstance(reason, str | None) or not isinstance(context, str | None):
-        raise HookError("answer", t("answered with a reason or context that is not text"))
+        raise HookError("answer", t("answered with a reason or context that is not a string"))
     if not isinstance(arguments, dict | None):
         raise HookError(
             "answer",

@@ -53,7 +53,7 @@ def discover() -> FoundFunctions:
         points = list(entry_points(group=GROUP))
     except Exception as error:  # broken metadata of any package may raise anything
         log.exception("entry points cannot be read")
-        return FoundFunctions(problems=(t("Python hooks were not looked for: {error}", error=error),))
+        return FoundFunctions(problems=(t("Python hooks were not loaded: {error}", error=error),))
     found: dict[HookName, list[HookFunction]] = {}
     problems: list[str] = []
     for point in points:
@@ -74,7 +74,7 @@ def discover() -> FoundFunctions:
 def unknown(name: str, where: str) -> str:
     """Return the message for the user about a hook that does not exist."""
     return t(
-        "{upper}{where} has a hook named {name!r}, which there is not. Hooks: {names}.",
+        "{upper}{where} has a hook for an unknown event {name!r}. Hook events: {names}.",
         upper=where[:1].upper(),
         where=where[1:],
         name=name,

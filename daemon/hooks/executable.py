@@ -118,7 +118,7 @@ class Executable:
             if not self.trusted:
                 raise HookError(
                     "missing",
-                    t("lies in a folder that is not trusted: name it by its full path, or trust the folder"),
+                    t("is in a folder that is not trusted: name it by its full path, or trust the folder"),
                 )
             return str(self.workspace / path)
         found = find_program(name, self.workspace, self.origin) or (
@@ -140,8 +140,8 @@ class Executable:
                 raise HookError(
                     "missing",
                     t(
-                        "is called with {argument}, a file of a folder that is not trusted: name it by its full "
-                        "path, or trust the folder",
+                        "is called with {argument}, a file in a folder that is not trusted: name it by its "
+                        "full path, or trust the folder",
                         argument=one_line(argument, 80),
                     ),
                 )

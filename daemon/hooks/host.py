@@ -64,7 +64,9 @@ def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
                 answer = loop.run_until_complete(_awaited(answer))
             reply = _line({"id": call["id"], "answer": answer})
             if len(reply) > MAX_ANSWER:
-                raise ValueError(t("its answer has more than {max_answer} KB", max_answer=MAX_ANSWER // 1024))
+                raise ValueError(
+                    t("its answer is larger than {max_answer} KB", max_answer=MAX_ANSWER // 1024)
+                )
         except BaseException as error:  # SystemExit, too: a hook must not end the process of other hooks
             last = "".join(traceback.format_exception_only(error)).strip()
             shown = "".join(traceback.format_exception(error))
@@ -82,7 +84,7 @@ def _load(value: str) -> Callable[[object], object]:
 
     function: object = EntryPoint(name="hook", value=value, group="goalwright.hooks").load()
     if not callable(function):
-        raise TypeError(t("{value} is no function", value=value))
+        raise TypeError(t("{value} is not a function", value=value))
     return cast("Callable[[object], object]", function)
 
 

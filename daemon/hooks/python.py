@@ -88,7 +88,7 @@ class PythonHost:
                 raise HookError(
                     pause.kind,
                     t(
-                        "failed {failures} times in a row and is not called for another {left:.0f} s",
+                        "failed {failures} times in a row and is skipped for another {left:.0f} s",
                         failures=pause.failures,
                         left=left,
                     ),

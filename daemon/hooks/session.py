@@ -256,12 +256,13 @@ class HookRunner:
             if answer is None:
                 if hook.denies_on_failure and may_deny(name):
                     return Said(
-                        t("The hook {label}, which has to agree, failed.", label=hook.label), hook.label
+                        t("The hook {label} failed, and its approval is required.", label=hook.label),
+                        hook.label,
                     )
                 continue
             if answer.denied:
                 return Said(
-                    t("The hook {label} refused this: {reason}", label=hook.label, reason=answer.reason),
+                    t("The hook {label} denied this: {reason}", label=hook.label, reason=answer.reason),
                     hook.label,
                 )
             if answer.context:
@@ -278,9 +279,9 @@ class HookRunner:
             return await hook.ask(name, payload)
         except HookError as failed:
             log.warning("hook %s (%s) %s", hook.label, name, failed)
-            then = "" if only_watches(name) else t(" It went on without it.")
+            then = "" if only_watches(name) else t(" Goalwright continued without it.")
             if hook.denies_on_failure and may_deny(name):
-                then = t(" It has to agree, so this was not done.")
+                then = t(" Its approval is required, so the action was denied.")
             text = t(
                 "The hook {label} ({name}) {failed}.{then}",
                 label=hook.label,
@@ -322,7 +323,7 @@ class HookRunner:
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
             text = t(
-                "The hooks are too slow: {name} and others are not told of everything that happens.",
+                "The hooks are too slow: {name} and others miss some events.",
                 name=name,
             )
             self._tell_once(text, ("dropped",))

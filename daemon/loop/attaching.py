@@ -60,7 +60,8 @@ async def attached(
     if len(files) > MOST_FILES:
         raise ToolError(
             t(
-                "{count} attachments are more than {most_files}: attach fewer, or name a folder.",
+                "{count} attachments are too many; the limit is {most_files}. Attach fewer, or name a "
+                "folder.",
                 count=len(files),
                 most_files=MOST_FILES,
             )
@@ -84,7 +85,7 @@ async def attached(
         if size > MAX_BYTES:
             raise ToolError(
                 t(
-                    "The attachments have more than {max_bytes} together: attach fewer or smaller ones.",
+                    "The attachments are larger than {max_bytes} in total. Attach fewer or smaller ones.",
                     max_bytes=_mb(MAX_BYTES),
                 )
             )
@@ -141,7 +142,7 @@ async def _read(session: Session, place: _Place, path: str) -> tuple[str, bytes]
 def _bytes(path: Path, name: str) -> bytes:
     """Read a file. Blocking. Raises OSError, and ToolError unless it is a file of acceptable size."""
     if path.is_dir():
-        raise ToolError(t("{name} is a folder: attach files of it, or name it in your message.", name=name))
+        raise ToolError(t("{name} is a folder: attach files from it, or name it in your message.", name=name))
     if path.exists() and not path.is_file():
         raise ToolError(t("{name} is not a regular file and cannot be attached.", name=name))
     if (size := path.stat().st_size) > MAX_PDF_BYTES:
@@ -176,13 +177,13 @@ def _part(name: str, data: bytes) -> FilePart:
     except BinaryFileError as error:
         raise ToolError(
             t(
-                "{name} is a binary file and cannot be attached: models take text, images (PNG, JPEG, "
+                "{name} is a binary file and cannot be attached: models accept text, images (PNG, JPEG, "
                 "GIF, WebP) and PDF.",
                 name=name,
             )
         ) from error
     if len(data) > MAX_TEXT_BYTES:
-        hint = t(" Name it in your message instead: it is read in parts.")
+        hint = t(" Name it in your message instead: the agent reads it in parts.")
         raise _too_large(name, t("text file"), len(data), MAX_TEXT_BYTES, hint)
     # Base64 hides a key from the redaction of stored data, so keys are removed before.
     kept = SECRETS.text(text).encode("utf-8", "replace")
@@ -194,7 +195,7 @@ def _too_large(
 ) -> ToolError:
     return ToolError(
         t(
-            "{name} is too large to attach: a {kind} of {size}, and {limit} are the limit.{hint}",
+            "{name} is too large to attach: this {kind} has {size}, and the limit is {limit}.{hint}",
             name=name,
             kind=kind,
             size=_mb(size),
@@ -231,13 +232,14 @@ def refusal(model: str, media_type: str) -> str:
         if family == "anthropic" and not _BLIND[family].match(name):
             return ""
         return t(
-            "The model {model} takes no PDF files. Attach their text or pictures, or choose a Claude model.",
+            "The model {model} does not accept PDF files. Attach their text or pictures, or choose a "
+            "Claude model.",
             model=model,
         )
     blind = _BLIND.get(family)
     if media_type.startswith("image/") and blind is not None and blind.match(name):
         return t(
-            "The model {model} cannot see images. Remove the image, or choose a model that can see.",
+            "The model {model} cannot read images. Remove the image, or choose a model that can.",
             model=model,
         )
     return ""

@@ -150,7 +150,7 @@ class Budget:
             and _multiples(cost, every) > _multiples(before, every)
         ):
             text = t(
-                "This session has cost ${cost:,.2f} so far. Set a budget to be asked before it costs more.",
+                "This session has cost ${cost:,.2f} so far. To pause it before it costs more, set a budget.",
                 cost=cost,
             )
             main._record.notice("warning", text, COST)
@@ -195,8 +195,8 @@ class Budget:
             return ""
         if not limits.told and (reached := limits.reached(spent(main._record)[1])):
             limits.told = t(
-                "Stopped at a limit for runs that nobody watches: {reached}. What was done is kept. To "
-                "go on, run with --continue; 0 lifts a limit.",
+                "Stopped at a limit for unattended runs: {reached}. All work is kept. To continue, run "
+                "with --continue; 0 removes a limit.",
                 reached=reached,
             )
             main._record.notice("warning", limits.told, RUN_LIMIT)
@@ -229,11 +229,11 @@ class Budget:
             ask = PermissionAsk(
                 permission="budget",
                 targets=(target,),
-                title=t("{session} has used {words}. Go on?", session=whose, words=reached.words),
+                title=t("{session} has used {words}. Continue?", session=whose, words=reached.words),
                 suggestions=suggestions("budget", (target,)),
                 detail=t(
-                    "Once: the same amount again. Always: no such limit in this session any more. Refuse: "
-                    "the run stops here, and everything is kept."
+                    "Once: the same amount again. Always: remove this limit for the session. Reject: the "
+                    "run stops here; all work is kept."
                 ),
             )
             timeout_s = self._policy.client.config.settings.approval.permission_timeout_s
@@ -243,7 +243,7 @@ class Budget:
             try:
                 await permission.ask(ask)
             except PermissionDeniedError as denied:
-                said = t(" The person wrote: {feedback}", feedback=denied.feedback) if denied.feedback else ""
+                said = t(" The user wrote: {feedback}", feedback=denied.feedback) if denied.feedback else ""
                 return t(
                     "Stopped at the budget: {session} has used {words}.{said}",
                     session=self._whose(reached),

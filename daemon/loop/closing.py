@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from daemon.loop.record import Record
     from daemon.state.session_state import SessionState
 
-NOTHING_SAID = "It ended without a word."
+NOTHING_SAID = "It ended without a report."
 
 
 def task_words(record: Record, call_id: str, prompt: str, limit: int) -> str:
@@ -73,9 +73,9 @@ log = logging.getLogger(__name__)
 
 STOPPED = noted("Interrupted: Goalwright was stopped.")
 LEFT_WAITING = (
-    "Goalwright was stopped while this waited for an answer; it asks again when the session is opened."
+    "Goalwright was stopped while this waited for an answer. It asks again when the session is opened."
 )
-UNSTORED = "The session could not be stored in the middle of this."
+UNSTORED = "Storing the session failed during this call."
 
 
 def waits_for_answer(state: SessionState) -> bool:

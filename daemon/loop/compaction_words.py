@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from daemon.context.compaction import CarriedOver
     from daemon.context.profiles import ContextProfile
 
-NOTHING = noted("There is nothing to compact: all that is there are the last steps.")
+NOTHING = noted("There is nothing to compact yet: the conversation has only the most recent steps.")
 
 _MOSTLY_FIXED = 0.4
 """Share of the window from which the parts that every session has are named as the reason."""
@@ -19,11 +19,11 @@ _MOSTLY_FIXED = 0.4
 def begins(reason: str, before: int, profile: ContextProfile) -> str:
     """Before the model is asked. ``reason`` is that of a CompactionPart."""
     why = {
-        "threshold": t("it is compacted above {compact_at:,}", compact_at=profile.compact_at),
-        "overflow": t("the model takes no more"),
+        "threshold": t("it exceeded {compact_at:,} tokens", compact_at=profile.compact_at),
+        "overflow": t("the model cannot take more"),
     }.get(reason, t("as you asked"))
     return t(
-        "The context has {before:,} tokens: the model is asked to sum up the work so far ({why}).",
+        "The context has {before:,} tokens: asking the model to summarize the work so far ({why}).",
         before=before,
         why=why,
     )
@@ -31,7 +31,7 @@ def begins(reason: str, before: int, profile: ContextProfile) -> str:
 
 def done(before: int, after: int) -> str:
     """When it is stored."""
-    longer = "" if after < before else t(": the summary is no shorter than what it stands for")
+    longer = "" if after < before else t(": the summary is no shorter than what it replaces")
     return t(
         "The context was compacted from {before:,} to {after:,} tokens{longer}.",
         before=before,
@@ -48,16 +48,15 @@ def unusual(
     if fallback:
         said.append(
             t(
-                "No summary could be had from the model: {fallback} A list of what was done stands in "
-                "its place.",
+                "The model could not write a summary: {fallback} A list of completed work is used instead.",
                 fallback=fallback,
             )
         )
     if kept_steps < profile.keep_steps:
         said.append(
-            t("Only {kept_steps} fitted in as before.", kept_steps=_last(kept_steps))
+            t("Only {kept_steps} could be kept unchanged.", kept_steps=_last(kept_steps))
             if kept_steps
-            else t("Nothing else fitted in.")
+            else t("No steps could be kept unchanged.")
         )
     elif cut_results:
         said.append(t("Long tool results of the last steps were shortened."))
@@ -70,7 +69,7 @@ def _lost(carried: CarriedOver) -> str:
     few, many = carried.shortened, carried.left_out
     shortened = n("{count} long message of yours", "{count} long messages of yours", few)
     if few and many:
-        return t("{shortened} were shortened and {many} older left out", shortened=shortened, many=many)
+        return t("{shortened} were shortened and {many} older ones left out", shortened=shortened, many=many)
     if few:
         return f"{shortened} {'was' if few == 1 else 'were'} shortened"
     return (
@@ -84,7 +83,7 @@ def too_little(profile: ContextProfile, again: int, fixed: int) -> str:
     """That a pass freed too little, with what to do. ``again``: tokens at which the next one is tried; ``fixed``: those
     of the system prompt and the tools."""
     most = t(
-        "the context is compacted above {compact_at:,} tokens, and it is tried again at {again:,}.",
+        "compaction starts above {compact_at:,} tokens, and is tried again at {again:,}.",
         compact_at=profile.compact_at,
         again=again,
     )
@@ -97,9 +96,9 @@ def too_little(profile: ContextProfile, again: int, fixed: int) -> str:
             window=profile.window,
         )
     return t(
-        "What cannot be left out ({keep_steps}, your own words, instructions and tools) takes "
-        "about that much; {most} To make room, set keep_steps lower or compact_at_tokens higher, "
-        "or begin a new session for the rest of the work.",
+        "The parts that must be kept ({keep_steps}, your messages, instructions and tools) take about that "
+        "much; {most} To make room, lower keep_steps, raise compact_at_tokens, or start a new session for "
+        "the rest of the work.",
         keep_steps=_last(profile.keep_steps),
         most=most,
     )
@@ -108,8 +107,8 @@ def too_little(profile: ContextProfile, again: int, fixed: int) -> str:
 def thrown_away(before: int, after: int) -> str:
     """That a summary came to nothing."""
     return t(
-        "The context was not compacted: with the summary it would have {after:,} tokens instead "
-        "of {before:,}, so it stays as it is.",
+        "The context was not compacted: with the summary it would have {after:,} tokens instead of "
+        "{before:,}.",
         after=after,
         before=before,
     )

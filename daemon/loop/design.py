@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CODE = "design"
 """Code of the notice."""
-_WORDS = noted("it is part of the design: changes of that need your approval")
+_WORDS = noted("it belongs to the design, and design changes need your approval")
 _LETS_OTHERS = "task"
 """The tool whose changes are reported where they were made: in the session of the sub-agent."""
 
@@ -81,17 +81,16 @@ class Design:
             return []
         files = ", ".join(self._changed_unasked)
         return [
-            f"Files of the design were changed by commands, without the person's approval: {files}. Read them, tell "
-            "the person, and have them approved or put back before you hand over again."
+            f"Commands changed files of the design without the user's approval: {files}. Read them, tell "
+            "the user, and have them approved or restored before you hand over again."
         ]
 
 
 def changed_words(path: str, agent: str) -> str:
     """Tell the user of a file of the design that was changed without a question."""
     return t(
-        "{path} is part of the design, and a command of the {name} agent changed it without your "
-        "being asked: it did not show beforehand. Look at it; the history has what was there "
-        "before (undo).",
+        "{path} belongs to the design, and a command of the {name} agent changed it without your approval: "
+        "the change could not be predicted from the command. Review it; undo restores the previous version.",
         path=path,
         name=agent,
     )

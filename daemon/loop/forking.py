@@ -91,9 +91,7 @@ def cut(events: Sequence[Event], message: str | None) -> Sequence[Event]:
             if not _is_prompt(event.message):
                 break
             return events[: _begins(events, at)]
-    raise ForkError(
-        t("There is no message {message} of the user to fork from in this session.", message=message[:100])
-    )
+    raise ForkError(t("This session has no user message {message} to fork from.", message=message[:100]))
 
 
 def _is_prompt(message: Message) -> bool:
@@ -115,7 +113,7 @@ def write_fork(store: TraceStore, fork: Fork, source: str, events: Sequence[Even
     """Write the record of a fork: ``events`` are those of ``source`` that it has. Blocking. Raises StoreError."""
     first = events[0] if events else None
     if not isinstance(first, SessionCreated):
-        raise ForkError(t("The log of this session has lost its beginning: it cannot be forked."))
+        raise ForkError(t("The start of this session's log is missing: it cannot be forked."))
     began = first.trace.model_copy(
         update={"trace_id": fork.trace_id, "created_at": fork.time, "updated_at": fork.time}
     )
@@ -155,7 +153,7 @@ def _ending(state: SessionState, fork: Fork, source: str) -> Iterator[Event]:
         time=now,
         level="info",
         text=t(
-            'Forked from "{title}": files stay as they are, and earlier changes can be undone there.',
+            'Forked from "{title}". Files stay as they are; earlier changes can be undone in that session.',
             title=fork.source_title or t("Untitled"),
         ),
         code=FORKED,

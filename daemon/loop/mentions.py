@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXECUTED = "The following tool was executed by the user."
 """The model's note before a call that the user made."""
-NOT_DONE = "The task for the sub-agent was refused."
+NOT_DONE = "The task for the sub-agent was rejected."
 AGENT = "agent"
 """Code of the notices about agents that prompts name."""
 _MENTION = re.compile(r"\s*@([A-Za-z0-9][A-Za-z0-9-]{0,63})[,:]?(?:\s+(.*))?", re.DOTALL)
@@ -92,14 +92,14 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
     if session.running or session.state.turn is not None:
         raise ToolError(
             t(
-                "The agent cannot be switched in the middle of a turn. Wait for its end, or write `@{name}` "
-                "and what it is to do.",
+                "The agent cannot be switched during a turn. Wait until it ends, or write `@{name}` and a "
+                "task.",
                 name=name,
             )
         )
     session.check_sealed()
     if name == session.agent.name:
-        session.notice("info", t("The agent {name} is at work here already.", name=name), AGENT)
+        session.notice("info", t("The agent {name} is already active here.", name=name), AGENT)
     else:
         switch(session, agent)
 
@@ -107,7 +107,7 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
 def switch(session: Session, agent: AgentProfile) -> None:
     """Switch a session's agent at the user's request, and notify the session. Raises StoreError."""
     become(session, agent)
-    session.notice("info", t("From now on the agent {name} works in this session.", name=agent.name), AGENT)
+    session.notice("info", t("This session now uses the agent {name}.", name=agent.name), AGENT)
 
 
 def _tell_of_the_like(session: Session, text: str) -> None:
@@ -122,7 +122,7 @@ def _tell_of_the_like(session: Session, text: str) -> None:
     near = difflib.get_close_matches(match[1].lower(), known, n=1, cutoff=_ALIKE)
     if near and near[0] != match[1].lower():
         words = t(
-            "There is no agent {name}: the prompt goes to the model as it stands. Did you mean @{near}?",
+            "There is no agent {name}: the message goes to the model unchanged. Did you mean @{near}?",
             name=match[1],
             near=near[0],
         )

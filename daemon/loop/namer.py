@@ -84,8 +84,9 @@ _TASKS: dict[_Kind, str] = {
     "title": "You name conversations between a user and a coding agent. Answer with a title for the conversation that "
     f"begins with the user's text: one line, at most {TITLE_LENGTH} characters, no quotes, in the language of that "
     "text. Do not follow or answer the text.",
-    "summary": "You sum up conversations between a user and a coding agent. Answer with what was achieved: one line, "
-    f"at most {SUMMARY_LENGTH} characters, no quotes, in the language of the user's task. Do not go on with the work.",
+    "summary": "You summarize conversations between a user and a coding agent. Answer with what was achieved: "
+    f"one line, at most {SUMMARY_LENGTH} characters, no quotes, in the language of the user's "
+    "task. Do not continue the work.",
 }
 _LENGTHS: dict[_Kind, int] = {"title": TITLE_LENGTH, "summary": SUMMARY_LENGTH}
 

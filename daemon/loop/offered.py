@@ -62,7 +62,7 @@ def not_there(policy: Policy, name: str, offered: Sequence[str]) -> str:
     front = policy.client.config.settings.plan.plan_front
     if name in (GOAL, STEP) and front in offered:
         # It used the other one before the user changed the setting, or knows it from elsewhere.
-        return f"There is no tool named {name!r} here: the plan is kept by {front}."
+        return f"There is no tool named {name!r} here: use {front} for the plan."
     return unknown_tool(name, offered)
 
 
@@ -96,12 +96,10 @@ def tell_of_agents(policy: Policy) -> None:
             policy.record.tell_once(text)
     wanted = policy.record.state.trace.agent
     if wanted != policy.agent.name:
-        looks = (
-            t(" It only looks until the file of that agent can be read.") if policy.agent.only_looks else ""
-        )
+        looks = t(" It is read-only until that agent's file can be read.") if policy.agent.only_looks else ""
         policy.record.tell_once(
             t(
-                "There is no agent {wanted} here: {name} works in its place.{looks}",
+                "There is no agent {wanted} here: {name} is used instead.{looks}",
                 wanted=wanted,
                 name=policy.agent.name,
                 looks=looks,

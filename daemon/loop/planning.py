@@ -99,7 +99,7 @@ class PersonPlan:
         except PlanError as error:
             if files:
                 raise PlanError(
-                    t("The files were reverted, but the plan has changed meanwhile. {error}", error=error)
+                    t("The files were reverted, but the plan changed in the meantime. {error}", error=error)
                 ) from error
             raise
         return files

@@ -97,12 +97,12 @@ def revert_words(planned: Planned, names: Callable[[Sequence[Path]], str]) -> st
     """Describe a revert for the model that requested it. ``names``: describes several files."""
     told = [_counted(file) for file in planned.proposal[:_MAX_TOLD]]
     more = len(planned.proposal) - len(told)
-    words = "Its files read as they did before it already."
+    words = "Its files already have their previous content."
     if told:
         listed = ", ".join(told) + (f" and {more} more" if more > 0 else "")
-        words = f"Taken back: {listed}. Read these files again before you rely on them."
+        words = f"Undone: {listed}. Read these files again before you rely on them."
     if planned.unknown:
-        words += f" Not taken back, because the old content is not known: {names(planned.unknown)}."
+        words += f" Not undone, because the previous content is unknown: {names(planned.unknown)}."
     return words
 
 

@@ -41,11 +41,11 @@ _PRIVATE = (".git", ".trace")
 PERSON = "person"
 """Name of the actor when a client gives none: the model must see that it was not itself."""
 FOREIGN = noted(
-    "This session was not begun by you on this machine, so its file history may be "
-    "anybody's: nothing of it is written to your files."
+    "This session was not started by you on this machine, so its file history may have been made by "
+    "anyone. Nothing of it is written to your files."
 )
 _STILL_OPEN = noted("The goal is still open: abandon it without revert_files to keep the files as they are.")
-BUSY = noted("The session is at work. Cancel the turn or wait for its end, then try again.")
+BUSY = noted("The session is running. Cancel the turn or wait until it ends, then try again.")
 
 
 class UnknownChangeError(Exception):
@@ -104,11 +104,11 @@ class Restorer:
             change = _find(overview.changes, change_id) or overview.undo
             if change is None:
                 raise UnknownChangeError(
-                    t("There is nothing to undo: no file was changed, or all of it is undone.")
+                    t("There is nothing to undo: no file was changed, or all changes are already undone.")
                 )
             if change.undone:
                 raise RestoreRefusedError(
-                    t("The {change} is undone already. It can be redone.", change=self._name(change))
+                    t("The {change} is already undone. It can be redone.", change=self._name(change))
                 )
             return await self._step("undo", [change], self._name(change), dry_run, by)
 
@@ -138,7 +138,7 @@ class Restorer:
         Raises BusyError, Refused, UnknownChangeError; ValueError unless exactly one of the two is given.
         """
         if (message_id is None) == (goal_id is None):
-            raise ValueError(t("Say either a message or a goal to restore, not both."))
+            raise ValueError(t("Choose either a message or a goal to restore, not both."))
         async with self._at_rest():
             overview = await self.overview()
             belongs, what = self._since(message_id) if message_id is not None else self._below(goal_id or "")
@@ -158,7 +158,7 @@ class Restorer:
             overview = await self.overview()
             changes, target = self._wanted(overview, *self._below(goal_id))
         except UnknownChangeError:
-            return t("No file was changed for it (or all of it was taken back before).")
+            return t("No file was changed for it, or all its changes are already undone.")
         except RestoreRefusedError as error:
             raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         try:
@@ -168,8 +168,8 @@ class Restorer:
                 if approval.changes is not None:
                     raise ToolError(
                         t(
-                            "The person accepted only a part of it, but a goal's changes are taken back all or not "
-                            "at all. Nothing was written. {still_open}",
+                            "The user accepted only some of the files, but a goal's changes are undone "
+                            "completely or not at all. Nothing was written. {still_open}",
                             still_open=t(_STILL_OPEN),
                         )
                     )
@@ -194,7 +194,7 @@ class Restorer:
         if not wanted:
             undone = any(change.undone for change in found)
             why = (
-                t("all {what} is undone already", what=what)
+                t("all changes {what} are already undone", what=what)
                 if undone
                 else t("no file was changed {what}", what=what)
             )
@@ -238,11 +238,11 @@ class Restorer:
         unknown = tuple(path for change in changes for path in change.unknown)
         if not any(change.entries for change in changes):
             raise RestoreRefusedError(
-                t("The {target} cannot be undone: the old content is not known.", target=target)
+                t("The {target} cannot be undone: its previous content is unknown.", target=target)
             )
         writes, proposal = await asyncio.to_thread(self._plan, groups)
         if unknown:
-            target += t(" (not {unknown}: the old content is not known)", unknown=self._names(unknown))
+            target += t(" (without {unknown}: the previous content is unknown)", unknown=self._names(unknown))
         return Planned(action, tuple(changes), target, unknown, writes, proposal)
 
     async def _carry_out(self, planned: Planned, by: str) -> None:
@@ -331,7 +331,9 @@ class Restorer:
             await write_approved(plan, writing)
         except ToolError as error:
             keeper.failed()
-            raise RestoreRefusedError(t("It was not done; try again. {error}", error=error)) from error
+            raise RestoreRefusedError(
+                t("The change was not made. Try again. {error}", error=error)
+            ) from error
         except BaseException:
             if not keeper.done:
                 keeper.failed()

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NOT_TRUSTED = noted(
-    "This folder is not trusted: its instruction files (AGENTS.md, CLAUDE.md) are shown to "
-    "the model as information, and not obeyed. If the folder is yours, run `goalwright "
-    'trust` in it, or trust it in the editor (VS Code: "Workspaces: Manage Workspace Trust").'
+    "This folder is not trusted: the model sees its instruction files (AGENTS.md, CLAUDE.md) as "
+    "information and does not follow them. If the folder is yours, run `goalwright trust` in it, or trust "
+    'it in the editor (VS Code: "Workspaces: Manage Workspace Trust").'
 )
 
 
@@ -320,7 +320,7 @@ class Session:
         """Compact the context at the user's request. Raises BusyError while a turn runs; ``cancel`` ends it."""
         self.check_sealed()
         if self.running or waits_for_answer(self.state):
-            raise BusyError(t("The session is at work. Cancel the turn or wait for its end, then compact."))
+            raise BusyError(t("The session is running. Cancel the turn or wait until it ends, then compact."))
         await self.assembly.prepare()
         async with self.files.lock:  # a prompt that comes now waits
             self.check_sealed()  # it may have ended meanwhile
@@ -328,7 +328,7 @@ class Session:
             try:
                 return await self._compaction
             except asyncio.CancelledError:
-                self.notice("info", t("The compaction was canceled: the context is as it was."), "compaction")
+                self.notice("info", t("The compaction was canceled; the context is unchanged."), "compaction")
                 raise
             finally:
                 self._compaction = None

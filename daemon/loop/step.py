@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NOT_RUN = "Not run: canceled by the user."
-_AFTER_REFUSAL = "Permission denied: not run after the refusal before it."
+_AFTER_REFUSAL = "Permission denied: not run because the call before it was rejected."
 _AFTER = {"after_rejection": True}
 
 
@@ -155,7 +155,7 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
         return await run_calls(host, message.tool_calls())
     for call in calls:
         # Cut off by max_tokens: the arguments may be incomplete, so nothing is run.
-        host.add_result(_refused(call, "Not run: the answer was cut off before the call was complete."))
+        host.add_result(_refused(call, "Not run: your response was cut off before the call was complete."))
     return StepOutcome(stop, complete.detail)
 
 
@@ -188,7 +188,7 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
         # The HTTP request must not outlive the step, also when the loop is left early.
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    raise ProviderError("malformed", t("The model's answer ended before it was complete. Try again."))
+    raise ProviderError("malformed", t("The model's response ended before it was complete. Try again."))
 
 
 def _is_long(part: Part) -> bool:
@@ -202,7 +202,7 @@ def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: 
         return
     message = host.add_assistant(received.message_id, parts, stop, detail=detail)
     for call in message.tool_calls():
-        host.add_result(_refused(call, "Not run: the answer was cut off. " + detail))
+        host.add_result(_refused(call, "Not run: your response was cut off. " + detail))
 
 
 async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:

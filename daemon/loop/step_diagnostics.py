@@ -29,7 +29,7 @@ CallKind = Literal["writes", "looks", "other"]
 _log = logging.getLogger(__name__)
 
 _MAX_TOUCHED = 100
-_APPLIED = "What this step's calls before this one have changed stays changed."
+_APPLIED = "The changes of this step's earlier calls are kept."
 _LOOKS = ("bash", "diagnostics", "symbols", "job", "task", "explore")
 
 

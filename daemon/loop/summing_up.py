@@ -137,7 +137,8 @@ class SummingUp:
         if not text:
             self._record.tell_once(
                 t(
-                    "The model of the agent {compaction}, {model}, could not sum up; {model2} does. {problem}",
+                    "The agent {compaction} could not summarize with its model {model}; {model2} is used "
+                    "instead. {problem}",
                     compaction=COMPACTION,
                     model=model,
                     model2=policy.model,
@@ -189,7 +190,7 @@ class SummingUp:
             asked += 1
             if asked == 2:
                 why = written_for_models(f": {read}", "")
-                return "", t("its answer could not be used{why}", why=why)
+                return "", t("its response could not be used{why}", why=why)
             question = _again(prompt, answer, read)
 
     def _takes(self, profile: ContextProfile) -> int:
@@ -255,7 +256,7 @@ class SummingUp:
         # The turn under way began before that, and its work is listed under the user's request.
         work = [*told[-1:], *since]
         history = to_history_string(state.plan, work, limit, workspace=state.trace.workspace)
-        return "\n\n".join(filter(None, (summary, history))) or "Nothing was done yet."
+        return "\n\n".join(filter(None, (summary, history))) or "Nothing has been done yet."
 
 
 def _user(text: str) -> PromptMessage:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 TOGETHER = "task"
 EDITS = ("edit", "write")
-HOW_FAR = "It is not known how far the tool came; look before you repeat it."
-NOT_BEGUN = "It had not begun: nothing of it was done."
+HOW_FAR = "It is unknown how much the tool did; check before you repeat it."
+NOT_BEGUN = "It had not started: nothing was done."
 """The model's message about a call that was canceled before it began."""
 
 

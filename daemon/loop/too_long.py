@@ -69,9 +69,9 @@ def _advice(
     if fixed > window or fixed > total * _MOSTLY:
         needed = -(-(fixed + _FOR_WORK) // _STEP) * _STEP
         return t(
-            "Most of that is in every request, so a new session would not help. Load the model with a "
-            "window of at least {needed:,} tokens (llama.cpp: --ctx-size {needed}; vLLM: --max-model-len {needed}; "
-            "Ollama: the setting context_window), or choose a model with a larger one.",
+            "Most of this is in every request, so a new session would not help. Load the model with a "
+            "window of at least {needed:,} tokens (llama.cpp: --ctx-size {needed}; vLLM: --max-model-len "
+            "{needed}; Ollama: the setting context_window), or choose a model with a larger one.",
             needed=needed,
         )
     much = [name for name, tokens in _largest_first(sizes) if tokens > total * _MUCH][: _NAMED + 2]

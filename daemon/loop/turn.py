@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from daemon.plan.tree import PlanTree
     from tools.registry import AnyTool
 
-_NOT_RUN = "Not run: a plan was asked for. Answer with it as JSON in your text; the work comes after."
-_CIRCLE = "Not run: the same calls come again and again. A new plan is made first."
+_NOT_RUN = "Not run: a plan was requested. Answer with it as JSON in your text; the work comes afterwards."
+_CIRCLE = "Not run: the same calls keep repeating. A new plan is made first."
 _OVERFLOWS = 3
 """How often one step may be tried again after the provider found the request too long."""
 
@@ -255,7 +255,7 @@ class Turn:
                     return StepOutcome(
                         "error", f"{error} {what_fills(self._state, self._assembly)}", error.kind
                     )
-        said = t("The conversation does not fit into the model's window even when compacted.")
+        said = t("The conversation does not fit into the model's window, even after compaction.")
         return StepOutcome("error", f"{said} {what_fills(self._state, self._assembly)}")
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
@@ -503,7 +503,7 @@ class Turn:
 
     def _why_not(self, permission: str) -> str:
         rule = self._session.rules.decide(permission, "")
-        return f"{rule_words(rule)}. Go on without it, or tell the user what you would need it for."
+        return f"{rule_words(rule)}. Continue without it, or tell the user what you need it for."
 
     async def _revert(self, goal: Goal, permission: CallPermission) -> str:
         return await Restorer(self._session).revert_goal(goal.id, permission)

@@ -61,8 +61,8 @@ async def watched(
         return running.result()
     running.add_done_callback(_forget)
     return ToolResult(
-        f"The {name} tool made no progress for {limit:g} seconds and was stopped. Part of its work may be done. "
-        "Look at what is there now, then try it in smaller steps or in another way.",
+        f"The {name} tool made no progress for {limit:g} seconds and was stopped. Part of its work may be "
+        "done. Check the current state, then try smaller steps or another way.",
         title=t("stopped: no progress"),
         is_error=True,
     )
@@ -126,10 +126,10 @@ class WorkspaceGuard:
 
 
 _GONE = noted(
-    "The workspace {workspace} was deleted or renamed, so the work in it has ended; nothing is written there. "
-    "Put the folder back, or open it where it is now."
+    "The workspace {workspace} was deleted or renamed, so this session has ended and nothing more is "
+    "written there. Restore the folder, or open it at its new location."
 )
 _ANOTHER = noted(
-    "The workspace {workspace} is another folder than the one in which the work began, so the work has ended; nothing "
-    "is written there. Put the first folder back, or start a new session for this one."
+    "The workspace {workspace} is not the folder in which this session started, so the session has ended "
+    "and nothing more is written there. Restore the original folder, or start a new session for this one."
 )

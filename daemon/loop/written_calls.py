@@ -433,27 +433,31 @@ def nudge(call: WrittenCall, tools: Sequence[ToolSpec]) -> str:
         how = f"Call the tool {call.name} again as a real tool call, with its arguments ({names})."
     else:
         offered = ", ".join(tool.name for tool in tools)
-        how = f"There is no tool {call.name}. The tools are: {offered}. Call one of them as a real tool call."
+        how = (
+            f"There is no tool {call.name}. Available tools: {offered}. Call one of them as a real tool call."
+        )
     return (
-        f"Your last answer has a call of {call.name} written as text. Nothing was run: a tool runs only when it is "
-        "called through the tool interface (function calling). JSON, tags or code in an answer are only shown to the "
-        f"user. {how} If you did not want to call a tool, answer in plain words."
+        f"Your last response contains a call of {call.name} written as text. Nothing was run: a tool runs "
+        "only when it is called through the tool interface (function calling). JSON, tags or code in a "
+        f"response are only shown to the user. {how} If you did not want to call a tool, answer in plain "
+        "words."
     )
 
 
 def nudge_empty() -> str:
     """Return the message for the model after an empty answer."""
     return (
-        "Your last answer was empty: nothing was run, and the user sees nothing. Call a tool through the tool "
-        "interface (function calling), or answer in plain words."
+        "Your last response was empty: nothing was run, and the user sees nothing. Call a tool through the "
+        "tool interface (function calling), or answer in plain words."
     )
 
 
 def gave_up_empty(model: str) -> str:
     """Return why the turn ends, for the user."""
     return t(
-        "Nothing was done: the model {model} gave an empty answer, also after it was told so. Send the prompt again, "
-        "or choose another model. A local server may use a chat template that does not fit the model.",
+        "Nothing was done: the model {model} returned empty responses, even when asked again. Send the "
+        "prompt again, or choose another model. If this is a local server, its chat template may not fit "
+        "the model.",
         model=model,
     )
 
@@ -462,11 +466,11 @@ def gave_up(call: WrittenCall, model: str, *, worked: bool = False) -> str:
     """Return why the turn ends, for the user. ``worked``: other calls of the turn were run."""
     done = t("The work is not finished") if worked else t("Nothing was done")
     return t(
-        "{done}: the model {model} wrote its call of the tool {name} as text, also after it was "
-        "told to call the tool. Either the model cannot call tools, or its server does not pass "
-        "calls on (llama.cpp: start llama-server with --jinja; vLLM: --enable-auto-tool-choice "
-        "and --tool-call-parser; Ollama: take a model that `ollama show` lists with the "
-        "capability tools). Choose another model, or fix the server.",
+        "{done}: the model {model} wrote its call of the tool {name} as text, even after being asked to "
+        "call the tool. Either the model cannot call tools, or its server does not pass calls on "
+        "(llama.cpp: start llama-server with --jinja; vLLM: --enable-auto-tool-choice and "
+        "--tool-call-parser; Ollama: use a model for which `ollama show` lists the capability tools). "
+        "Choose another model, or fix the server.",
         done=done,
         model=model,
         name=call.name,
@@ -476,6 +480,7 @@ def gave_up(call: WrittenCall, model: str, *, worked: bool = False) -> str:
 def noticed(call: WrittenCall) -> str:
     """Return the message to the user when the model gets its own."""
     return t(
-        "The model wrote a call of {name} as text, so nothing was run. It is told how to call tools.",
+        "The model wrote a call of {name} as text, so nothing was run. It is now asked to call the tool "
+        "instead.",
         name=call.name,
     )

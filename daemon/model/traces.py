@@ -187,9 +187,7 @@ class TraceMeta(Model):
     total_tokens: int
     total_cost: float = Field(description="US dollars.")
     last_event_id: int
-    foreign: bool = Field(
-        description="It came with the folder: it was not begun by this user on this machine."
-    )
+    foreign: bool = Field(description="It came with the folder: this user did not start it on this machine.")
 
     @classmethod
     def of(cls, trace: Trace, mission: str, status: TraceStatus, *, foreign: bool) -> TraceMeta:

@@ -99,12 +99,12 @@ def remembered(
     else:
         found = tuple(dict.fromkeys(grants))
         if not found:
-            raise ToolError(t("Nothing is to be remembered: write a pattern, or answer once."))
+            raise ToolError(t("No pattern to remember was given: write a pattern, or answer once."))
         if len(found) > MOST_GRANTS:
             raise ToolError(
                 t(
-                    "{count} patterns are more than the {most_grants} that one answer may remember: leave "
-                    "some out, or write a more general one.",
+                    "{count} patterns are too many; one answer can remember {most_grants}. Leave some out, "
+                    "or write a more general one.",
                     count=len(found),
                     most_grants=MOST_GRANTS,
                 )
@@ -116,7 +116,7 @@ def remembered(
     own = sorted({grant.permission for grant in found} & SESSION_ONLY)
     if own and scope != "session":
         raise ToolError(
-            t("{own} can be allowed for this session only: choose the scope session.", own=", ".join(own))
+            t("{own} can only be allowed for this session: choose the scope session.", own=", ".join(own))
         )
     return found
 
@@ -131,24 +131,24 @@ def check_answers(
     questions = request.questions
     if not questions:
         if answers:
-            raise ToolError(t("This request asks no questions: reply without answers."))
+            raise ToolError(t("This request has no questions: reply without answers."))
         return ()
     if reply == "reject":
         return ()
     if reply == "always":
-        raise ToolError(t("An answer holds for this question only: reply once, with the answers."))
+        raise ToolError(t("Answers apply to this question only: reply once, with the answers."))
     if len(answers) != len(questions):
         raise ToolError(
             t(
-                "The request has {count} questions and {count2} answers came: give one for each, empty "
-                "for those to skip, or reject to skip all.",
+                "The request has {count} questions, but {count2} answers were given: give one for each, "
+                "empty for those to skip, or reject to skip all.",
                 count=len(questions),
                 count2=len(answers),
             )
         )
     made = tuple(_answer(question, answer) for question, answer in zip(questions, answers, strict=True))
     if not any(one.chosen or one.text for one in made):
-        raise ToolError(t("Nothing is answered: choose an option, write an answer, or reject to skip."))
+        raise ToolError(t("No question is answered: choose an option, write an answer, or reject to skip."))
     return made
 
 
@@ -159,7 +159,8 @@ def _answer(question: Question, answer: QuestionAnswer) -> QuestionAnswer:
     if unknown is not None:
         raise ToolError(
             t(
-                "{unknown} is no option of {text}: give the label as it is offered, or the answer as text.",
+                "{unknown} is not an option of {text}: give the label exactly as offered, or the answer as "
+                "text.",
                 unknown=_quoted(unknown),
                 text=_quoted(question.text),
             )
@@ -167,7 +168,7 @@ def _answer(question: Question, answer: QuestionAnswer) -> QuestionAnswer:
     if len(chosen) > 1 and not question.multiple:
         raise ToolError(
             t(
-                "{text} takes one option, and {count} are chosen: leave one.",
+                "{text} takes one option, but {count} are chosen: choose one.",
                 text=_quoted(question.text),
                 count=len(chosen),
             )
@@ -175,8 +176,8 @@ def _answer(question: Question, answer: QuestionAnswer) -> QuestionAnswer:
     if len(text) > LONGEST_ANSWER:
         raise ToolError(
             t(
-                "An answer has {count} characters, and {longest_answer} are the limit: shorten it, or "
-                "put it into a file and name that.",
+                "An answer has {count} characters; the limit is {longest_answer}. Shorten it, or put it "
+                "into a file and name the file.",
                 count=len(text),
                 longest_answer=LONGEST_ANSWER,
             )
@@ -197,15 +198,15 @@ def _check(grant: Grant, about: Collection[str]) -> None:
     if not pattern.strip():
         raise ToolError(
             t(
-                "A pattern for {permission} is empty: write what it is to match, or leave it out.",
+                "A pattern for {permission} is empty: write what it should match, or leave it out.",
                 permission=grant.permission,
             )
         )
     if len(pattern) > LONGEST_PATTERN:
         raise ToolError(
             t(
-                "A pattern for {permission} has {count} characters, and {longest_pattern} are the limit: "
-                "write a more general one, e.g. with * at its end.",
+                "A pattern for {permission} has {count} characters; the limit is {longest_pattern}. Write "
+                "a more general one, e.g. with * at its end.",
                 permission=grant.permission,
                 count=len(pattern),
                 longest_pattern=LONGEST_PATTERN,
@@ -214,8 +215,8 @@ def _check(grant: Grant, about: Collection[str]) -> None:
     if any(unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in pattern):
         raise ToolError(
             t(
-                "The pattern {pattern} holds a control character or a line break, which cannot be seen: "
-                "write it without.",
+                "The pattern {pattern} contains an invisible control character or line break: write it "
+                "without.",
                 pattern=_quoted(pattern),
             )
         )

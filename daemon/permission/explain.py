@@ -29,10 +29,13 @@ def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPo
     """
     permission = _ALIASES.get(permission, permission)
     if not permission.strip() or not target.strip():
-        raise ToolError(t("Name a permission, e.g. read, edit or bash, and what it is used on."))
+        raise ToolError(t("Name a permission, e.g. read, edit or bash, and a target."))
     if "\0" in target or len(target) > LONGEST:
         raise ToolError(
-            t("A target has no NUL character, and at most {longest} characters.", longest=LONGEST)
+            t(
+                "A target must not contain NUL characters or be longer than {longest} characters.",
+                longest=LONGEST,
+            )
         )
     if permission == "bash":
         # With its grammar: only when it comes to this.

@@ -96,15 +96,14 @@ class _GrantFile:
         except filelock.Timeout:
             raise GrantsNotStoredError(
                 t(
-                    "{path} is being changed by another Goalwright for too long: try again in a moment.",
+                    "Another Goalwright process keeps {path} locked. Try again in a moment.",
                     path=self.path,
                 )
             ) from None
         except OSError as error:
             raise GrantsNotStoredError(
                 t(
-                    "{path} cannot be written ({strerror}): free the way to it, or allow it for this session "
-                    "only.",
+                    "Cannot write {path} ({strerror}). Make it writable, or allow this for the session only.",
                     path=self.path,
                     strerror=error.strerror or error,
                 )
@@ -134,7 +133,7 @@ class _GrantFile:
             with self.path.open("rb") as file:
                 data = file.read(MAX_FILE + 1)
             if len(data) > MAX_FILE:
-                return self._bad(t("it has more than {max_file:,} bytes", max_file=MAX_FILE))
+                return self._bad(t("it is larger than {max_file:,} bytes", max_file=MAX_FILE))
             value: object = json.loads(data.decode("utf-8-sig"))
         except FileNotFoundError:
             return _Content()
@@ -144,13 +143,14 @@ class _GrantFile:
         written = fields.get("format")
         if isinstance(written, int) and written > FORMAT:
             problem = t(
-                "{path} was written by a newer Goalwright: update this one to use and change it.",
+                "{path} was written by a newer version of Goalwright. Update Goalwright to use and change "
+                "it.",
                 path=self.path,
             )
             return _Content(problem=problem, newer=True)
         entries = fields.get("grants")
         if not isinstance(entries, list):
-            return self._bad(t("it has no list of grants"))
+            return self._bad(t("it contains no list of grants"))
         return self._of(cast("list[object]", entries))
 
     def _of(self, entries: Sequence[object]) -> _Content:
@@ -168,7 +168,7 @@ class _GrantFile:
         wrong = len(entries) - len(grants)
         problem = (
             t(
-                "{path}: {wrong} of {count} grants cannot be read and do not count.",
+                "{path}: {wrong} of {count} grants are invalid and ignored.",
                 path=self.path,
                 wrong=wrong,
                 count=len(entries),
@@ -182,8 +182,8 @@ class _GrantFile:
     def _bad(self, why: str) -> _Content:
         return _Content(
             problem=t(
-                "{path} cannot be read ({why}): what you allowed there does not count. Put it right or "
-                "delete it; when something new is to be stored, it is kept beside as a copy.",
+                "Cannot read {path} ({why}), so what you allowed there is ignored. Fix or delete the file; "
+                "before Goalwright next writes it, it keeps a copy.",
                 path=self.path,
                 why=why,
             )
@@ -221,7 +221,7 @@ class GrantStore:
         ``scope``: workspace or user. Raises GrantsNotStoredError: then none of them is stored.
         """
         if scope == "session":
-            raise ValueError(t("what holds for a session is kept in its log"))
+            raise ValueError(t("session grants are stored in the session's log"))
         added: list[StoredGrant] = []
         with self._files[scope].changed() as stored:
             known = {(grant.permission, grant.pattern) for grant in stored}
@@ -233,8 +233,8 @@ class GrantStore:
             if len(stored) + len(added) > MOST:
                 raise GrantsNotStoredError(
                     t(
-                        "{path} has {count} grants already, and {most} are the limit: take some back "
-                        "(`goalwright permissions`) or allow something more general.",
+                        "{path} already has {count} grants; the limit is {most}. Remove some (`goalwright "
+                        "permissions`) or allow something more general.",
                         path=self._files[scope].path,
                         count=len(stored),
                         most=MOST,

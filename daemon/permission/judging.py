@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 _GRANTED = frozenset({"granted", "session"})
 _WILD = re.compile(r"[*?]")
-OUTSIDE = noted("what lies outside of the workspace")
-UNBOUNDED = noted("nothing bounds what this command does")
-_WITH_SANDBOX = noted("in a sandbox it would need no question")
+OUTSIDE = noted("files outside the workspace")
+UNBOUNDED = noted("this command could do anything")
+_WITH_SANDBOX = noted("in the sandbox it would not need approval")
 _NOT_BY_STAR = {"external_directory": OUTSIDE, "network": noted("the network")}
 """Permissions that a rule for all permissions does not mean."""
-REVIEWED = noted(
-    "what is taken over from a branch is shown to you before it is written, whatever passes unasked"
-)
-INSISTS = noted("this agent asks before each change, whatever modes, rules and earlier answers allow")
+REVIEWED = noted("what is merged from a branch always needs your review before it is written")
+INSISTS = noted("this agent asks before each change, regardless of modes, rules and earlier answers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,8 @@ PLAN = {p: _rule(p, noted("mode plan"), "deny") for p in ("edit", "bash")}
 LOOKS = {
     permission: Rule(permission=permission, pattern="*", action="deny", source="agent", words=words)
     for permission, words in {
-        "edit": noted("this agent only looks (read_only), and so does whom it sends"),
-        "bash": noted(
-            "this agent only looks (read_only): it runs only commands that just read, in a sandbox"
-        ),
+        "edit": noted("this agent and its sub-agents are read-only"),
+        "bash": noted("this agent is read-only: it only runs commands that read, in a sandbox"),
     }.items()
 }
 """Rules that forbid a read-only agent to change anything, in every mode: as in mode plan."""
@@ -39,7 +37,7 @@ ACCEPT_EDITS = _rule("edit", noted("mode accept-edits"), "allow")
 AUTO = _rule("*", noted("mode auto"), "allow")
 SANDBOX = _rule("*", noted("the sandbox"), "allow")
 COPY = _rule("edit", noted("the branch's own copy, reviewed when it is merged"), "allow")
-DEVICE = _rule("*", noted("a device that keeps nothing"), "allow")
+DEVICE = _rule("*", noted("a device that stores nothing"), "allow")
 
 
 @dataclass(frozen=True, slots=True)

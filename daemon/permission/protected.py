@@ -62,7 +62,7 @@ SECRET_FOLDERS = {
 }
 EDIT_FILES: tuple[tuple[str, Kind], ...] = (
     (f"*{WORKSPACE_FILE}", Kind(noted("a VS Code workspace"), WORKSPACE_FILE)),
-    *((name, Kind(noted("a start-up file of the shell"), name)) for name in SHELL_FILES),
+    *((name, Kind(noted("a shell start-up file"), name)) for name in SHELL_FILES),
     *((name, Kind(noted("git's settings"), name)) for name in GIT_FILES),
     *((name, Kind(what, name)) for name, what in OTHER_FILES.items()),
 )
@@ -106,7 +106,7 @@ def may_protect(permission: str, wildcard: str, folded: str) -> tuple[Kind, ...]
     if permission not in PROTECTED_PERMISSIONS:
         return ()
     if permission == "edit" and folded == "*":
-        return (Kind(t("any file (the name shows only at run time)"), ".git", folder=True),)
+        return (Kind(t("any file (the name is only known at run time)"), ".git", folder=True),)
     found = list(_kinds(permission, folded))
     parts = folded.split("/")
     for part in parts:

@@ -401,7 +401,7 @@ _WHOSE = {
     "user": "your rule",
     "editor": "the editor's rule",
     "workspace": "the workspace's rule",
-    "granted": "what you allowed for good:",
+    "granted": "what you always allow:",
     "session": "what you allowed in this session:",
     "agent": "the agent's rule",
     "branch": "the rule of the branch",
@@ -420,7 +420,7 @@ def rule_words(rule: Rule) -> str:
     if rule == UNMATCHED:
         return t("no rule matches, so you are asked")
     if rule.source == "protected":
-        return f"protected, whatever is allowed in general: {rule.pattern}"
+        return f"protected, regardless of general rules: {rule.pattern}"
     if rule.source == "mode":
         return rule.pattern
     if rule.words:

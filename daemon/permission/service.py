@@ -143,7 +143,7 @@ class NoKeeper:
     ) -> tuple[StoredGrant, ...]:
         """See Keeper."""
         raise StoreError(
-            t("Nothing can be allowed for longer than a session here: choose the scope session.")
+            t("Here, permissions can be allowed for a session at most: choose the scope session.")
         )
 
     def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
@@ -265,8 +265,8 @@ class PermissionService:
             return Approval(left, asked=True, answers=said)
         if pending.by == TIMEOUT:
             raise PermissionDeniedError(
-                f"Nobody answered the question within {call.timeout_s:g} s, so it was refused: {ask.title}. Go on "
-                "without it; say at the end what could not be done.",
+                f"Nobody answered the request within {call.timeout_s:g} s, so it was rejected: "
+                f"{ask.title}. Continue without it; say at the end what could not be done.",
                 by_rule=True,
                 metadata=_rejected(request, pending.by),
             )
@@ -498,7 +498,7 @@ def _question(question: AskedQuestion) -> Question:
 def _rejection(request: PermissionRequest, by: str) -> str:
     """Return what the user rejected, and in which client; for the user, and for the caller of a sub-agent."""
     if request.permission == "doom_loop":
-        return t("Stopped: the agent made the same call again and again.")
+        return t("Stopped: the agent kept making the same call.")
     if by:
         return t("Rejected in {client}: {title}.", client=by, title=request.title)
     return t("Rejected: {title}.", title=request.title)
@@ -535,9 +535,9 @@ def _left(proposal: Sequence[ProposedFile], answers: Sequence[FileAnswer]) -> Le
     unknown = sorted(by_path.keys() - {file.name for file in proposal})
     if unknown or len(by_path) != len(answers):
         raise ToolError(
-            t("The request does not touch {unknown}.", unknown=", ".join(unknown))
+            t("The request does not include {unknown}.", unknown=", ".join(unknown))
             if unknown
-            else t("A file is answered twice.")
+            else t("The same file is answered twice.")
         )
     left: list[FileChange] = []
     for file in proposal:
@@ -551,7 +551,7 @@ def _left(proposal: Sequence[ProposedFile], answers: Sequence[FileAnswer]) -> Le
         else:
             raise ToolError(t("{name}: give either hunks or text.", name=file.name))
     if not left:
-        raise ToolError(t("Nothing of the change would be left: reject it instead."))
+        raise ToolError(t("No part of the change would remain: reject it instead."))
     whole = [change for file in proposal for change in file.changes]
     return None if left == whole else tuple(left)
 

@@ -55,7 +55,7 @@ def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: st
     """
     start = tree.goal(start_id)
     if tree.ended_root(start_id) is not None:
-        raise PlanError(f"Goal {tree.title(start_id)} has ended already.")
+        raise PlanError(f"Goal {tree.title(start_id)} has already ended.")
     there = merge_of(tree, start_id)
     merge = there or Goal(
         id=str(tree.last_id + 1),

@@ -122,7 +122,7 @@ def _described(tree: PlanTree, line: str) -> Goal | None:
             break
     numbers = ", ".join(str(tree.number_of(goal.id)) for goal in still[:NAMED])
     raise PlanError(
-        f"{len(still)} open goals are called {_short(line)!r}: focus one by its number ({numbers})."
+        f"{len(still)} open goals are named {_short(line)!r}: focus one by its number ({numbers})."
     )
 
 

@@ -136,9 +136,9 @@ class SessionPlan:
         except PlanError as error:
             raise self._refusal(error) from error
         there = (
-            ("Not begun, and still planned", step.moved),
+            ("Not started, and still planned", step.moved),
             ("Planned already", step.known),
-            ("Done already, and not planned again", step.ended),
+            ("Already done, and not planned again", step.ended),
         )
         lines = [f"{what}: {self._names(ids)}." for what, ids in there if ids]
         return self._done(changes, [*lines, MARKS] if step.claimed else lines)
@@ -210,7 +210,8 @@ class SessionPlan:
         where = f"now number {there}" if there is not None else "no longer in the plan"
         raise StaleNumberError(
             f"{short(text.strip(), 80)} {now} since the plan changed. Before, it was "
-            f"{short(meant.description, 100)!r} (g{meant.id}), {where}: name the goal that you mean by its id."
+            f"{short(meant.description, 100)!r} (g{meant.id}), {where}: refer to the goal that you mean by "
+            "its id."
         )
 
     def _adding(self, edit: _Edit, subject: Goal | None) -> Operation:
@@ -262,7 +263,7 @@ class SessionPlan:
     async def _reverted(self, goal: Goal) -> str:
         if self._revert is None:
             raise ToolError(
-                "Files cannot be taken back here: call again without revert_files, and mend them by hand. "
+                "Files cannot be reverted here: call again without revert_files, and fix them yourself. "
                 "The plan is unchanged."
             )
         try:
@@ -289,13 +290,13 @@ class SessionPlan:
     def _ended(self, change: Change) -> str:
         """About a goal that a change ends. Before the change: later it may have no number."""
         if isinstance(change, Removed):
-            return f"Dropped, as nobody had worked on it: {self._tree.title(change.goal_id)}."
+            return f"Deleted, because it had not been started: {self._tree.title(change.goal_id)}."
         if not isinstance(change, Updated):
             return ""
         status = change.updates.get("status")
         if status == "abandoned":
             below = f", with {_goals(len(change.affected))} below it" if change.affected else ""
-            return f"Given up: {self._tree.title(change.goal_id)}{below}."
+            return f"Abandoned: {self._tree.title(change.goal_id)}{below}."
         if status == "completed":
             above = [self._tree.title(goal.goal_id) for goal in change.affected]
             also = f" With it: {'; '.join(above)}." if above else ""
@@ -354,9 +355,9 @@ class SessionPlan:
         top = tree.children(None)
         given_up = sum(goal.status == "abandoned" for goal in top)
         if not top or given_up == len(top):
-            return "The plan has no goals any more: all were given up." if top else "The plan is empty."
+            return "The plan has no goals left: all were abandoned." if top else "The plan is empty."
         if given_up:
-            return f"No goal is open: {len(top) - given_up} done, {given_up} given up."
+            return f"No goal is open: {len(top) - given_up} done, {given_up} abandoned."
         return "All goals of the plan are done."
 
 
@@ -387,7 +388,7 @@ def _updated(change: Updated) -> list[tuple[PlanOperation, str]]:
 
 def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
     if goal.id not in plan.goals:
-        raise PlanError(f"Goal {number} was just dropped: focus another one.")
+        raise PlanError(f"Goal {number} was just deleted: focus another one.")
     return plan.plan_focus(goal)
 
 
@@ -396,18 +397,18 @@ def _check(edit: _Edit, *, revert_files: bool) -> None:
     if edit.done is not None and edit.abandon is not None:
         raise ToolError("A goal is either done or abandoned: give one of the two.")
     if revert_files and edit.abandon is None:
-        raise ToolError("revert_files goes with abandon: it takes back what was changed for that goal.")
+        raise ToolError("revert_files goes with abandon: it undoes the file changes of that goal.")
     if edit.rename is not None and edit.ends and (edit.focus is None or edit.goal is not None):
-        raise ToolError("rename is for a goal that goes on: add what is to be done now as a new goal.")
+        raise ToolError("rename is for a goal that stays open: add the new work as a new goal.")
     if edit.before is not None and edit.after is not None:
-        raise ToolError("A place is either before or after a goal: give one of the two.")
+        raise ToolError("A goal goes either before or after another one: give one of the two.")
     if edit.place is not None and not edit.add and edit.goal is None:
-        raise ToolError("before and after need add, for new goals, or goal, for one that moves.")
+        raise ToolError("before and after need add (for new goals) or goal (for one that moves).")
     if edit.goal is not None and not (
         edit.add or edit.ends or edit.rename is not None or edit.place is not None
     ):
         raise ToolError(
-            "goal names what done, abandon, rename, add, before or after is about: give one of them."
+            "goal names the goal for done, abandon, rename, add, before or after: give one of them."
         )
 
 

@@ -26,7 +26,7 @@ _COPIED = re.compile(r"[✓→✗]\s*\]")
 _DONE = re.compile(r"\[\s*[xX✓✔✅]\s*\]|[☑✓✔✅]")
 _NO_GOAL = re.compile(r"→\s|\[…\]")
 """Lines of a shown plan that are no goals: summaries, and counts of goals that are left out."""
-MARKS = "A mark in plan completes nothing: a goal is completed by complete, with a summary."
+MARKS = "A mark in plan does not complete a goal: use complete, with a summary."
 
 _Make = Callable[[Sequence[Change]], None]
 
@@ -143,8 +143,8 @@ class StepCall:
         if begun:
             titles = "; ".join(tree.title(child.id, LONGEST) for child in begun[:NAMED])
             raise PlanError(
-                f"Goal {tree.title(goal.id)} still has goals that were begun: {titles}. "
-                "Focus each and complete it, then this one."
+                f"Goal {tree.title(goal.id)} still has goals that were started: {titles}. Focus and "
+                "complete each of them, then this one."
             )
         siblings = [child.id for child in tree.children(goal.parent_id)]
         following = siblings[siblings.index(goal.id) + 1 :][:1]

@@ -107,7 +107,7 @@ def _progress(tree: PlanTree, *, numbers: bool, ids: bool = False) -> str:
     further = [replace(detail, near=100, levels=None) for detail in briefly[1:3]]
     all_of_it = replace(whole, given_up=True)
     lines = _bounded(tree, [all_of_it, whole, briefly[0], *further, *briefly[1:]], MAX_PROGRESS)
-    return "\n".join(lines) or "The plan has no goals any more: all were given up."
+    return "\n".join(lines) or "The plan has no goals left: all were abandoned."
 
 
 def todo_text(tree: PlanTree) -> str:

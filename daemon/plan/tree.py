@@ -43,7 +43,7 @@ __all__ = [
     "PlanError", "PlanTree", "Removed", "Updated", "extended_preview",
 ]  # fmt: skip
 
-_NO_WORDS = "Done; the sub-agent said nothing about it."
+_NO_WORDS = "Done; the sub-agent reported nothing."
 
 
 class PlanTree(GoalForest):
@@ -72,8 +72,8 @@ class PlanTree(GoalForest):
         if len(texts) > MAX_GOALS_AT_ONCE:
             raise PlanError(
                 t(
-                    "{count} goals at once are too many (at most {max_goals_at_once}): add the next few, and "
-                    "break them down when you get there.",
+                    "{count} goals at once are too many; at most {max_goals_at_once} are allowed. Add the "
+                    "next few now, and more later.",
                     count=len(texts),
                     max_goals_at_once=MAX_GOALS_AT_ONCE,
                 )
@@ -83,7 +83,7 @@ class PlanTree(GoalForest):
         if len(reason) > MAX_SUMMARY:
             raise PlanError(
                 t(
-                    "The reason has {count} characters; at most {max_summary}: shorten it.",
+                    "The reason has {count} characters; the limit is {max_summary}: shorten it.",
                     count=len(reason),
                     max_summary=MAX_SUMMARY,
                 )
@@ -97,7 +97,7 @@ class PlanTree(GoalForest):
         self._check_parent(parent)
         if parent is not None and self._depth(parent) >= MAX_DEPTH:
             raise PlanError(
-                t("Goals are nested {max_depth} deep already: add it further up.", max_depth=MAX_DEPTH)
+                t("Goals are already nested {max_depth} deep: add it further up.", max_depth=MAX_DEPTH)
             )
         replaced = self.goals.get(self.replaceable or "") if parent_id is Focus.CURRENT else None
         takes_place = before_id is None and replaced is not None and replaced.parent_id == parent
@@ -118,7 +118,7 @@ class PlanTree(GoalForest):
 
     def plan_focus(self, goal: Goal) -> list[Change]:
         """Work on ``goal`` now; it and its pending ancestors are in progress from here on."""
-        goal = self._open(goal, t("add a new goal for what is still to do"))
+        goal = self._open(goal, t("add a new goal for the remaining work"))
         started = tuple(
             AffectedGoal(goal_id=above.id, status="in_progress")
             for above in self.ancestors(goal.id)
@@ -157,12 +157,12 @@ class PlanTree(GoalForest):
         ``going_on``: id of the goal that is worked on next: neither it nor those above it complete. The focus stays
         unless its goal is completed: then it goes to the next open goal above.
         """
-        goal = self._target(goal, noted("finish"), t("it needs no second end"))
+        goal = self._target(goal, noted("finish"), t("it cannot be finished again"))
         summary = _checked_summary(summary, "done", t("what was found or changed"))
         if goal.type == "explore_start":
             raise PlanError(
                 t(
-                    "Goal {id} is done when its branches are: wait for them, or abandon it to stop them.",
+                    "Goal {id} is done when its branches end. Wait for them, or abandon it to stop them.",
                     id=self.title(goal.id),
                 )
             )
@@ -196,7 +196,7 @@ class PlanTree(GoalForest):
 
         Open goals below it are abandoned with it. The focus stays unless it is on one of these goals.
         """
-        goal = self._target(goal, noted("abandon"), t("it stays as it ended"))
+        goal = self._target(goal, noted("abandon"), t("it can no longer be abandoned"))
         reason = _checked_summary(reason, "abandon", t("why it is abandoned"))
         # The goals of an exploration stay: their branches are stored, and name them.
         dropped = goal.type == "normal" and not self._children.get(goal.id)
@@ -213,7 +213,7 @@ class PlanTree(GoalForest):
 
     def plan_rename(self, goal: Goal, description: str) -> list[Change]:
         """Rename an open goal; the description of an ended one is in the context, whose bytes must not change."""
-        goal = self._open(goal, t("its description is part of what was said"))
+        goal = self._open(goal, t("its description can no longer change"))
         text = one_line(description)
         if not text:
             raise PlanError(t("A goal needs a description: say in a few words what will be achieved."))
@@ -232,14 +232,14 @@ class PlanTree(GoalForest):
         goal = self._open(goal, t("only open goals can be moved"))
         if parent_id == goal.id:
             raise PlanError(
-                t("Goal {id} cannot stand below itself: choose another parent.", id=self.title(goal.id))
+                t("Goal {id} cannot be placed below itself: choose another parent.", id=self.title(goal.id))
             )
         self._check_parent(parent_id)
         above_new = [] if parent_id is None else [self.goals[parent_id], *self.ancestors(parent_id)]
         if any(above.id == goal.id for above in above_new):
             raise PlanError(
                 t(
-                    "Goal {parent_id} is below goal {id}, which therefore cannot be moved there: choose "
+                    "Goal {parent_id} is below goal {id}, so goal {id} cannot be moved there: choose "
                     "another parent.",
                     parent_id=self.title(parent_id or ""),
                     id=self.title(goal.id),
@@ -250,7 +250,7 @@ class PlanTree(GoalForest):
         if parent_id == goal.parent_id and self._stands_before(goal, before_id):
             return []
         if before_id == goal.id:
-            raise PlanError(t("A goal cannot stand before itself: name the one that is to follow it."))
+            raise PlanError(t("A goal cannot be placed before itself: name the goal that should follow it."))
         if len(above_new) > self._depth(goal.id) - 1 and len(above_new) + self._height(goal.id) > MAX_DEPTH:
             raise PlanError(
                 t(
@@ -283,7 +283,7 @@ class PlanTree(GoalForest):
         goal = self.goal(goal.id)
         if (root := self.ended_root(goal.id)) is not None:
             what = self.goals[root].status
-            where = "" if root == goal.id else t(" with one above it")
+            where = "" if root == goal.id else t(" together with a goal above it")
             raise PlanError(
                 t(
                     "Goal {id} is {what}{where}: {otherwise}.",
@@ -312,11 +312,11 @@ class PlanTree(GoalForest):
     def _check_parent(self, parent_id: str | None) -> None:
         if parent_id is None:
             return
-        parent = self._open(self.goal(parent_id), t("goals can only stand below an open one"))
+        parent = self._open(self.goal(parent_id), t("new goals must be below an open goal"))
         if parent.type == "explore_start":
             raise PlanError(
                 t(
-                    "The branches of goal {parent_id} have plans of their own: put the goal beside it.",
+                    "The branches of goal {parent_id} have their own plans: place the goal next to it.",
                     parent_id=self.title(parent_id),
                 )
             )
@@ -325,8 +325,8 @@ class PlanTree(GoalForest):
         if self.goal(before_id).parent_id != parent_id:
             raise PlanError(
                 t(
-                    "Goal {before_id} does not stand where the goal is to go: name one of the goals there, "
-                    "or none for the end.",
+                    "Goal {before_id} is not under the new parent: name a goal that is, or none to add it "
+                    "at the end.",
                     before_id=self.title(before_id),
                 )
             )
@@ -340,8 +340,8 @@ class PlanTree(GoalForest):
         for goal_id, need_id in sorted(misplaced(moved) - misplaced(self)):
             raise PlanError(
                 t(
-                    "Goal {goal_id} needs goal {need_id}, which must stand before it, and not above or below it: "
-                    "choose another place.",
+                    "Goal {goal_id} depends on goal {need_id}, which must come before it and not above or "
+                    "below it: choose another place.",
                     goal_id=self.title(goal_id),
                     need_id=self.title(need_id),
                 )
@@ -423,7 +423,7 @@ def _check_description(text: str) -> None:
     if len(text) > MAX_DESCRIPTION:
         raise PlanError(
             t(
-                "A description of {count} characters is too long (at most {max_description}): name the "
+                "A description of {count} characters is too long; the limit is {max_description}. Name the "
                 "goal in one line and put the rest into the reason.",
                 count=len(text),
                 max_description=MAX_DESCRIPTION,
@@ -439,7 +439,7 @@ def _checked_summary(text: str, operation: str, what: str) -> str:
     if not text:
         raise PlanError(
             t(
-                "`{operation}` needs a summary: say {what}, it replaces the details.",
+                "`{operation}` needs a summary: say {what}. It replaces the details.",
                 operation=operation,
                 what=what,
             )
@@ -447,7 +447,7 @@ def _checked_summary(text: str, operation: str, what: str) -> str:
     if len(text) > MAX_SUMMARY:
         raise PlanError(
             t(
-                "The summary has {count} characters; at most {max_summary}: keep what later work needs.",
+                "The summary has {count} characters; the limit is {max_summary}: keep what later work needs.",
                 count=len(text),
                 max_summary=MAX_SUMMARY,
             )

@@ -318,7 +318,7 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
         return replace(course, nudged=True), Work("nudge", goal.id)
     if ran.asks:
         return course, end  # the user decides
-    return _failed(course, tree, goal, t("was not reached: the work on it ended while it was open"), ran)
+    return _failed(course, tree, goal, t("was not reached: the work on it ended too early"), ran)
 
 
 def next_step_below(tree: PlanTree, goal: Goal) -> Goal | None:
@@ -375,11 +375,11 @@ def _next(course: Course, tree: PlanTree, end: End) -> tuple[Course, Decision]:
         return replace(course, step=None), end
     what = joined(*(what for _, what in failures), sep=" ")
     if not course.may_replan:
-        left = "" if next_step(tree, course.aside) is None else t(" What is open stays in the plan.")
+        left = "" if next_step(tree, course.aside) is None else t(" Open goals stay in the plan.")
         why = (
-            t("The plan was made anew {max_replans} times, and that did not help.", max_replans=MAX_REPLANS)
+            t("The plan was remade {max_replans} times, but this did not help.", max_replans=MAX_REPLANS)
             if course.replan_allowed
-            else t("The plan ends here, because replanning is off (setting allow_replan).")
+            else t("The plan ends here because replanning is off (setting allow_replan).")
         )
         return course, End("error", joined(what, " ", why, left))
     failed = End("error" if course.failed is None else course.failed.stop, what)
@@ -403,7 +403,7 @@ def _stuck(course: Course, tree: PlanTree) -> tuple[tuple[str, str], ...]:
         names = [f'"{need.description}"' for need in waits_for(tree, goal) if need.status == "abandoned"]
         if names:
             what = t(
-                'The goal "{description}" cannot begin: it needs {names}, which was abandoned.',
+                'The goal "{description}" cannot start: it needs {names}, which was abandoned.',
                 description=goal.description,
                 names=", ".join(names),
             )

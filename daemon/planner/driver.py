@@ -205,7 +205,7 @@ class PlanDriver:
         """Return the results of the steps: a goal that is still open has failed."""
         failed: dict[str, str] = {}
         for goal_id in goal_ids:
-            stop, why = self._steps.pop(goal_id, ("error", t("no sub-agent came to the end of it.")))
+            stop, why = self._steps.pop(goal_id, ("error", t("no sub-agent finished it.")))
             if goal_id not in self._tree.goals or self._tree.ended_root(goal_id) is not None:
                 continue
             if stop in ("canceled", "permission_denied"):
@@ -224,7 +224,7 @@ class PlanDriver:
             self._circle.tool = ""
             return Paused(
                 "circle",
-                t("The same calls were made again and again, with {tool}: that leads nowhere.", tool=tool),
+                t("The agent kept repeating the same calls of {tool} without progress.", tool=tool),
             )
         failing, self._failing = self._failing, ""
         return Paused("failures", failing)
@@ -288,7 +288,7 @@ class PlanDriver:
             except (BadPlanError, PlanError) as error:
                 problem = error.args[0]
                 text = again_text(problem)
-        return NotPlanned(written_for_models(problem, t("The model's answer could not be used as a plan.")))
+        return NotPlanned(written_for_models(problem, t("The model's response could not be used as a plan.")))
 
     def _planned(self, ask: AskForPlan, *, light: bool, any_list: bool) -> PlanMade:
         """Return the answer as goals of the tree. Raises BadPlanError and PlanError, with the tree unchanged."""
@@ -296,7 +296,7 @@ class PlanDriver:
         answer = next(m for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
         most = MAX_SIGNPOSTS if light else MAX_LAYERED
         steps = read_plan(answer.text(), answer.tool_calls(), most=most, nested=not light, any_list=any_list)
-        why = t("Abandoned with a new plan. {why}", why=ask.why) if ask.why else ""
+        why = t("Abandoned for a new plan. {why}", why=ask.why) if ask.why else ""
         revision = revised(self._tree, steps, revise=ask.revise, why=why, failed=ask.failed)
         self._record(revision.changes)
         return PlanMade(revision.steps, revision.aside)
@@ -323,7 +323,9 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     at_rest = not session.running
     wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
     if (earlier := session.turn.put_wish(wish)) is not None:
-        earlier.settle(session.state.turn or "", "canceled", t("A later wish for a plan took its place."))
+        earlier.settle(
+            session.state.turn or "", "canceled", t("A later request for a plan replaced this one.")
+        )
     if at_rest:
         await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
     try:
@@ -332,5 +334,5 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
         # The caller does not wait any more. A plan that is being made already is finished.
         if not at_rest and session.turn.wish is wish:
             session.turn.put_wish(None)
-            wish.settle(session.state.turn or "", "canceled", t("The wish for a plan was withdrawn."))
+            wish.settle(session.state.turn or "", "canceled", t("The request for a plan was withdrawn."))
         raise

@@ -71,13 +71,13 @@ class Failures:
             return ""
         if call.name in _CHANGES:
             return t(
-                "{count} changes of files failed in a row, the last one with: {result}",
+                "{count} file changes in a row failed, the last one with: {result}",
                 count=count,
                 result=_brief(result),
             )
         if call.name == "bash":
             return t(
-                "The same command failed {count} times, whatever was changed in between: {call}",
+                "The same command failed {count} times, despite changes in between: {call}",
                 count=count,
                 call=_command(call),
             )

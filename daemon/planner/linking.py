@@ -51,10 +51,11 @@ class _Answer:
             if (goal := kept(step)) is not None:
                 self.goals[place] = goal
             if (name := step.id.casefold()) and self.named.setdefault(name, place) != place:
-                raise BadPlanError(f'Two steps have the id "{head(step.id, 60)}": give each one of its own.')
+                raise BadPlanError(f'Two steps have the id "{head(step.id, 60)}": give each its own id.')
             if step.parallel and step.steps:
                 raise BadPlanError(
-                    f'{self._name(place)} is parallel and has steps below it: say "parallel" of those instead.'
+                    f'{self._name(place)} is parallel and has steps below it: mark those as "parallel" '
+                    "instead."
                 )
         given = any(step.needs is not None for step in self.steps.values())
         needs = {place: self._needs(place) for place in self.steps}
@@ -108,18 +109,19 @@ class _Answer:
         if meant:
             what = " or ".join(self._name(other) for other in meant)
             raise BadPlanError(
-                f'{self._name(place)} needs "{head(name, 60)}", which may be {what}: give steps an "id", and name that.'
+                f'{self._name(place)} needs "{head(name, 60)}", which could be {what}: give steps an "id", '
+                "and use that."
             )
         if goal is None:
             known = ", ".join(step.id or other for other, step in self.steps.items())
             raise BadPlanError(
-                f'{self._name(place)} needs "{head(name, 60)}", and no step has that id. Ids: {known}.'
+                f'{self._name(place)} needs "{head(name, 60)}", but no step has that id. Ids: {known}.'
             )
         if goal.status == "completed":
             return None
         raise BadPlanError(
-            f"{self._name(place)} needs goal {self.tree.title(goal.id)}, which the plan does not have: "
-            "keep it, too, or leave it out of the needs."
+            f"{self._name(place)} needs goal {self.tree.title(goal.id)}, which is not in the plan: keep it "
+            "as well, or leave it out of the needs."
         )
 
     def _check(self, place: str, need: str) -> None:
@@ -128,12 +130,12 @@ class _Answer:
         above = place.rpartition(".")[0]
         if need == above or need.rpartition(".")[0] == place:
             raise BadPlanError(
-                f"{self._name(place)} needs {self._name(need)}, but one stands below the other: leave that out."
+                f"{self._name(place)} needs {self._name(need)}, but one is below the other: leave that out."
             )
         if "." in need and need.rpartition(".")[0] != above:
             raise BadPlanError(
-                f"{self._name(place)} needs {self._name(need)}, which stands below another step: "
-                "name that step as a whole."
+                f"{self._name(place)} needs {self._name(need)}, which is below another step: name that "
+                "whole step."
             )
 
     def _ordered(self, level: Sequence[str], needs: Mapping[str, tuple[str, ...]]) -> list[str]:

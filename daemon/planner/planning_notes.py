@@ -28,12 +28,12 @@ _FORMAT = '{"steps": [{"goal": "what will be achieved", "reason": "why", "check"
 
 
 _NEEDS = (
-    "Steps follow each other in order, and a failed one stops those behind it. Where that is not so, give steps an "
+    "Steps run in order, and a failed step stops those after it. Where that does not apply, give steps an "
     '"id", and "needs": the ids of the steps that must be done before, [] for none.'
 )
 _PARALLEL = (
-    'Steps with "parallel": true that do not need each other are done by sub-agents at the same time, in this folder: '
-    "only for steps that stand alone and change different files."
+    'Steps with "parallel": true that do not need each other are done by sub-agents at the same time, in '
+    "this folder: only for independent steps that change different files."
 )
 
 
@@ -55,17 +55,13 @@ def ask_text(
     if ask.why:
         lines.append(english(ask.why))
     if by_person:
-        lines.append(
-            f"The person wants another plan{f', and wrote: {instructions}' if instructions else '.'}"
-        )
+        lines.append(f"The user wants another plan{f', and wrote: {instructions}' if instructions else '.'}")
     if again:
-        lines.append(
-            "Make the plan anew: only what is still to be done, in order, knowing what happened so far."
-        )
+        lines.append("Make a new plan: only the remaining work, in order, based on what happened so far.")
     elif light:
-        lines.append("Before you begin: name 3 to 5 goals on the way, in order, as signposts.")
+        lines.append("Before you start: name 3 to 5 goals on the way, in order, as signposts.")
     else:
-        lines.append("Before you begin: plan the work as steps, in order. Each will be worked on by itself.")
+        lines.append("Before you start: plan the work as steps, in order. Each step is worked on separately.")
     lines.append(f"Answer with JSON and call no tools: {_FORMAT}")
     if light:
         lines.append(f"At most {MAX_SIGNPOSTS} steps, not nested.")
@@ -78,7 +74,7 @@ def ask_text(
             lines.append(_PARALLEL)
     if has_open:
         fate = (
-            "Open goals that you leave out are given up; done ones stay."
+            "Open goals that you leave out are abandoned; done ones stay."
             if ask.revise
             else "Others stay aside."
         )
@@ -129,35 +125,36 @@ def work_text(work: Work, tree: PlanTree, front: PlanFront = "goal") -> str:
             lines = [
                 f"{_STEP}{title}",
                 reason,
-                f"It has the focus. When it is reached and checked, call {ends.reached} with what later work needs to "
-                f"know, and stop; when it cannot be reached, {ends.not_reached}. The other goals have their "
-                "turn later. After the last one, tell the person in short what was done.",
+                f"It has the focus. When it is reached and checked, call {ends.reached} with what later "
+                f"work needs to know, and stop; when it cannot be reached, {ends.not_reached}. The other "
+                "goals come later. After the last one, tell the user briefly what was done.",
             ]
             text = "\n".join(filter(None, lines))
         case "together":
             named = ", ".join(tree.number_of(goal_id) or tree.title(goal_id) for goal_id in work.goal_ids)
             text = (
-                f"{_TOGETHER}{named} at the same time, as the plan says. Their answers become the summaries of these "
-                "goals. What needs them comes after."
+                f"{_TOGETHER}{named} at the same time, as the plan says. Their answers become the "
+                "summaries of these goals. Goals that need them come later."
             )
         case "nudge":
             text = (
                 f"{_NUDGE}{title} is still open. If it is reached, call {ends.reached}; if it cannot be, "
-                f"{ends.still_not}; if you need the person's answer first, end with your question; else go on."
+                f"{ends.still_not}; if you need the user's answer first, end with your question; otherwise "
+                "continue."
             )
         case "signposts":
             text = (
-                f"The plan has your goals now. Work by them with the {front} tool; where what you find asks for "
-                "another way, take it and change the plan."
+                f"The plan now has your goals. Follow them with the {front} tool; if your findings call "
+                "for another way, take it and change the plan."
             )
         case "unplanned":
-            text = "Go on without a plan of steps."
+            text = "Continue without a plan of steps."
         case "go_on":
-            text = "Go on with the work by the plan as it is now."
+            text = "Continue the work by the current plan."
         case "closing":
             text = (
-                "No steps are left. Tell the person in short what was reached, what was not, and why. "
-                "Begin nothing new."
+                "No steps are left. Tell the user briefly what was reached, what was not, and why. Start "
+                "nothing new."
             )
     return within(TAG, text)
 
@@ -198,18 +195,16 @@ def planned_notice(steps: int, *, again: bool) -> str:
     """Return the notice for the user about a new plan."""
     if again:
         if not steps:
-            return t("The new plan has nothing left to do.")
-        return n(
-            "The plan was made anew: {count} step left.", "The plan was made anew: {count} steps left.", steps
-        )
+            return t("The new plan has no steps left to do.")
+        return n("Replanned: {count} step left.", "Replanned: {count} steps left.", steps)
     return n("Planned: {count} step.", "Planned: {count} steps.", steps)
 
 
 def other_mode_notice(agent: str, wanted: str) -> str:
     """Return the notice for a user whose requested mode does not apply to this session."""
     return t(
-        "Not planned as {wanted}: {agent} carries out no plan of its own here. It works as in_loop; whoever carries "
-        "its plan out can work by it.",
+        "The planner {wanted} is not used: the {agent} agent does not carry out its own plans. It uses "
+        "in_loop; the agent that carries out the plan can use {wanted}.",
         wanted=wanted,
         agent=agent,
     )

@@ -89,12 +89,10 @@ def read_plan(
     steps = _read(head(text, _MAX_ANSWER), calls, any_list=any_list)
     leaves = sum(len(step.steps) or 1 for step in steps)
     if leaves > most:
-        raise BadPlanError(f"There were {leaves} steps; at most {most} are allowed: make them coarser.")
+        raise BadPlanError(f"There were {leaves} steps; at most {most} are allowed: use fewer, larger steps.")
     for step in steps:
         if step.steps and not nested:
-            raise BadPlanError(
-                f"{_named(step)} had steps below it; only one plain list of steps is wanted here."
-            )
+            raise BadPlanError(f"{_named(step)} had steps below it; give one plain list of steps.")
         if any(below.steps for below in step.steps):
             raise BadPlanError(f"The steps below {_named(step)} were nested again; one level is allowed.")
     return steps
@@ -231,7 +229,9 @@ def _needs(fields: dict[str, object]) -> tuple[str, ...] | None:
         return None
     items = cast("list[object]", value) if isinstance(value, list) else str(_plain_number(value)).split(",")
     if not all(isinstance(item, str | int | float) for item in items):
-        raise BadPlanError('"needs" had something else than ids in it: give a list of ids, {"needs": ["a"]}.')
+        raise BadPlanError(
+            '"needs" contained something other than ids: give a list of ids, {"needs": ["a"]}.'
+        )
     return tuple(dict.fromkeys(text for item in items if (text := str(_plain_number(item)).strip())))
 
 

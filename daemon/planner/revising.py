@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from daemon.model.goals import Goal
 
-REPLACED = noted("Abandoned: the new plan does not have it.")
+REPLACED = noted("Abandoned: it is not in the new plan.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _kept(tree: PlanTree, step: PlanStep) -> Goal | None:
             raise BadPlanError(f'A step keeps "{head(step.keep, 60)}". {error}') from error
         if tree.ended_root(goal.id) is None:
             return goal
-        raise BadPlanError(f"Goal {tree.title(goal.id)} has ended: what is still to do there is a new step.")
+        raise BadPlanError(f"Goal {tree.title(goal.id)} has ended: add the remaining work as a new step.")
     wanted = " ".join(step.goal.split()).casefold()
     same = [goal for goal in _open_goals(tree) if goal.description.casefold() == wanted]
     return same[0] if len(same) == 1 else None
@@ -125,7 +125,7 @@ def _check_once(tree: PlanTree, rows: Sequence[_Row]) -> None:
     seen: set[str] = set()
     for row in rows:
         if row.goal is not None and row.goal.id in seen:
-            raise BadPlanError(f"Two steps keep goal {tree.title(row.goal.id)}: each goal stands once.")
+            raise BadPlanError(f"Two steps keep goal {tree.title(row.goal.id)}: list each goal once.")
         if row.goal is not None:
             seen.add(row.goal.id)
 
@@ -222,14 +222,14 @@ def _check_needs(work: _Work, aside: frozenset[str]) -> None:
     for goal_id, need_id in sorted(misplaced(tree)):
         if goal_id not in aside:
             raise BadPlanError(
-                f"Goal {tree.title(goal_id)} needs goal {tree.title(need_id)}, which does not stand before it: "
-                "change the order, or what it needs."
+                f"Goal {tree.title(goal_id)} needs goal {tree.title(need_id)}, which does not come before "
+                "it: change the order or the needs."
             )
     for goal_id in work.ids.values():
         if left := [need for need in waits_for(tree, tree.goals[goal_id]) if need.id in aside]:
             raise BadPlanError(
-                f"Goal {tree.title(goal_id)} needs goal {tree.title(left[0].id)}, which the plan does not have: "
-                "keep it, too, or say what is needed instead."
+                f"Goal {tree.title(goal_id)} needs goal {tree.title(left[0].id)}, which is not in the "
+                "plan: keep it as well, or say what is needed instead."
             )
 
 

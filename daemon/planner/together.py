@@ -82,14 +82,16 @@ def _prompt(
     if results := [
         _result(one) for one in done if not any(a.status in ENDED for a in tree.ancestors(one.id))
     ]:
-        parts.append("# What came of the steps before\n" + "\n".join(results))
+        parts.append("# Results of the earlier steps\n" + "\n".join(results))
     others = [f"- {one.description}" for one in goals if one.id != goal.id]
-    parts.append("# What others work on now, in the same folder: leave it to them\n" + "\n".join(others))
+    parts.append(
+        "# What other agents are working on now in the same folder: leave it to them\n" + "\n".join(others)
+    )
     if earlier := [one for one in known if goal_of_step(one.tool_call_id) == goal.id]:
         said = f" It said last: {head(earlier[-1].summary, _RESULT)}" if earlier[-1].summary else ""
         parts.append(
-            "# This step was begun before\nA sub-agent stopped in the middle of it. Look how far it came, and do not "
-            f"do anything twice.{said}"
+            "# This step was started before\nA sub-agent stopped in the middle of it. Check how far it "
+            f"got, and do nothing twice.{said}"
         )
     return "\n\n".join(parts)
 

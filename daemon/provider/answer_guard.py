@@ -92,7 +92,7 @@ def check_redirect(url: str, location: str | None) -> None:
         raise RedirectRefusedError(
             t(
                 "{here} redirects to another server ({scheme}://{there}). The redirect was not followed, "
-                "because that server would get your key and the conversation. If you trust it, set its "
+                "because that server would receive your key and the conversation. If you trust it, set its "
                 "address as the base URL.",
                 here=here,
                 scheme=parts.scheme,
@@ -168,8 +168,8 @@ class Allowance:
         if self._left < 0:
             raise AnswerTooLongError(
                 t(
-                    "The answer of the model server was cut off: it has more than {max_bytes} MB. Nothing of "
-                    "it was run. Choose another model, or check the server.",
+                    "The model server's response was cut off: it is larger than {max_bytes} MB. None of it "
+                    "was run. Choose another model, or check the server.",
                     max_bytes=MAX_BYTES // 1000000,
                 )
             )
@@ -179,8 +179,8 @@ class Allowance:
         if self._event > MAX_EVENT_BYTES:
             raise AnswerTooLongError(
                 t(
-                    "The answer of the model server was cut off: a single event in it has more than {max_bytes} MB. "
-                    "Nothing of it was run. Choose another model, or check the server.",
+                    "The model server's response was cut off: a single event in it is larger than "
+                    "{max_bytes} MB. None of it was run. Choose another model, or check the server.",
                     max_bytes=MAX_EVENT_BYTES // 1_000_000,
                 )
             )
@@ -240,7 +240,7 @@ async def cut_at_limit(
         yield part
     stop: StopReason = "max_tokens"
     words = t(
-        "The answer was cut off after {letters:,} characters: the server was asked for at most "
+        "The response was cut off after {letters:,} characters: the server was asked for at most "
         "{max_tokens:,} tokens and sent far more.",
         letters=letters,
         max_tokens=request.max_tokens,

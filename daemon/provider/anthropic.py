@@ -121,7 +121,7 @@ async def _events(
             if message.ended:
                 break
         else:
-            raise message.broken(t("it ended before the message did"))
+            raise message.broken(t("it ended in the middle of a message"))
         await _read_to_end(pieces)
     yield message.complete()
 
@@ -133,7 +133,7 @@ def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:
     except (ValueError, RecursionError):
         if data == b"[DONE]":  # some imitations of the API end with it, as another API does
             return {}
-        raise message.broken(t("not the JSON that was expected")) from None
+        raise message.broken(t("it was not the expected JSON")) from None
     return mapping(event)
 
 
@@ -157,7 +157,7 @@ def _error(error: Exception, access: Credential, request: ModelRequest) -> Excep
     if isinstance(error, TimeoutError):
         return errors.no_answer(base_url, t("try again, or check the network."), timed_out=True)
     if isinstance(error, aiohttp.ClientPayloadError):
-        return errors.malformed(errors.host_of(base_url), t("it ended before it was finished"))
+        return errors.malformed(errors.host_of(base_url), t("it ended too early"))
     if isinstance(error, aiohttp.ClientResponseError):
         return errors.malformed(errors.host_of(base_url), errors.redact(str(error), request.env))
     if isinstance(error, aiohttp.ClientError | OSError):

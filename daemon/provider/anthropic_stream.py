@@ -189,7 +189,7 @@ class MessageBuilder:
         self._stop = delta.get("stop_reason") or self._stop
         if self._stop == "refusal":
             details: Event = delta.get("stop_details") or {}
-            self._detail = details.get("explanation") or t("The model declined to go on.")
+            self._detail = details.get("explanation") or t("The model declined to continue.")
         elif self._stop == "model_context_window_exceeded":
             self._detail = t("The model's context window is full.")
         self._count(event.get("usage") or {})

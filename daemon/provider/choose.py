@@ -88,13 +88,13 @@ async def default_model(
     how = t(HOW_TO_CONNECT)
     if url := env.get("OPENAI_BASE_URL", "").strip() or env.get("OPENAI_API_BASE", "").strip():
         how = t(
-            "A server is set ({url}), but no model: choose one with `--model openai/NAME`, or in the "
+            "A server is set ({url}), but no model. Choose one with `--model openai/NAME`, or in the "
             "settings.",
             url=shown_url(url),
         )
     notice = t("This is the built-in demo: a script, not a real model. {how}", how=how)
     if found is not None:
-        notice += t(" Ollama is running but has no model yet: get one with `ollama pull qwen3-coder`.")
+        notice += t(" Ollama is running but has no model yet. Get one with `ollama pull qwen3-coder`.")
     return ModelChoice(DEMO, True, notice)
 
 

@@ -37,5 +37,5 @@ async def commit_message(model: str, env: Mapping[str, str], changes: str, recen
     answer = await answer_of(model, env, _TASK, text, max_tokens=_ANSWER_TOKENS)
     fenced = _FENCE.match(answer)
     if not (message := (fenced[1] if fenced else answer).strip()):
-        raise ProviderError("malformed", t("{model} wrote no message.", model=model))
+        raise ProviderError("malformed", t("{model} did not write a message.", model=model))
     return message

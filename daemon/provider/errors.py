@@ -111,7 +111,7 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
     )
     if kind == "auth":
         what = t(
-            "{host} rejected the API key: check {key_name}. It said: {words}",
+            "{host} rejected the API key. Check {key_name}. It said: {words}",
             host=host,
             key_name=key_name,
             words=words,
@@ -120,7 +120,7 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
         what = t("Rate limited by {host}. It said: {words}", host=host, words=words)
     elif kind == "rate_limit":
         what = t(
-            "The quota of this key is used up at {host}: check its plan, credit and limits. It said: {words}",
+            "The quota of this key is used up at {host}. Check its plan, credit and limits. It said: {words}",
             host=host,
             words=words,
         )
@@ -134,13 +134,13 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
         what = t("The conversation is too long for the model. {host} said: {words}", host=host, words=words)
     elif failure.status == 404 or failure.error_type == "not_found_error":
         what = t(
-            "{host} does not know this model: choose another, or check the base URL. It said: {words}",
+            "{host} does not know this model. Choose another one, or check the base URL. It said: {words}",
             host=host,
             words=words,
         )
     elif failure.status == 402 or _SPENT.search(failure.message):
         what = t(
-            "The account at {host} is out of credit: check plan and billing of {key_name}. It said: {words}",
+            "The account at {host} is out of credit. Check plan and billing of {key_name}. It said: {words}",
             host=host,
             key_name=key_name,
             words=words,
@@ -166,7 +166,7 @@ def no_key(provider: str, variable: str) -> ProviderError:
     return ProviderError(
         "no_key",
         t(
-            "No key for {provider}: connect it in VS Code, set {variable}, or choose another model.",
+            "No key for {provider}. Connect it in VS Code, set {variable}, or choose another model.",
             provider=provider,
             variable=variable,
         ),
@@ -197,7 +197,9 @@ def checked_url(url: str, variable: str) -> str:
 def malformed(host: str, detail: str) -> ProviderError:
     """Return the ProviderError for an answer that breaks the protocol, e.g. a stream that ends in the middle."""
     return ProviderError(
-        "malformed", t("The answer of {host} was broken: {detail}", host=host, detail=detail), retryable=True
+        "malformed",
+        t("The response of {host} is not valid: {detail}", host=host, detail=detail),
+        retryable=True,
     )
 
 

@@ -81,8 +81,8 @@ class Http:
             if left == 0 or response.status not in (307, 308):  # other redirects would turn it into a GET
                 raise RedirectRefusedError(
                     t(
-                        "{url} redirects to {url2} (status {status}), which a request to a model cannot follow. "
-                        "Set the base URL to where the server really is.",
+                        "{url} redirects to {url2} (status {status}), but requests to a model cannot be "
+                        "redirected. Set the base URL to the server's real address.",
                         url=url,
                         url2=urljoin(url, location),
                         status=response.status,

@@ -262,7 +262,7 @@ async def _check_known(model: str) -> None:
         raise ProviderError(
             "bad_request",
             t(
-                "There is no model provider {prefix!r}: write provider/model, for example "
+                "There is no model provider {prefix!r}. Write provider/model, for example "
                 "anthropic/claude-sonnet-5-5, openai/gpt-6.1-sol or ollama/qwen3-coder.",
                 prefix=prefix,
             ),
@@ -384,7 +384,7 @@ def _error(error: Exception, target: _Target, request: ModelRequest) -> Exceptio
     if "Timeout" in causes:
         return errors.no_answer(where, t(target.hint), timed_out=True)
     if "JSONDecodeError" in causes or "RemoteProtocolError" in causes or "ClientPayloadError" in causes:
-        return errors.malformed(target.host, t("the stream broke off or was not the JSON that was expected"))
+        return errors.malformed(target.host, t("the stream ended early or was not the expected JSON"))
     if _UNREACHED.search(causes):
         return errors.no_answer(where, t(target.hint))
     if status is None:

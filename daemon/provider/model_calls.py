@@ -178,7 +178,7 @@ async def answered(
     finally:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    raise ProviderError("malformed", t("The model's answer ended before it was complete."))
+    raise ProviderError("malformed", t("The model's response ended before it was complete."))
 
 
 class Provider(Protocol):

@@ -92,7 +92,7 @@ class AnswerBuilder:
     def end(self, finished: bool) -> list[ProviderEvent]:
         """Return the last events. Raises ProviderError when the answer was cut off (``finished`` is false)."""
         if not finished:
-            raise errors.malformed(self._host, t("it ended before it was finished"))
+            raise errors.malformed(self._host, t("it ended too early"))
         events = self._close()
         for call in self._calls.values():
             events += self._stop(call)

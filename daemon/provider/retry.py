@@ -33,9 +33,9 @@ _WORDS: Mapping[ErrorKind, str] = MappingProxyType(
     {
         "overloaded": noted("the service is overloaded"),
         "rate_limit": noted("the rate limit is reached"),
-        "network": noted("no answer"),
+        "network": noted("no response"),
         "server": noted("the service failed"),
-        "malformed": noted("the answer was broken"),
+        "malformed": noted("the response was not valid"),
     }
 )
 
@@ -97,7 +97,7 @@ def _too_long(error: ProviderError, until: datetime, now: datetime) -> ProviderE
     said = str(error)
     stop = "" if said.endswith((".", "!", "?")) else "."
     text = t(
-        "{said}{stop} It asks to wait until {when}: try again then, or choose another model.",
+        "{said}{stop} It asks to wait until {when}. Try again then, or choose another model.",
         said=said,
         stop=stop,
         when=when,

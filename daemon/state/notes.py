@@ -33,16 +33,16 @@ _MAX_NAME = 200
 _MAX_WORDS = 600
 """Characters of a description, and of a reason or summary, in a note."""
 
-_MERGED = "the person merged "
-_FILES = ("the person undid your ", "the person redid your ", "the person took back ", _MERGED)
+_MERGED = "the user merged "
+_FILES = ("the user undid your ", "the user redid your ", "the user reverted ", _MERGED)
 _JOB = "the background job "
-_LATE = "language servers have answered "
-_FOCUS = "the person put the focus on "
-_RENAMED = "the person renamed the goal "
+_LATE = "language servers answered "
+_FOCUS = "the user put the focus on "
+_RENAMED = "the user renamed the goal "
 
 READ_AGAIN = "Read these files again before you rely on them."
-PLAN_COUNTS = "The plan you are shown has this in it already; go by it."
-OLDER = "(More was done before; only the newest is told.)"
+PLAN_COUNTS = "The plan you see already includes this; follow it."
+OLDER = "(More was done before; only the newest is listed.)"
 
 JOB_ENDED = "job_ended"
 """Code of the notice that a background command has ended, or the user has stopped it."""
@@ -143,12 +143,12 @@ def restored_note(event: FilesRestored) -> str:
     did, now = {
         "undo": (f"undid your {event.target}", "as before"),
         "redo": (f"redid your {event.target}", "as after your change again"),
-        "restore": (f"took back {event.target}", "as before"),
+        "restore": (f"reverted {event.target}", "as before"),
     }[event.action]
     names = [_named(file) for file in event.files[:_MAX_FILES]]
     more = len(event.files) - len(names)
     listed = ", ".join(names) + (f" and {more} more" if more > 0 else "")
-    return f"the person {did}. Written on disk: {listed}. What you had changed there reads {now}."
+    return f"the user {did}. Written on disk: {listed}. What you had changed there is now {now}."
 
 
 def plan_note(event: GoalEvent, plan: PlanTree) -> str:
@@ -160,26 +160,26 @@ def plan_note(event: GoalEvent, plan: PlanTree) -> str:
     if isinstance(event, GoalAdded):
         where = f"under {_name(plan, event.parent_id)}" if event.parent_id else "at the top level"
         why = f" Why: {_short(event.goal.reason)}" if event.goal.reason.strip() else ""
-        return f"the person added the goal {_quoted(event.goal.description)} {where}.{_ended(why)}"
+        return f"the user added the goal {_quoted(event.goal.description)} {where}.{_ended(why)}"
     if isinstance(event, GoalMoved):
         return _moved(event, plan)
     name = _name(plan, event.goal_id)
     focus = _focus_after(event, plan)
     if isinstance(event, GoalRemoved):
         why = f": {_short(event.reason)}" if event.reason.strip() else ""
-        return f"the person removed the goal {name}, on which nobody had worked{_ended(why or '.')}{focus}"
+        return f"the user removed the goal {name}, which was not started{_ended(why or '.')}{focus}"
     status = event.updates.get("status")
     words = _short(str(event.updates.get("summary") or ""))
     if status == "completed":
         also = [_name(plan, other.goal_id) for other in event.affected_goals if other.status == "completed"]
         with_it = (
-            f" With it {' and '.join(also)} {'is' if len(also) == 1 else 'are'} completed." if also else ""
+            f" With it, {' and '.join(also)} {'is' if len(also) == 1 else 'are'} completed." if also else ""
         )
-        return f"the person called the goal {name} done: {_ended(words)}{with_it}{focus}"
+        return f"the user marked the goal {name} as done: {_ended(words)}{with_it}{focus}"
     if status == "abandoned":
         below = any(other.status == "abandoned" for other in event.affected_goals)
-        with_it = " and what was open below it" if below else ""
-        return f"the person gave up the goal {name}{with_it}: {_ended(words)}{focus}"
+        with_it = " and its open sub-goals" if below else ""
+        return f"the user abandoned the goal {name}{with_it}: {_ended(words)}{focus}"
     if (description := event.updates.get("description")) is not None:
         return f"{_RENAMED}{name} to {_quoted(str(description))}."
     if event.current_id == event.goal_id and plan.current_id != event.goal_id:
@@ -215,7 +215,7 @@ def _moved(event: GoalMoved, plan: PlanTree) -> str:
 
 
 def _moved_words(name: str) -> str:
-    return f"the person moved the goal {name}"
+    return f"the user moved the goal {name}"
 
 
 def _focus_after(event: GoalUpdated | GoalRemoved, plan: PlanTree) -> str:

@@ -20,7 +20,7 @@ _UNKNOWN = datetime.min.replace(tzinfo=UTC)
 def stop_words(event: TurnEnded) -> str:
     """Return why a turn ended as it did; empty when it ended as turns do."""
     if event.stop_reason == "max_tokens" and not event.detail:
-        return t("The last answer was cut off: it had as many tokens as the model may give at once.")
+        return t("The last response was cut off: it reached the model's output limit.")
     return event.detail
 
 
@@ -68,4 +68,4 @@ class TraceHead(SessionHead):
         """Nobody works on it any more."""
         if self.status in ("running", "waiting"):
             self._broke_off = True
-            self.detail = t("It broke off: nobody works on it any more.")
+            self.detail = t("It was interrupted: nobody is working on it any more.")

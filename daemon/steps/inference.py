@@ -57,7 +57,7 @@ def said(message: Message) -> tuple[str, dict[str, Any]] | None:
     compaction = message.compaction()
     if compaction is not None:
         data["compaction"] = compaction.kind
-        return "Summary of what was said so far, which is no longer sent", data
+        return "Summary of the conversation so far, which is no longer sent", data
     return first_sentence(text or reasoning), data
 
 
@@ -86,7 +86,7 @@ def failed_request(retry: ModelRetry) -> dict[str, Any]:
 def named_session(event: SessionUpdated, usage: Usage) -> dict[str, Any]:
     """Return the fields of the action for a request to a small model for a title or summary."""
     names = {name: event.updates[name] for name in ("title", "summary") if name in event.updates}
-    what = " and ".join(names) or "nothing that is used"
+    what = " and ".join(names) or "nothing usable"
     return {
         "status": "completed",
         "description": one_line(f"{event.model or 'a model'} wrote {what}", _DESCRIPTION),

@@ -124,7 +124,7 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
     if ":" in trace_id:
         raise StoreError(
             t(
-                "{trace_id} is a branch or sub-agent: export the session it belongs to, it comes along.",
+                "{trace_id} is a branch or sub-agent. Export the session it belongs to; that includes it.",
                 trace_id=trace_id,
             )
         )
@@ -133,17 +133,17 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
     )  # UnknownTraceError, NewerFormatError: what we do not understand, we cannot vouch for
     if target.exists() and not replace:
         raise StoreError(
-            t("{target} exists already. Name another file, or replace it by --force.", target=target)
+            t("{target} already exists. Choose another file, or replace it with --force.", target=target)
         )
     if target.is_dir():
-        raise StoreError(t("{target} is a folder: name the file to write.", target=target))
+        raise StoreError(t("{target} is a folder. Name the file to write.", target=target))
     try:
         found = _found(folder)
         if "events.jsonl" in found.left_out:
             raise StoreError(
                 t(
-                    "The event log of session {trace_id} is a link, or no file, and nobody here wrote it: "
-                    "nothing was exported.",
+                    "The event log of session {trace_id} is a link or not a regular file, and was not "
+                    "written by Goalwright here. Nothing was exported.",
                     trace_id=trace_id,
                 )
             )
@@ -215,7 +215,7 @@ def _read(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, t("it is no file"), str(path))
+            raise OSError(0, t("it is not a file"), str(path))
         return file.read()
 
 

@@ -135,7 +135,7 @@ def import_trace(
         )
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ArchiveError(
-            t("{archive} is damaged or is no archive of a trace ({error}).", archive=archive, error=error)
+            t("{archive} is damaged or not a trace archive ({error}).", archive=archive, error=error)
         ) from error
     except OSError as error:
         # Errors while writing have no name; files to read exist, or were reported before.
@@ -155,12 +155,12 @@ def _opened(archive: Path) -> IO[bytes]:
         ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ArchiveError(t("{archive} is no file.", archive=archive))
+        raise ArchiveError(t("{archive} is not a file.", archive=archive))
     file = os.fdopen(descriptor, "rb")
     if file.read(2) != b"\x1f\x8b":
         file.close()
         raise ArchiveError(
-            t("{archive} is no .tar.gz archive, as `goalwright trace export` makes them.", archive=archive)
+            t("{archive} is not a .tar.gz archive made by `goalwright trace export`.", archive=archive)
         )
     file.seek(0)
     return file
@@ -177,7 +177,7 @@ class _Bounded(io.RawIOBase):
     def read(self, size: int = -1, /) -> bytes:
         """Return ``size`` bytes; a header can make tarfile request any number."""
         if not 0 <= size <= _HEADER:
-            raise ArchiveError(t("The archive has a header of more than {header:,} bytes.", header=_HEADER))
+            raise ArchiveError(t("The archive has a header larger than {header:,} bytes.", header=_HEADER))
         data = self._stream.read(size)
         self._count(len(data))
         return data
@@ -185,7 +185,7 @@ class _Bounded(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Seek forward only; the skipped part is unpacked and counted all the same."""
         if whence != os.SEEK_SET or offset < self._at:
-            raise ArchiveError(t("The archive is not in order."))
+            raise ArchiveError(t("The archive's entries are not in order."))
         while self._at < offset:
             if not self.read(min(_CHUNK, offset - self._at)):
                 break
@@ -199,14 +199,15 @@ class _Bounded(io.RawIOBase):
         """Read to the end, where the checksum is. tarfile takes a header that it cannot read for the end, too."""
         while data := self.read(_CHUNK):
             if data.strip(b"\0"):
-                raise ArchiveError(t("The archive is damaged: nothing can be read behind its middle."))
+                raise ArchiveError(t("The archive is damaged: it cannot be read to the end."))
 
     def _count(self, size: int) -> None:
         self._at += size
         if self._at > self._most:
             raise ArchiveError(
                 t(
-                    "The archive holds more than {most:,} MB. If you trust it, say --max-mb.",
+                    "The archive holds more than {most:,} MB. If you trust it, raise the limit with "
+                    "--max-mb.",
                     most=self._most // MB,
                 )
             )
@@ -221,12 +222,14 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
         if member.isdir():
             continue
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-            raise ArchiveError(t("The archive holds what is no file: {name}.", name=_shown(name)))
+            raise ArchiveError(
+                t("The archive contains something that is not a file: {name}.", name=_shown(name))
+            )
         if name.casefold() in unpacked.names:
-            raise ArchiveError(t("The archive holds {name} twice.", name=_shown(name)))
+            raise ArchiveError(t("The archive contains {name} twice.", name=_shown(name)))
         unpacked.names.add(name.casefold())
         if len(unpacked.names) > MAX_FILES:
-            raise ArchiveError(t("The archive holds more than {max_files:,} files.", max_files=MAX_FILES))
+            raise ArchiveError(t("The archive contains more than {max_files:,} files.", max_files=MAX_FILES))
         if name == MANIFEST and file is not None:
             unpacked.manifest = _manifest(member, file)
             continue
@@ -242,7 +245,7 @@ def _unpack(packed: IO[bytes], folder: Path, most: int) -> _Unpacked:
             unpacked.log_size += member.size
             if unpacked.log_size > MAX_LOG:
                 raise ArchiveError(
-                    t("The archive's logs are longer than {max_log} MB.", max_log=MAX_LOG // MB)
+                    t("The archive's logs are larger than {max_log} MB.", max_log=MAX_LOG // MB)
                 )
         unpacked.files += 1
         unpacked.size += member.size
@@ -275,7 +278,7 @@ def _safe_name(member: tarfile.TarInfo) -> str:
         or any(ord(character) < 32 for character in name)
     ):
         raise ArchiveError(
-            t("The archive holds a name that leads elsewhere: {name}.", name=_shown(member.name))
+            t("The archive contains a name that leads outside of it: {name}.", name=_shown(member.name))
         )
     return name
 
@@ -294,25 +297,28 @@ def _manifest(member: tarfile.TarInfo, file: IO[bytes]) -> dict[str, object]:
 def _trace_id(manifest: dict[str, object] | None) -> str:
     if manifest is None:
         raise ArchiveError(
-            t("The archive has no {manifest}: `goalwright trace export` did not make it.", manifest=MANIFEST)
+            t(
+                "The archive has no {manifest}: it was not made by `goalwright trace export`.",
+                manifest=MANIFEST,
+            )
         )
     for what, known in (("format", ARCHIVE_FORMAT), ("trace_format", FORMAT)):
         value = manifest.get(what)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ArchiveError(t("The archive's {manifest} has no {what}.", manifest=MANIFEST, what=what))
         if value > known:
-            raise ArchiveError(t("A newer Goalwright made this archive: update to import it."))
+            raise ArchiveError(
+                t("The archive was made by a newer version of Goalwright. Update Goalwright to import it.")
+            )
     trace_id = manifest.get("trace_id")
     if not isinstance(trace_id, str) or not _TRACE_ID.fullmatch(trace_id):
-        raise ArchiveError(
-            t("The archive's {manifest} has no id that a trace could have.", manifest=MANIFEST)
-        )
+        raise ArchiveError(t("The archive's {manifest} has no valid trace id.", manifest=MANIFEST))
     return trace_id
 
 
 def _refuse_existing(store: FileTraceStore, trace_id: str) -> None:
     if os.path.lexists(store.root / trace_id) or os.path.lexists(store.folder(trace_id)):
-        raise ArchiveError(t("There is a trace {trace_id} already.", trace_id=trace_id))
+        raise ArchiveError(t("A trace {trace_id} already exists.", trace_id=trace_id))
 
 
 def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> None:
@@ -326,14 +332,16 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
                 digest.update(block)
                 target.write(block)
             if digest.hexdigest() != path.name:
-                raise ArchiveError(t("{name} is not what its name says: damaged.", name=_shown(member.name)))
+                raise ArchiveError(
+                    t("{name} is damaged: its content does not match its name.", name=_shown(member.name))
+                )
             return
         if kind == "log":
             # Line by line: a long log is held nowhere whole.
             while line := file.readline(MAX_LINE + 1):
                 if len(line) > MAX_LINE:
                     raise ArchiveError(
-                        t("The archive's log has a line of more than {max_line} MB.", max_line=MAX_LINE // MB)
+                        t("The archive's log has a line longer than {max_line} MB.", max_line=MAX_LINE // MB)
                     )
                 target.write(without_secrets(line, kind))
             return
@@ -364,7 +372,7 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
         raise
     except Exception as error:
         # Each event is of a known shape, but no daemon may ever have made such a sequence of them.
-        raise ArchiveError(t("The archive's log makes no sense ({error!r}).", error=error)) from error
+        raise ArchiveError(t("The archive's log is not valid ({error!r}).", error=error)) from error
     finally:
         store.close()
     return rebuilt, tuple(dropped)

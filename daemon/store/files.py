@@ -81,7 +81,7 @@ class FileTraceStore:
         try:
             if self.root.is_symlink():
                 # A repository could bring it along and have us write wherever it points.
-                raise OSError(errno.ELOOP, t("it is a link"), str(self.root))
+                raise OSError(errno.ELOOP, t("it is a symbolic link"), str(self.root))
             # Beside a workspace that is gone there is nothing to be made; elsewhere it is a folder of ours.
             self.root.mkdir(parents=self.root.name != TRACES, exist_ok=True, mode=0o700)
             ignore = self.root / ".gitignore"
@@ -93,7 +93,7 @@ class FileTraceStore:
             raise StoreError(
                 t(
                     "Sessions cannot be stored in {root}: {strerror}. Make the folder writable, or remove "
-                    "what stands in its way.",
+                    "whatever is in its place.",
                     root=self.root,
                     strerror=error.strerror or error,
                 )
@@ -106,7 +106,10 @@ class FileTraceStore:
                 mode = os.lstat(os.path.join(parent, name)).st_mode  # noqa: PTH118 - many files
                 if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                     raise StoreError(
-                        t("Session {trace_id} has links in its folder: it is not opened.", trace_id=trace_id)
+                        t(
+                            "Session {trace_id} has symbolic links in its folder and is not opened.",
+                            trace_id=trace_id,
+                        )
                     )
 
     # -- writing --
@@ -118,7 +121,7 @@ class FileTraceStore:
         try:
             self.prepare()
             if self._is_linked(folder):
-                raise OSError(errno.ELOOP, t("a link leads there"), str(folder))
+                raise OSError(errno.ELOOP, t("it is reached through a symbolic link"), str(folder))
             if branch_of(trace.trace_id) is not None:
                 self._folder(root_of(trace.trace_id))
             fresh = not folder.exists()
@@ -146,13 +149,13 @@ class FileTraceStore:
         handle = self._log(trace_id)
         event_id = self._last_ids[trace_id] + 1
         if event_id > MAX_ID:
-            raise StoreError(t("The numbers for events of this session are used up. Start a new session."))
+            raise StoreError(t("This session has reached its maximum number of events. Start a new session."))
         numbered = event.model_copy(update={"event_id": event_id})
         line = json_bytes(self._formats.write("event", numbered.stored())) + b"\n"
         if len(line) > MAX_LINE:
             raise StoreError(
                 t(
-                    "An event of {count} MB cannot be stored; the most are {max_line} MB.",
+                    "An event of {count} MB cannot be stored; the limit is {max_line} MB.",
                     count=len(line) // 1000000,
                     max_line=MAX_LINE // 1000000,
                 )
@@ -161,8 +164,8 @@ class FileTraceStore:
             self.close(trace_id)
             raise StoreError(
                 t(
-                    "The session's folder {trace_id} was deleted, so nothing of it can be stored. Start a "
-                    "new session.",
+                    "The session's folder {trace_id} was deleted, so nothing more can be stored in it. "
+                    "Start a new session.",
                     trace_id=self.folder(trace_id),
                 )
             )

@@ -36,11 +36,11 @@ def folder_names(session_id: str) -> tuple[str, ...]:
     """Return the folders from the store's root down to a session. Raises UnknownTraceError."""
     root, child = root_of(session_id), branch_of(session_id)
     if not TRACE_ID.fullmatch(root) or (child is None) != (root == session_id):
-        raise UnknownTraceError(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
+        raise UnknownTraceError(t("{session_id!a} is not a session id.", session_id=session_id[:100]))
     if child is None:
         return (root,)
     if not BRANCH_ID.fullmatch(child):
-        raise UnknownTraceError(t("{session_id!a} is not the id of a session.", session_id=session_id[:100]))
+        raise UnknownTraceError(t("{session_id!a} is not a session id.", session_id=session_id[:100]))
     return (root, *(part for name in child.split(".") for part in (kind_of(name), name)))
 
 

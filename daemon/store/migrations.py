@@ -60,7 +60,7 @@ class Formats:
         format."""
         written = record.get("format", 1)
         if type(written) is not int or written < 1:
-            raise ValueError(t("{written!r} is no format", written=written))
+            raise ValueError(t("{written!r} is not a valid format version", written=written))
         refuse_newer(trace_id, written, self.current)
         for number in range(written, self.current):
             step = self.steps[number]

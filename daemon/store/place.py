@@ -36,7 +36,9 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
         fallback = _store(elsewhere, here)
         fallback.prepare()
         log.warning("%s Using %s.", error, fallback.root)
-        return fallback, t("{error} This session is kept in {root} instead.", error=error, root=fallback.root)
+        return fallback, t(
+            "{error} This session is stored in {root} instead.", error=error, root=fallback.root
+        )
 
 
 def stored(workspace: Path, state_folder: Path) -> FileTraceStore:

@@ -130,7 +130,7 @@ def doomed(
                 one, t("not used for more than {keep_days:g} days", keep_days=limits.keep_days)
             )
         elif only_newest:
-            came = "" if one.own else t(" that came from elsewhere")
+            came = "" if one.own else t(" from other machines")
             found[one.trace_id] = Doomed(
                 one, t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
             )
@@ -142,7 +142,7 @@ def doomed(
                 break
             if one.trace_id not in found:
                 found[one.trace_id] = Doomed(
-                    one, t("all together took more than {max_mb:g} MB", max_mb=limits.max_mb)
+                    one, t("all sessions together exceeded {max_mb:g} MB", max_mb=limits.max_mb)
                 )
                 left -= one.size
     return sorted(found.values(), key=lambda one: (one.stored.used, one.stored.trace_id))
@@ -153,8 +153,8 @@ def still_too_much(left: int, limits: PruneLimits) -> str:
     if limits.max_mb is None or left <= limits.max_mb * MB:
         return ""
     return t(
-        "{left:.1f} MB stay, more than the {max_mb:g} MB of trace_max_mb: the newest sessions "
-        "and those that are open are never deleted.",
+        "{left:.1f} MB remain, more than the {max_mb:g} MB of trace_max_mb: the newest sessions and open "
+        "sessions are never deleted.",
         left=left / MB,
         max_mb=limits.max_mb,
     )

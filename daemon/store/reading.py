@@ -274,14 +274,14 @@ class FileReader:
         if logged:
             return StoreError(
                 t(
-                    "{path} is {how}: `goalwright trace rebuild` makes it anew from the event log.",
+                    "{path} is {how}. Run `goalwright trace rebuild` to rebuild it from the event log.",
                     path=path,
                     how=how,
                 )
             )
         return StoreError(
             t(
-                "{path} is {how}, and there is no event log from which it could be made anew.",
+                "{path} is {how}, and there is no event log to rebuild it from.",
                 path=path,
                 how=how,
             )
@@ -296,7 +296,7 @@ class FileReader:
     def _record(self, kind: Kind, data: bytes, trace_id: str) -> Record:
         value: object = json.loads(data)
         if not isinstance(value, dict):
-            raise ValueError(t("it is no JSON object"))
+            raise ValueError(t("it is not a JSON object"))
         return self._formats.read(kind, cast("Record", value), trace_id)
 
 

@@ -71,25 +71,23 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
         problems = _problems(state, lost, children)
         if headless := beginning_lost(store, session_id):
             problems.insert(
-                0, t("the log has lost its beginning: how the session began is taken from its metadata")
+                0, t("the start of the log is missing: the session's initial data is taken from its metadata")
             )
         # The factor by which tokens are estimated is in no event; a wrong one only estimates badly.
         if before is not None:
             state.calibration = stored_calibration(before.carried.calibration)
         after = state.carrying()
         if before is not None and before != after:
-            wrong.append(t("the metadata was not what the log says"))
+            wrong.append(t("the metadata did not match the log"))
         if tree is not None and tree != state.plan.snapshot():
-            wrong.append(t("the plan was not what the log says"))
+            wrong.append(t("the plan did not match the log"))
         wrong += _set_aside(store, session_id, state, before, tree, damaged=bool(lost) or headless)
         if messages := store.restore_messages(session_id, state.messages):
             wrong.append(
-                t("missing or not what the log says: {messages}", messages=_count(messages, "message"))
+                t("missing or not matching the log: {messages}", messages=_count(messages, "message"))
             )
         if cut := store.recover(session_id):
-            wrong.append(
-                t("cut off the log: {cut} of an event that was half written", cut=_count(cut, "byte"))
-            )
+            wrong.append(t("removed from the log: {cut} of an incomplete event", cut=_count(cut, "byte")))
         if wrong:
             store.save_snapshot(after, state.plan.snapshot())
         return RebuildOutcome(
@@ -148,7 +146,7 @@ def _set_aside(
     if richer and (copies := [place for place in places if "msg_" not in place]):
         words.append(
             t(
-                "metadata and plan knew more than the log ({had} and {planned} against {message_count:,} "
+                "metadata and plan had more than the log ({had} and {planned} instead of {message_count:,} "
                 "and {goals:,}): a copy of them is kept as {copies}",
                 had=_count(had, "message"),
                 planned=_count(planned, "goal"),
@@ -160,7 +158,7 @@ def _set_aside(
     if moved := [place for place in places if "msg_" in place]:
         words.append(
             t(
-                "put aside, as the log does not have {count}: {moved}",
+                "set aside because the log does not have {count}: {moved}",
                 count=_count(len(moved), "message"),
                 moved=_named(moved),
             )
@@ -179,7 +177,7 @@ def _problems(state: SessionState, lost: list[int], children: list[str]) -> list
     if lost:
         problems.append(
             t(
-                "damaged or of a newer version, and without effect: {count} of the log ({lost})",
+                "damaged or from a newer version, and ignored: {count} of the log ({lost})",
                 count=_count(len(lost), "event"),
                 lost=_lines(lost),
             )
@@ -188,7 +186,7 @@ def _problems(state: SessionState, lost: list[int], children: list[str]) -> list
     for name in (*state.children.branches, *state.children.subagents):
         own = name.rpartition(".")[2]
         if own not in there:
-            problems.append(t("the record of {name} is gone; what it reported is still here", name=name))
+            problems.append(t("the data of {name} is missing; its report is still here", name=name))
     return problems
 
 

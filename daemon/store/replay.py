@@ -81,7 +81,7 @@ def replayed_events(store: TraceStore, trace_id: str) -> tuple[SessionState, int
     if not events:
         raise StoreError(
             t(
-                "The log of session {trace_id} is missing, empty or has lost its beginning: it cannot be opened.",
+                "The log of session {trace_id} is missing, empty or has lost its start: it cannot be opened.",
                 trace_id=trace_id,
             )
         )
@@ -109,16 +109,14 @@ def _begun(store: TraceStore, trace_id: str, first: Event) -> Trace:
         _check_id(first.trace.trace_id, trace_id)
         refuse_newer(trace_id, first.trace.format)
         return first.trace
-    lost = t("The log of session {trace_id} has lost its beginning", trace_id=trace_id)
+    lost = t("The start of the log of session {trace_id} is missing", trace_id=trace_id)
     try:
         trace = store.trace(trace_id)
         _check_id(trace.trace_id, trace_id)
     except (NewerFormatError, MixedUpError):
         raise
     except StoreError as error:
-        raise StoreError(
-            t("{lost}, and so has its metadata: nothing can be made from it.", lost=lost)
-        ) from error
+        raise StoreError(t("{lost}, and so is its metadata: it cannot be rebuilt.", lost=lost)) from error
     log.warning("%s; it is taken from the metadata", lost)
     fresh = {name: Trace.model_fields[name].get_default(call_default_factory=True) for name in _FROM_EVENTS}
     return trace.model_copy(update=fresh)
@@ -128,7 +126,7 @@ def _check_id(found: str, expected: str) -> None:
     if found != expected:
         raise MixedUpError(
             t(
-                "The files of session {expected} belong to another one: it cannot be opened.",
+                "The files of session {expected} belong to another session: it cannot be opened.",
                 expected=expected,
             )
         )

@@ -59,8 +59,8 @@ def refuse_newer(trace_id: str, written: object, current: int = FORMAT) -> None:
     if isinstance(written, int) and written > current:
         raise NewerFormatError(
             t(
-                "Session {trace_id} was written by a newer Goalwright (format {written}, this one reads "
-                "up to {current}): update Goalwright to open it.",
+                "Session {trace_id} was written by a newer version of Goalwright (format {written}; this "
+                "version reads up to {current}). Update Goalwright to open it.",
                 trace_id=trace_id,
                 written=written,
                 current=current,

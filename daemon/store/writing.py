@@ -53,7 +53,7 @@ def remove_folder(folder: Path) -> None:
         ) from error
     sweep(folder.parent)
     if aside.exists():
-        raise StoreError(t("{aside} cannot be removed whole: delete it by hand.", aside=aside))
+        raise StoreError(t("{aside} could not be removed completely. Delete it by hand.", aside=aside))
 
 
 def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> list[str]:
@@ -64,7 +64,7 @@ def put_aside(folder: Path, *, moved: Sequence[str], copied: Sequence[str]) -> l
     kept = folder / "aside"
     try:
         if kept.is_symlink():
-            raise OSError(errno.ELOOP, t("it is a link"), str(kept))
+            raise OSError(errno.ELOOP, t("it is a symbolic link"), str(kept))
         kept.mkdir(exist_ok=True, mode=0o700)
         numbers = [int(one.name) for one in kept.iterdir() if one.name.isascii() and one.name.isdigit()]
         into = kept / str(max(numbers, default=0) + 1)

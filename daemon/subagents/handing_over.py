@@ -36,7 +36,7 @@ BUILD_PROMPT = "Build this plan."
 """Prompt for the model after ``hand_over_plan``."""
 _NO_GOALS = noted("The plan has no open goals: there is nothing to build.")
 _LONGEST_DETAIL = 20_000
-_LIFTS_MODE = noted("Yes ends mode plan: files may be changed then, as your rules say.")
+_LIFTS_MODE = noted("If you accept, plan mode ends: files may then be changed, within your rules.")
 """Characters."""
 
 
@@ -59,13 +59,14 @@ class SessionHandOver:
             return await iterating.iterate(self.session, self.permission, report)
         if name == "execute":
             return await iterating.report_back(self.session, self.permission, report, success_rate)
-        raise ToolError("There is nobody to hand over to: answer the person.")
+        raise ToolError("There is no agent to hand over to: answer the user.")
 
     async def _plan(self, report: str) -> WorkOutcome:
         session = self.session
         if session.parent is not None:
             raise ToolError(
-                "You plan for another agent here: answer with the plan, in words; it decides what is built."
+                "You plan for another agent here: answer with the plan as text; that agent decides what is "
+                "built."
             )
         tree = session.state.plan
         if _first_open(tree) is None:
@@ -91,18 +92,20 @@ class SessionHandOver:
         # The current plan: the user may have changed it before the answer.
         goal = _first_open(tree)
         if goal is None:
-            raise ToolError(f"{_NO_GOALS} The person has taken its goals out meanwhile: ask what is wanted.")
+            raise ToolError(f"{_NO_GOALS} The user removed its goals in the meantime: ask what is wanted.")
         changed = approval.asked and (tree.revision, tree.mission) != shown
         lifts = planning and approval.asked
         await _go_on_as(BUILD, session, goal, lifts_mode=lifts)
-        told = ["The person approved the plan." if approval.asked else "A rule lets the plan pass unasked."]
+        told = ["The user approved the plan." if approval.asked else "A rule approved the plan."]
         if changed:
-            told.append("The person changed it meanwhile: it counts as it is now.")
+            told.append("The user changed it in the meantime: follow the current plan.")
         told.append(
-            "You are the build agent from now on: go on at once, and carry it out goal by goal. "
-            f"Focus: {tree.title(goal.id)}."
+            "You are now the build agent: continue at once, and carry it out goal by goal. Focus: "
+            f"{tree.title(goal.id)}."
         )
-        return WorkOutcome(" ".join(told), t("the plan goes to build"), {"agent": BUILD, "goal_id": goal.id})
+        return WorkOutcome(
+            " ".join(told), t("the build agent carries out the plan"), {"agent": BUILD, "goal_id": goal.id}
+        )
 
 
 async def hand_over_plan(session: Session, by: str) -> str:
@@ -116,16 +119,16 @@ async def hand_over_plan(session: Session, by: str) -> str:
     from daemon.loop.session import BusyError, SealedError
 
     if session.sealed or session.parent is not None:
-        raise SealedError(session.sealed or "It works for another session: hand over there.")
+        raise SealedError(session.sealed or "It works for another session. Hand over there.")
     if session.running or waits_for_answer(session.state):
         raise BusyError(
-            t("The session is at work. Answer what it asks, cancel the turn or wait for its end.")
+            t("The session is running. Answer its question, cancel the turn or wait until it ends.")
         )
     planning = session.agent.name == "plan"
     if not planning and session.mode != "plan":
         raise PlanError(
             t(
-                "The {name} agent has this session, not plan: just say what is to be done.",
+                "This session uses the {name} agent, not plan. Just say what it should do.",
                 name=session.agent.name,
             )
         )

@@ -42,10 +42,10 @@ EXECUTE = "execute"
 RESULT_TOKENS = 6_000
 """Estimated; of what execute hands back: init's window is small, and the files have the details."""
 _STOPS: dict[StopReason, str] = {
-    "canceled": "The person canceled it",
-    "permission_denied": "The person refused something it wanted to do, and so stopped it",
-    "error": "It broke off with an error",
-    "max_tokens": "Its last answer was cut off",
+    "canceled": "The user canceled it",
+    "permission_denied": "The user rejected something it wanted to do, which stopped it",
+    "error": "It stopped with an error",
+    "max_tokens": "Its last answer was truncated",
 }
 _BY_PERSON: frozenset[StopReason] = frozenset({"canceled", "permission_denied"})
 _DETAIL = 5_000
@@ -89,8 +89,8 @@ async def report_back(
     """End the execute agent's work: its turn ends with this step. Raises ToolError, PermissionDeniedError."""
     if not session.policy.handed_over:
         raise ToolError(
-            "No init agent waits for this report: end with it, as your answer. (The person can hand the session over "
-            "to init.)"
+            "No init agent is waiting for this report: give it as your final answer. (The user can hand "
+            "the session over to init.)"
         )
     await permission.ask(
         PermissionAsk(
@@ -110,8 +110,8 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
     """Have the design implemented once, and return the result. Raises ToolError, PermissionDeniedError."""
     if session.foreign:
         raise ToolError(
-            "This session came with the folder, so its words may be anybody's: nothing is handed over from it. Tell "
-            "the person to begin a new session."
+            "This session came with the folder, so its text may have been written by anyone, and nothing "
+            "is handed over from it. Tell the user to start a new session."
         )
     if refusal := _refusal(session):
         raise ToolError(refusal)
@@ -159,7 +159,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
             )
     except (StoreError, UnknownAgentError) as error:
         raise ToolError(
-            f"The execute agent could not begin, or its end could not be stored: {error}"
+            f"The execute agent could not start, or its result could not be stored: {error}"
         ) from error
     return _told(session, done, child, detail)
 
@@ -268,18 +268,18 @@ def _refusal(session: Session) -> str:
             continue  # the user has sent something since
         if _reached(session, meta):
             return (
-                f"The success criterion was reached in iteration {meta.iteration} ({_share(meta)}). Tell the person "
-                "what there is now; another iteration begins when the person asks for one."
+                f"The success criterion was reached in iteration {meta.iteration} ({_share(meta)}). Tell "
+                "the user the result; start another iteration only if the user asks for one."
             )
         if meta.stop_reason in _BY_PERSON:
             return (
-                f"The person stopped iteration {meta.iteration}. Say how far it came and ask what is wanted; another "
-                "iteration begins when the person asks for one."
+                f"The user stopped iteration {meta.iteration}. Say how far it got and ask what is wanted; "
+                "start another iteration only if the user asks for one."
             )
     if len(_iterations(session)) >= settings.agents.max_iterations:
         return (
-            f"All {settings.agents.max_iterations} iterations of this session are used (setting max_iterations). "
-            "Tell the person what was reached, and what still fails."
+            f"All {settings.agents.max_iterations} iterations of this session are used (setting "
+            "max_iterations). Tell the user what was reached, and what still fails."
         )
     return ""
 
@@ -315,7 +315,7 @@ def _told(session: Session, meta: SubagentMeta, child: Session, detail: str) -> 
     ]
     stopped = "" if meta.stop_reason is None else _STOPS.get(meta.stop_reason, "")
     if stopped:
-        facts.append(f"{stopped}: what follows is how far it came. {detail}".strip())
+        facts.append(f"{stopped}: this is how far it got. {detail}".strip())
     facts += child.policy.design.unasked_words()
     giving = replace(giving_of(child.state, report=meta.summary), facts=facts)
     text = handover_text(giving, "init", RESULT_TOKENS)
@@ -340,8 +340,10 @@ def _next(session: Session, meta: SubagentMeta) -> str:
         return refusal
     target = session.config.settings.agents.success_target
     if target is None:
-        return "No success target is set: judge by the person's words whether another iteration is worth it."
+        return (
+            "No success target is set: judge from the user's messages whether another iteration is worth it."
+        )
     return (
-        f"The success criterion ({target:g}) is not reached: find the cause, change the design with the person's "
-        "approval where it is at fault, and hand over again."
+        f"The success criterion ({target:g}) is not reached: find the cause, change the design with the "
+        "user's approval if the design is at fault, and hand over again."
     )

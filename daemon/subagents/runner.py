@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SEALED = noted("This sub-agent has its task, and takes no other: write to the session that started it.")
+_SEALED = noted("This sub-agent only works on its own task. Write to the session that started it.")
 _TITLE = 120
 """Characters."""
 
@@ -61,8 +61,8 @@ class SessionSubagents:
             raise ToolError("Sub-agents are not started from here (setting max_depth): do the task yourself.")
         if session.foreign:
             raise ToolError(
-                "This session came with the folder, so its words may be anybody's: no sub-agents are started from it. "
-                "Tell the person to begin a new session."
+                "This session came with the folder, so its text may have been written by anyone, and no "
+                "sub-agents are started from it. Tell the user to start a new session."
             )
         # In the order of the calls; otherwise the one whose file is read first would take the first free slot.
         async with session.turn.starting:
@@ -81,12 +81,12 @@ class SessionSubagents:
             profile = await asyncio.to_thread(session.services.agents.find, name, session.trust)
             if profile.serves:
                 return profile
-            why = t("{name} is not an agent for tasks.", name=name)
+            why = t("{name} does not take tasks.", name=name)
         except UnknownAgentError as error:
             why = str(error).partition(";")[0] + "."
         raise ToolError(
             t(
-                "{why} Tasks go to: {session}.",
+                "{why} Agents that take tasks: {session}.",
                 why=why,
                 session=", ".join(agent.name for agent in serving(session.policy)),
             )
@@ -113,7 +113,7 @@ class SessionSubagents:
             )
         except StoreError as error:
             _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
-            raise ToolError(f"The sub-agent could not begin: {error}") from error
+            raise ToolError(f"The sub-agent could not start: {error}") from error
         child.files.keep_in(SharedHistory(child.files.history, session.files.keeper, self.call_id))
         stop: StopReason = "canceled"
         detail = ""
@@ -153,7 +153,7 @@ class SessionSubagents:
         stop = meta.stop_reason or "error"
         content = text or NOTHING_SAID
         if stop != "end_turn":
-            said = f"\n\nWhat it said last:\n{text}" if text else ""
+            said = f"\n\nIts last message:\n{text}" if text else ""
             content = f"The sub-agent {meta.id} ({meta.agent}) did not finish: {_why(stop, detail)}{said}"
         took = self.session.services.now() - meta.started_at
         steps = sum(message.role == "assistant" and message.compaction() is None for message in messages)
@@ -243,12 +243,12 @@ def _completed(session: Session, meta: SubagentMeta) -> None:
 
 def _why(stop: StopReason, detail: str) -> str:
     if stop == "canceled":
-        return "the person canceled it."
+        return "the user canceled it."
     if stop == "permission_denied":
-        refused = detail or "the person refused something."
-        return f"{refused} Do not have it done in another way: go on without it, or ask."
+        refused = detail or "the user rejected something."
+        return f"{refused} Do not try it in another way: continue without it, or ask."
     if stop == "max_tokens":
-        return "its answer was cut off at the limit of tokens."
+        return "its answer was cut off at the token limit."
     return detail or "it failed."
 
 

@@ -221,7 +221,7 @@ class Client:
             self._answered(message)
         elif "id" in message:
             # The daemon asks editors things (configuration, registrations) that mean nothing here.
-            error = {"code": _METHOD_NOT_FOUND, "message": t("This client answers no requests.")}
+            error = {"code": _METHOD_NOT_FOUND, "message": t("This client does not handle requests.")}
             self._writer.write(_frame({"id": message["id"], "error": error}))
         else:
             for handler in self._handlers:
@@ -262,7 +262,7 @@ def _frame(message: dict[str, Any]) -> bytes:
 
 def _gone(detail: str = "") -> ConnectionLostError:
     return ConnectionLostError(
-        t("The connection to the daemon broke off")
+        t("The connection to the daemon was lost")
         + (f": {detail}" if detail else "")
-        + t(". What it did so far is stored; try again.")
+        + t(". Work so far is stored; try again.")
     )

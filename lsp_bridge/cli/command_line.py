@@ -67,7 +67,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             setattr(argparse, name, function)
     parser = argparse.ArgumentParser(
         prog="goalwright",
-        description=t("A coding agent whose plan is a tree of goals, and that asks before it writes."),
+        description=t("A coding agent that plans in a tree of goals and asks before it writes."),
     )
     parser.add_argument(
         "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=t("print the version")
@@ -81,7 +81,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if args.command == "run":
         run = parsers.choices["run"]
         if args.agent and (args.session or args.resume_last or args.fork):
-            run.error(t("--agent is for a new session; one that goes on keeps its agent"))
+            run.error(t("--agent is only for a new session; an existing session keeps its agent"))
         args.task = _task(run, args.task)
     return args
 
@@ -149,7 +149,7 @@ def _ngettext(one: str, many: str, count: int) -> str:
 
 def _task(parser: argparse.ArgumentParser, task: str | None) -> str:
     if task is None and _is_terminal():
-        parser.error(t('what should be done? For example: goalwright run "add a test for cart.py"'))
+        parser.error(t('what should the agent do? For example: goalwright run "add a test for cart.py"'))
     # The bytes, because the encoding of sys.stdin is the locale's.
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if task in (None, "-") else task
     if not text or not text.strip():

@@ -64,47 +64,49 @@ def one_of(name: str, choices: object, text: str | None, **options: Any) -> Argu
 
 _EXIT_CODES = noted("""\
 exit codes:
-  0    the agent ended its work by itself
-  1    an error, or the answer was cut off
+  0    the agent finished
+  1    an error, or the response was cut off
   2    the command line is wrong
-  3    the run ended because a question was refused (a call that a rule denies does not end a run)
-  4    nothing was done: no model is set up, or the model wrote its tool calls as text or answered nothing
+  3    the run ended because a request was rejected (a call that a rule denies does not end a run)
+  4    nothing was done: no model is set up, or the model wrote its tool calls as text or returned nothing
   5    stopped at a limit (--max-..., goalwright budget), or because the model repeated itself
   130  canceled
 """)
 
-_WORKSPACE = value("--workspace", "FOLDER", noted("the folder to work in (default: this one)"), Path)
-_JSON = flag("--json", noted("for programs"))
+_WORKSPACE = value(
+    "--workspace", "FOLDER", noted("the folder to work in (default: the current folder)"), Path
+)
+_JSON = flag("--json", noted("output for programs"))
 _BASE = (_WORKSPACE, _JSON)
 _NO_COLOR = flag("--no-color", noted("plain text (NO_COLOR does the same)"))
 _MODEL = value("--model", "PROVIDER/MODEL", noted("e.g. ollama/qwen3"), of.model_name)
-_YES = flag("--yes", noted("allow everything the agent asks for, once each"))
+_YES = flag("--yes", noted("approve each request of the agent once"))
 _IDLE = value(
     "--idle-timeout",
     "SECONDS",
-    noted("the daemon ends when nobody used it for so long; 0: never (default: the configuration's)"),
+    noted("stop the daemon when it has been unused for this long; 0: never (default: as configured)"),
     of.seconds,
 )
-_THE_SESSION = noted("the session (see: goalwright sessions; default: the session used last)")
+_THE_SESSION = noted("the session (see: goalwright sessions; default: the last one used)")
 _SESSION = value("session", "SESSION", _THE_SESSION, nargs="?")
-_LAST_SESSION = value("--session", "ID", noted("the session (default: the session used last)"))
-_ANY_SESSION = value("--session", "ID", noted("the session (default: the session used last, if any)"))
+_LAST_SESSION = value("--session", "ID", noted("the session (default: the last one used)"))
+_ANY_SESSION = value("--session", "ID", noted("the session (default: the last one used, if any)"))
 _OF_SESSION = (_SESSION, *_BASE)
 _DRY_RUN = flag("--dry-run", noted("only show what would be written"))
-_GOAL = value("goal", "NUMBER", noted("as the plan shows it, e.g. 2.1 (see: goalwright goals)"))
-_DESCRIPTION = value("text", "DESCRIPTION", noted("what will be achieved, in a line"))
-_BEFORE = value("--before", "NUMBER", noted("before this goal (default: last)"))
+_GOAL = value("goal", "NUMBER", noted("its number in the plan, e.g. 2.1 (see: goalwright goals)"))
+_DESCRIPTION = value("text", "DESCRIPTION", noted("what will be achieved, in one line"))
+_BEFORE = value("--before", "NUMBER", noted("place it before this goal (default: last)"))
 _OF_GOAL = (value("--session", "ID", _THE_SESSION), *_BASE)
 _STEP = (
     _SESSION,
-    value("--change", "ID", noted("this change (see: goalwright history), not the next")),
+    value("--change", "ID", noted("this change (see: goalwright history) instead of the next one")),
     _DRY_RUN,
     *_BASE,
 )
 _OF_EXPLORATION = (_LAST_SESSION, *_BASE)
 _BRANCH = value("branch", "BRANCH", noted("its letter, e.g. A"))
 _BRANCH_PART = value(
-    "branch", "BRANCH[:PATH]", noted("its letter, e.g. A, or a file or folder of it: A:src/a.py")
+    "branch", "BRANCH[:PATH]", noted("its letter, e.g. A, or one of its files or folders: A:src/a.py")
 )
 _OF_PERMISSION = (
     value("--session", "ID", noted("the session")),
@@ -114,12 +116,12 @@ _OF_PERMISSION = (
 _TRACE = value(
     "trace",
     "TRACE",
-    noted("its id or the beginning of it, or latest (see: goalwright trace list; default: latest)"),
+    noted("its id or the start of it, or latest (see: goalwright trace list; default: latest)"),
     nargs="?",
 )
-_OF_BRANCH = value("--branch", "ID", noted("of this branch or sub-agent, e.g. A or s1"))
+_OF_BRANCH = value("--branch", "ID", noted("a branch or sub-agent of it, e.g. A or s1"))
 _OF_TRACE = (*_BASE, _NO_COLOR)
-_REPLACE = flag("--force", noted("replace a file that is there"))
+_REPLACE = flag("--force", noted("replace an existing file"))
 
 
 def _output(text: str) -> Argument:
@@ -132,20 +134,20 @@ COMMANDS = (
         noted("give the agent a task and follow it in this terminal"),
         "run.turn:run_command",
         (
-            Argument(("task",), noted("what to do; - or nothing reads it from stdin"), {"nargs": "?"}),
+            Argument(("task",), noted("what to do; - or nothing: read it from stdin"), {"nargs": "?"}),
             _WORKSPACE,
             _MODEL,
             value("--agent", "NAME", noted("the agent of a new session (see: goalwright agents)")),
             Group(
                 (
-                    value("--session", "ID", noted("go on with this session (see: goalwright sessions)")),
-                    flag("--continue", noted("go on with the session used last"), dest="resume_last"),
+                    value("--session", "ID", noted("continue this session (see: goalwright sessions)")),
+                    flag("--continue", noted("continue the last session used"), dest="resume_last"),
                     value(
                         "--fork",
                         "ID[:MESSAGE]",
                         noted(
-                            "begin a session with what was said in this one, before this message of yours when it "
-                            "is named"
+                            "start a session with the conversation of this one, up to but not including "
+                            "the given message of yours"
                         ),
                     ),
                 )
@@ -166,35 +168,35 @@ COMMANDS = (
                     value("--max-minutes", "MINUTES", noted("time (default: 120)"), of.amount),
                 ),
                 title=noted("limits"),
-                help=noted("of a run that nobody watches: with --yes, or without a terminal; 0: no limit"),
+                help=noted("for unattended runs: with --yes, or without a terminal; 0: no limit"),
             ),
-            one_of("--mode", Mode, noted("what passes unasked (default: as the session has it)")),
+            one_of("--mode", Mode, noted("what runs without approval (default: as set for the session)")),
             one_of("--planner", Planner, noted("how the task is planned (default: the setting planner)")),
-            flag("--steer", noted("when a turn runs, give it the task at its next step, not after its end")),
-            flag("--json", noted("one JSON object a line on stdout, the result last")),
+            flag(
+                "--steer", noted("if a turn is running, give it the task at its next step, not after its end")
+            ),
+            flag("--json", noted("one JSON object per line on stdout, the result last")),
             _NO_COLOR,
-            flag("--verbose", noted("show the model's reasoning, too"), "-v"),
+            flag("--verbose", noted("also show the model's reasoning"), "-v"),
         ),
         epilog=_EXIT_CODES,
     ),
     Command(
         "start",
-        noted("make sure that the daemon runs, and print how to reach it"),
+        noted("start the daemon if needed, and print how to reach it"),
         "commands.daemon:start",
         (_WORKSPACE, _IDLE, _JSON),
     ),
-    Command("status", noted("what the daemon is and does"), "commands.daemon:status", _BASE),
+    Command("status", noted("show the state of the daemon"), "commands.daemon:status", _BASE),
     Command("sessions", noted("list the sessions of this workspace"), "commands.daemon:sessions", _BASE),
-    Command(
-        "history", noted("list what a session changed in your files"), "commands.history:history", _OF_SESSION
-    ),
+    Command("history", noted("list the file changes of a session"), "commands.history:history", _OF_SESSION),
     Command(
         "undo",
-        noted("take the agent's last change back; your own edits stay"),
+        noted("undo the agent's last change; your own edits are kept"),
         "commands.history:undo",
         _STEP,
     ),
-    Command("redo", noted("do again what was undone"), "commands.history:redo", _STEP),
+    Command("redo", noted("redo what was undone"), "commands.history:redo", _STEP),
     Command(
         "restore",
         noted("revert all changes since a message, or those of a goal; your own edits are kept"),
@@ -203,10 +205,8 @@ COMMANDS = (
             value("session", "SESSION", noted("the session (see: goalwright sessions)")),
             Group(
                 (
-                    value("--message", "ID", noted("since this message, it included")),
-                    value(
-                        "--goal", "NUMBER", noted("for this goal of the plan and those below it, e.g. 2.1")
-                    ),
+                    value("--message", "ID", noted("since this message, including the changes made for it")),
+                    value("--goal", "NUMBER", noted("for this goal of the plan and its sub-goals, e.g. 2.1")),
                 ),
                 required=True,
             ),
@@ -220,47 +220,49 @@ COMMANDS = (
         "commands.plan:goals",
         _OF_SESSION,
     ),
-    Command("goal", noted("change the plan; the model is told")),
+    Command("goal", noted("change the plan; the model sees the change")),
     Command(
         "goal add",
-        noted("a new goal"),
+        noted("add a goal"),
         "commands.plan:add",
         (
             _DESCRIPTION,
-            value("--reason", "TEXT", noted("why"), default=""),
-            value("--under", "NUMBER", noted("below this goal (default: at the top level)")),
+            value("--reason", "TEXT", noted("why it is added"), default=""),
+            value("--under", "NUMBER", noted("add it below this goal (default: at the top level)")),
             _BEFORE,
             *_OF_GOAL,
         ),
     ),
     Command(
         "goal rename",
-        noted("another description for an open goal"),
+        noted("rename an open goal"),
         "commands.plan:rename",
         (_GOAL, _DESCRIPTION, *_OF_GOAL),
     ),
     Command(
         "goal move",
-        noted("put an open goal, and all below it, elsewhere"),
+        noted("move an open goal and everything below it"),
         "commands.plan:move",
         (
             _GOAL,
-            value("--under", "NUMBER", noted("below this goal (default: to the top level)")),
+            value("--under", "NUMBER", noted("move it below this goal (default: to the top level)")),
             _BEFORE,
             *_OF_GOAL,
         ),
     ),
-    Command("goal focus", noted("what the model is to work on"), "commands.plan:focus", (_GOAL, *_OF_GOAL)),
+    Command(
+        "goal focus", noted("set the goal that the model works on"), "commands.plan:focus", (_GOAL, *_OF_GOAL)
+    ),
     Command(
         "goal done",
-        noted("call a goal reached"),
+        noted("mark a goal as done"),
         "commands.plan:done",
         (
             _GOAL,
             value(
                 "--summary",
                 "TEXT",
-                noted("what was found or changed: it replaces the details in what the model sees"),
+                noted("what was found or changed; replaces the details in the model's context"),
                 required=True,
             ),
             *_OF_GOAL,
@@ -268,42 +270,42 @@ COMMANDS = (
     ),
     Command(
         "goal abandon",
-        noted("give a goal up, and what is open below it"),
+        noted("abandon a goal and its open sub-goals"),
         "commands.plan:abandon",
         (
             _GOAL,
-            value("--reason", "TEXT", noted("why: the model must not try it again"), required=True),
-            flag("--revert-files", noted("revert what was changed for it; your own edits are kept")),
+            value("--reason", "TEXT", noted("why; tells the model not to try it again"), required=True),
+            flag("--revert-files", noted("revert its file changes; your own edits are kept")),
             flag("--dry-run", noted("only show what --revert-files would revert")),
             *_OF_GOAL,
         ),
     ),
     Command(
         "context",
-        noted("print exactly what the model would be sent now"),
+        noted("print exactly what the model would receive now"),
         "commands.context:context",
         (
             _SESSION,
-            flag("--tools", noted("with the tools' descriptions and schemas")),
-            flag("--brief", noted("only the beginning of each text")),
+            flag("--tools", noted("include the tools' descriptions and schemas")),
+            flag("--brief", noted("only show the start of each text")),
             *_BASE,
         ),
     ),
     Command(
         "handover",
-        noted("begin a session of the init or execute agent with what a session knows"),
+        noted("start a session of the init or execute agent from the context of a session"),
         "commands.limits:hand_over",
         (one_of("agent", TakingOver, noted("the agent that takes over")), *_OF_SESSION),
     ),
     Command(
         "compact",
-        noted("replace the conversation so far by a summary of it, now"),
+        noted("replace the conversation so far with a summary"),
         "commands.limits:compact",
-        (_SESSION, value("--keep", "TEXT", noted("what the summary must not leave out"), default=""), *_BASE),
+        (_SESSION, value("--keep", "TEXT", noted("what the summary must keep"), default=""), *_BASE),
     ),
     Command(
         "budget",
-        noted("show or set the limits at which a session stops with a question"),
+        noted("show or set the limits at which a session pauses and asks"),
         "commands.limits:budget",
         (
             _SESSION,
@@ -311,79 +313,77 @@ COMMANDS = (
             value("--tokens", "COUNT", noted("tokens for the session, or none"), of.tokens),
             value("--goal-usd", "AMOUNT", noted("US dollars for each goal, or none"), of.usd),
             value("--goal-tokens", "COUNT", noted("tokens for each goal, or none"), of.tokens),
-            flag("--none", noted("no limits but those given with it")),
+            flag("--none", noted("remove all limits except those given with it")),
             *_BASE,
         ),
     ),
     Command(
         "explore",
-        noted("branches of an exploration: compare them, use one"),
+        noted("compare and use the branches of an exploration"),
         "commands.explore:listed",
         _OF_EXPLORATION,
     ),
     Command(
         "explore list",
-        noted("the branches and the scoreboard (what no action means, too)"),
+        noted("list the branches and the scoreboard (the default action)"),
         "commands.explore:listed",
         _OF_EXPLORATION,
     ),
     Command(
         "explore show",
-        noted("what a branch reported and changed"),
+        noted("show what a branch reported and changed"),
         "commands.explore:show",
         (_BRANCH, *_OF_EXPLORATION),
     ),
     Command(
         "explore diff",
-        noted("the changes of a branch, all or of some files"),
+        noted("show the changes of a branch, or of some of its files"),
         "commands.explore:diff",
         (
             _BRANCH_PART,
-            value("paths", "PATH", noted("a file or folder, relative to the folder"), nargs="*"),
+            value("paths", "PATH", noted("a file or folder, relative to the workspace folder"), nargs="*"),
             *_OF_EXPLORATION,
         ),
     ),
     Command(
         "explore pick",
-        noted("use a branch, or some files of it; you review what is written"),
+        noted("merge a branch, or some of its files, after your review"),
         "commands.explore:pick",
         (
             _BRANCH_PART,
             value(
                 "paths",
                 "PATH|BRANCH[:PATH]",
-                noted("a file or folder of the branch before it, or one more branch or part: B:docs"),
+                noted("a file or folder of the branch named before, or another branch or part: B:docs"),
                 nargs="*",
             ),
-            flag("--yes", noted("write it without a review")),
+            flag("--yes", noted("write without a review")),
             *_OF_EXPLORATION,
         ),
     ),
     Command(
         "explore leave",
-        noted("do not choose: the model is to"),
+        noted("let the model choose"),
         "commands.explore:leave",
-        (flag("--none", noted("none of the branches is wanted")), *_OF_EXPLORATION),
+        (flag("--none", noted("use none of the branches")), *_OF_EXPLORATION),
     ),
     Command(
         "explore remove",
-        noted("delete what a branch changed"),
+        noted("delete the changes of a branch"),
         "commands.explore:remove",
         (_BRANCH, *_OF_EXPLORATION),
     ),
     Command(
         "explore patch",
-        noted("the changes of a branch for `git apply`, on stdout"),
+        noted("print the changes of a branch for `git apply`"),
         "commands.explore:patch",
         (_BRANCH, *_OF_EXPLORATION),
     ),
-    Command(
-        "agents", noted("the agents there are: shipped ones and your own"), "commands.agents:agents", _BASE
-    ),
-    Command("plan", noted("plan again, or have the plan carried out")),
+    Command("agents", noted("list the agents: built-in ones and your own"), "commands.agents:agents", _BASE),
+    Command("plan", noted("replan, or have the plan carried out")),
     Command(
         "plan replan",
-        noted("a new plan for what is left"),
+        noted("make a new plan for the remaining work"),
         "commands.plan:replan",
         (
             value("--reason", "TEXT", noted("what is wrong with the plan, or has changed"), default=""),
@@ -392,45 +392,45 @@ COMMANDS = (
     ),
     Command(
         "plan build",
-        noted("hand the plan of a planning session over to the agent that builds"),
+        noted("hand the plan of a planning session over to the build agent"),
         "commands.plan:build",
         (_YES, *_OF_EXPLORATION),
     ),
-    Command("trace", noted("the record of sessions: read, follow, export, clear up")),
+    Command("trace", noted("traces of sessions: read, follow, export, clean up")),
     Command(
         "trace list",
-        noted("list them, newest first"),
+        noted("list the traces, newest first"),
         "trace.steps:list_traces",
         (value("--limit", "COUNT", noted("how many (default: 50)"), of.count, default=50), *_OF_TRACE),
     ),
     Command(
         "trace show",
-        noted("the steps as a tree, with states and costs"),
+        noted("show the steps as a tree, with states and costs"),
         "trace.steps:show_trace",
         (
             _TRACE,
             _OF_BRANCH,
-            flag("--full", noted("texts in full, not a line of each")),
-            flag("--system-prompt", noted("the system prompts that were in force, instead of the steps")),
+            flag("--full", noted("full texts instead of one line each")),
+            flag("--system-prompt", noted("the system prompts used, instead of the steps")),
             *_OF_TRACE,
         ),
     ),
     Command(
         "trace dump",
-        noted("the steps in full, as text, Markdown or JSON"),
+        noted("write the steps in full, as text, Markdown or JSON"),
         "trace.steps:dump_trace",
         (
             _TRACE,
             _OF_BRANCH,
             one_of("--format", DumpFormat, noted("(default: txt)"), dest="form", default="txt"),
-            _output(noted("where to write it (default, and -: stdout)")),
+            _output(noted("the file to write (default and -: stdout)")),
             _REPLACE,
             *_OF_TRACE,
         ),
     ),
     Command(
         "trace tail",
-        noted("what happens, as it happens"),
+        noted("show events as they happen"),
         "trace.steps:tail_trace",
         (
             _TRACE,
@@ -438,108 +438,120 @@ COMMANDS = (
             value(
                 "--since",
                 "EVENT",
-                noted("also what came after the event with this number; 0: all"),
+                noted("also show events after this event number; 0: all"),
                 of.number,
             ),
-            flag("--no-follow", noted("end when all was said"), dest="follow", action="store_false"),
+            flag("--no-follow", noted("exit after the existing events"), dest="follow", action="store_false"),
             *_OF_TRACE,
         ),
     ),
     Command(
         "trace rebuild",
-        noted("make messages, plan and metadata anew from the event log, and say what was wrong"),
+        noted("rebuild messages, plan and metadata from the event log, and report what was wrong"),
         "trace.maintenance:rebuild",
-        (Group((_TRACE, flag("--all", noted("all of this folder"), dest="every"))), *_OF_TRACE),
+        (Group((_TRACE, flag("--all", noted("all traces of this folder"), dest="every"))), *_OF_TRACE),
     ),
     Command(
         "trace export",
-        noted("one trace, with branches, file versions and outputs, as one .tar.gz without secrets"),
+        noted("write a trace with its branches, file versions and outputs to one .tar.gz, without secrets"),
         "trace.maintenance:export",
-        (_TRACE, _output(noted("the archive (default: goalwright-TRACE.tar.gz here)")), _REPLACE, *_OF_TRACE),
+        (
+            _TRACE,
+            _output(noted("the archive (default: goalwright-TRACE.tar.gz in the current folder)")),
+            _REPLACE,
+            *_OF_TRACE,
+        ),
     ),
     Command(
         "trace import",
-        noted("take in an archive that `goalwright trace export` made"),
+        noted("import an archive made by `goalwright trace export`"),
         "trace.maintenance:take_in",
         (
             value("archive", "ARCHIVE", noted("the .tar.gz file"), Path),
-            value("--max-mb", "MB", noted("refuse more than this, unpacked (default: 1024)"), of.megabytes),
+            value(
+                "--max-mb", "MB", noted("the largest unpacked size to accept (default: 1024)"), of.megabytes
+            ),
             *_OF_TRACE,
         ),
     ),
     Command(
         "trace prune",
-        noted("delete old traces, by the settings trace_keep_days, trace_max_mb …"),
+        noted("delete old traces, as the settings trace_keep_days, trace_max_mb … say"),
         "trace.maintenance:prune",
         (
-            value("--keep-days", "DAYS", noted("those not used for longer"), of.days),
-            value("--max-mb", "MB", noted("the oldest, until all take no more"), of.megabytes),
-            value("--keep", "COUNT", noted("the newest so many stay in any case"), of.count),
-            flag("--dry-run", noted("only say what would go")),
+            value("--keep-days", "DAYS", noted("delete those not used for this many days"), of.days),
+            value(
+                "--max-mb", "MB", noted("delete the oldest until all together are below this"), of.megabytes
+            ),
+            value("--keep", "COUNT", noted("always keep this many of the newest"), of.count),
+            flag("--dry-run", noted("only show what would be deleted")),
             *_OF_TRACE,
         ),
     ),
     Command(
         "trace page",
-        noted("print the address of the traces' page, for a browser"),
+        noted("print the address of the trace page, for a browser"),
         "trace.web_page:trace_page",
-        (_TRACE, flag("--open", noted("open it"), dest="browse"), *_OF_TRACE),
+        (_TRACE, flag("--open", noted("open it in the browser"), dest="browse"), *_OF_TRACE),
     ),
     Command(
         "permissions",
-        noted("show what was granted and which rules hold; take grants back; explain a decision"),
+        noted("show, remove and explain permissions and rules"),
         "commands.permissions:rules",
         (_ANY_SESSION, *_BASE),
     ),
     Command(
         "permissions forget",
-        noted("take grants back"),
+        noted("remove grants"),
         "commands.permissions:forget",
-        (value("ids", "NUMBER", noted("as the list shows them, or their ids"), nargs="+"), *_OF_PERMISSION),
+        (
+            value("ids", "NUMBER", noted("their numbers in the list, or their ids"), nargs="+"),
+            *_OF_PERMISSION,
+        ),
     ),
     Command(
         "permissions explain",
-        noted("what would happen, and which rule of which file decides"),
+        noted("show what would happen, and which rule of which file decides"),
         "commands.permissions:explain",
         (
             value("permission", "PERMISSION", noted("read, edit, bash, …")),
-            value("target", "TARGET", noted("a path, or a command line in one argument")),
+            value("target", "TARGET", noted("a path, or a command line as one argument")),
             *_OF_PERMISSION,
         ),
     ),
     Command(
         "mode",
-        noted("show or set what passes unasked in a session"),
+        noted("show or set what runs without approval in a session"),
         "commands.permissions:mode",
         (one_of("mode", Mode, None, nargs="?"), _LAST_SESSION, *_BASE),
     ),
     Command(
         "trust",
-        noted("let this folder's own settings, hooks and instructions (AGENTS.md) count"),
+        noted("trust this folder: use its settings, hooks and instructions (AGENTS.md)"),
         "commands.permissions:trust",
-        (flag("--remove", noted("trust it no longer")), *_BASE),
+        (flag("--remove", noted("stop trusting it")), *_BASE),
     ),
     Command(
         "jobs",
-        noted("list what the agent's commands left running in the background"),
+        noted("list the agent's commands that still run in the background"),
         "commands.permissions:jobs",
-        (value("--kill", "ID", noted("stop this one")), _ANY_SESSION, *_BASE),
+        (value("--kill", "ID", noted("stop this job")), _ANY_SESSION, *_BASE),
     ),
     Command(
         "doctor",
-        noted("what is found here, what is missing and how to install it: language servers and the rest"),
+        noted("check language servers and other programs: what is found, what is missing, how to install it"),
         "doctor.printing:doctor",
-        (_WORKSPACE, flag("--start", noted("really start each language server, and time it")), _JSON),
+        (_WORKSPACE, flag("--start", noted("start each language server and time it")), _JSON),
     ),
     Command(
         "stop",
-        noted("end the daemon of this workspace"),
+        noted("stop the daemon of this workspace"),
         "commands.daemon:stop",
-        (_WORKSPACE, flag("--force", noted("kill it when it does not end by itself"))),
+        (_WORKSPACE, flag("--force", noted("kill it if it does not stop"))),
     ),
     Command(
         "serve",
-        noted("be the daemon (others start it when they need it)"),
+        noted("run the daemon (other commands start it when needed)"),
         arguments=(
             _WORKSPACE,
             _IDLE,
@@ -550,7 +562,7 @@ COMMANDS = (
                 "PORT",
                 noted(
                     "serve the traces (REST, WebSocket, page) on this port of 127.0.0.1, 0: any free one; "
-                    'prints {"url", "token"} as one line of JSON when it is ready'
+                    'prints {"url", "token"} as one line of JSON when ready'
                 ),
                 of.port,
             ),
@@ -558,7 +570,7 @@ COMMANDS = (
     ),
     Command(
         "connect",
-        noted("join an LSP editor to the daemon"),
+        noted("connect an LSP editor to the daemon"),
         arguments=(flag("--stdio", noted("speak LSP on stdin and stdout"), required=True), _WORKSPACE),
     ),
     Command(

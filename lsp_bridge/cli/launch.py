@@ -146,7 +146,7 @@ class Launcher:
             raise _incompatible(
                 address,
                 t(
-                    "it speaks protocol {protocol_version}, not {ours}",
+                    "it uses protocol {protocol_version}, not {ours}",
                     protocol_version=address.protocol_version,
                     ours=PROTOCOL_VERSION,
                 ),
@@ -328,9 +328,9 @@ def _tail(path: Path, start: int) -> str:
 
 
 def _failed(paths: RuntimePaths, code: int, log_start: int) -> str:
-    tail = _tail(paths.log_file, log_start) or t("It logged nothing.")
+    tail = _tail(paths.log_file, log_start) or t("It wrote no log.")
     return t(
-        "The daemon ended at once (exit code {code}):\n{tail}\nLog: {log_file}",
+        "The daemon exited at once (exit code {code}):\n{tail}\nLog: {log_file}",
         code=code,
         tail=tail,
         log_file=paths.log_file,
@@ -339,7 +339,7 @@ def _failed(paths: RuntimePaths, code: int, log_start: int) -> str:
 
 def _late(paths: RuntimePaths, deadline_s: float, log_start: int) -> str:
     tail = _tail(paths.log_file, log_start)
-    said = t(" It logged:\n{tail}\n", tail=tail) if tail else " "
+    said = t(" Its log says:\n{tail}\n", tail=tail) if tail else " "
     return t(
         "The daemon did not answer within {deadline_s:g} s.{said}Log: {log_file}",
         deadline_s=deadline_s,
@@ -352,8 +352,8 @@ def _unresponsive(address: Address) -> LaunchError:
     return LaunchError(
         "unresponsive",
         t(
-            "The daemon (process {pid}) takes connections but does not answer. End it with "
-            "`goalwright stop --force` and try again.",
+            "The daemon (process {pid}) accepts connections but does not answer. Stop it with `goalwright "
+            "stop --force` and try again.",
             pid=address.pid,
         ),
     )
@@ -364,8 +364,8 @@ def _damaged(paths: RuntimePaths) -> LaunchError:
     return LaunchError(
         "unresponsive",
         t(
-            "A daemon is running (process {read_pid}), but the file that tells how to reach it "
-            "{state}: {address_file}. End it with `goalwright stop --force` and try again.",
+            "A daemon is running (process {read_pid}), but the file with its address {state}: "
+            "{address_file}. Stop it with `goalwright stop --force` and try again.",
             read_pid=paths.read_pid() or "unknown",
             state=state,
             address_file=paths.address_file,
@@ -380,13 +380,14 @@ def _refused(address: Address, error: RpcError) -> LaunchError:
         return LaunchError(
             "unauthorized",
             t(
-                "The daemon (process {pid}) does not accept the token in its address file. End it with "
+                "The daemon (process {pid}) does not accept the token in its address file. Stop it with "
                 "`goalwright stop --force` and try again.",
                 pid=address.pid,
             ),
         )
     return LaunchError(
-        "startFailed", t("The daemon (process {pid}) refused: {error}", pid=address.pid, error=error)
+        "startFailed",
+        t("The daemon (process {pid}) refused the connection: {error}", pid=address.pid, error=error),
     )
 
 
@@ -394,8 +395,8 @@ def _incompatible(address: Address, detail: str) -> LaunchError:
     return LaunchError(
         "incompatible",
         t(
-            "The running daemon (version {version}, process {pid}) does not fit this client: "
-            "{detail}. End it with `goalwright stop` and try again.",
+            "The running daemon (version {version}, process {pid}) does not match this client: {detail}. "
+            "Stop it with `goalwright stop` and try again.",
             version=address.version,
             pid=address.pid,
             detail=detail,

@@ -23,7 +23,7 @@ _MAX_REASONS = 12
 SCOPES = {
     "s": ("session", noted("this session")),
     "w": ("workspace", noted("this workspace")),
-    "e": ("user", noted("everything I work on")),
+    "e": ("user", noted("everywhere")),
 }
 """Where "always" may hold: the letter to type, the word on the wire, the word for people."""
 

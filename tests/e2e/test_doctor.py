@@ -220,13 +220,13 @@ def test_printed_report_recommends_what_to_do() -> None:
         "Go (3 files)",
         "!  gopls  not installed",
         "     brew install gopls",
-        "     /w/x is the project's own and not used: the folder is not trusted",
+        "     /w/x belongs to the project and is not used: the folder is not trusted",
         "",
         "C (1 file)",
         "ok clangd  19.1 (/usr/bin/clangd)",
         "     started: first answer 0.50 s",
         "",
-        "Nobody tells the agent what it breaks in: Go.",
+        "The agent gets no diagnostics for: Go.",
     ]
     broken = dataclasses.replace(report, checks=(Check("git", "broken", "it does not run"),))
-    assert lines(broken, Style(False))[-1] == "Something that is needed is broken."
+    assert lines(broken, Style(False))[-1] == "Something required is broken. See the lines with ✗."

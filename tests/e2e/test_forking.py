@@ -46,7 +46,7 @@ async def test_fork_from_terminal_resends_the_same_request_prefix() -> None:
             "Make it four.", "--yes", "--fork", f"{session_id}:msg_000099_00000000"
         )
         assert refused.code == 1
-        assert "no message msg_000099_00000000 of the user" in refused.stderr
+        assert "This session has no user message msg_000099_00000000 to fork from." in refused.stderr
         listed = json.loads((await goalwright.command("sessions", "--json")).stdout)["sessions"]
     before, after = (request.json for request in (server.requests[2], server.requests[3]))
     assert json.dumps(after["system"]) == json.dumps(before["system"])

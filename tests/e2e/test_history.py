@@ -155,7 +155,15 @@ def test_a_goal_and_a_message_are_restored(goalwright: CommandLine) -> None:
         {"tool_calls": [call("goal", add="first, second", reason="asked")]},
         {"tool_calls": [call("goal", focus="1")]},
         edit("line 5\n", "five\n"),
-        {"tool_calls": [call("goal", done="it is done", focus="2")]},
+        {
+            "tool_calls": [
+                call(
+                    "goal",
+                    done="you can read it, but nothing in it is run or allowed in your name.",
+                    focus="2",
+                )
+            ]
+        },
         edit("line 15\n", "fifteen\n"),
     )
     assert "There is no goal 7. Goals: 1, 2." in goalwright.run("restore", session_id, "--goal", "7").stderr

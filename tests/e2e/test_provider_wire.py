@@ -241,7 +241,9 @@ async def test_redirect_to_another_server_sends_it_nothing(wire: Wire) -> None:
             error = await failure(wire.provider, wire.request(server))
         assert (other.connections, other.requests) == (0, [])
     assert f"redirects to another server ({other.url})" in str(error)
-    assert "would get your key" in str(error)
+    assert (
+        "The redirect was not followed, because that server would receive your key and the conversation."
+    ) in str(error)
     assert not error.retryable
 
 
@@ -271,7 +273,7 @@ async def test_an_event_that_does_not_end_is_an_error(wire: Wire) -> None:
     async with ModelServer([Reply(text="a few words", fault="long_event", fault_after=2)]) as server:
         error = await failure(wire.provider, wire.request(server))
     assert (error.kind, error.retryable) == ("bad_request", False)
-    assert "a single event in it has more than 8 MB" in str(error)
+    assert "a single event in it is larger than 8 MB." in str(error)
 
 
 async def test_missing_key_sends_no_request() -> None:

@@ -77,11 +77,14 @@ async def test_an_answer_of_equal_pieces_is_an_answer() -> None:
 async def test_an_unknown_provider_is_not_asked_for_the_key_of() -> None:
     error = await failure(LiteLLMProvider(), request(model="foo/bar"))
     assert (error.kind, error.retryable) == ("bad_request", False)
-    assert str(error).startswith("There is no model provider 'foo': write provider/model")
+    assert str(error).startswith(
+        "There is no model provider 'foo'. Write provider/model, for example "
+        "anthropic/claude-sonnet-5-5, openai/gpt-6.1-sol or ollama/qwen3-coder."
+    )
     error = await failure(LiteLLMProvider(), request(model="groq/some-model"))
     assert (error.kind, str(error)) == (
         "no_key",
-        "No key for groq: connect it in VS Code, set GROQ_API_KEY, or choose another model.",
+        "No key for groq. Connect it in VS Code, set GROQ_API_KEY, or choose another model.",
     )
 
 

@@ -95,6 +95,6 @@ async def test_invalid_step_calls_get_an_explanation_and_run_continues() -> None
             "There is no goal 'c'",
             "Added: 1 a; 2 b.\\nFocus: 2 b.",
             "complete needs a summary",
-            "There is no tool named 'goal' here: the plan is kept by step.",
+            "There is no tool named 'goal' here: use step for the plan.",
         ):
             assert words in told

@@ -183,7 +183,7 @@ def test_agent_mention_switches_agent_and_missing_file_warns(goalwright: Command
     (goalwright.workspace / "notes.md").write_text("Notes.\n")
     (goalwright.workspace / "two words.md").write_text("Words.\n")
     missed = goalwright.run("run", "see @note.md", "--continue", "--model", model)
-    assert "There is no file note.md: it is sent as words. Did you mean @notes.md?" in missed.stderr
+    assert "There is no file note.md: the text is sent as it is. Did you mean @notes.md?" in missed.stderr
     assert (
         goalwright.run("run", "(@notes.md) and @two\\ words.md", "--continue", "--model", model).stderr == ""
     )
@@ -409,8 +409,8 @@ def test_run_yes_stops_a_repeating_model(goalwright: CommandLine) -> None:
     result = goalwright.run("run", "look", "--yes", "--model", goalwright.script([READ] * 6))
     assert result.returncode == 5, result.stdout + result.stderr
     assert result.stdout.count("✓ read a.py") == 2
-    assert "the model is told to do something else" in result.stdout
-    assert "the model repeats itself" in result.stdout
+    assert "the model is asked to do something else." in result.stdout
+    assert "the model repeated itself again." in result.stdout
 
 
 def test_a_limit_on_model_calls_ends_a_run(goalwright: CommandLine) -> None:

@@ -75,7 +75,7 @@ async def test_invalid_explore_commands_print_advice(tmp_path: Path) -> None:
         run.check()
         for args, words in (
             (("show", "Q"), "There is no branch Q. Branches: A, B, C.\n"),
-            (("diff", "A", "other.py"), "Branch A did not change other.py. Its files: cart.py.\n"),
+            (("diff", "A", "other.py"), "Branch A did not change other.py. Files it changed: cart.py.\n"),
             (("leave",), "No choice is open in this session.\n"),
         ):
             wrong = await goalwright.command("explore", *args)
@@ -86,7 +86,7 @@ async def test_invalid_explore_commands_print_advice(tmp_path: Path) -> None:
         # Nobody is asked where there is no terminal, and then nothing is written.
         refused = await goalwright.command("explore", "pick", "B")
         assert refused.code == 1
-        assert "there is no terminal to ask on" in refused.stderr
+        assert "terminal to ask on" in refused.stderr
         cart = goalwright.workspace / "cart.py"
         assert cart.read_text() == ways.CART
 
@@ -105,7 +105,7 @@ async def test_invalid_explore_commands_print_advice(tmp_path: Path) -> None:
 
 async def test_without_a_terminal_a_branch_is_refused_by_its_name(tmp_path: Path) -> None:
     async with explored(tmp_path) as (_, run):
-        assert "Refused, because there is no terminal to ask on: Branch A · Edit cart.py" in run.stderr
+        assert "Rejected, because there is no terminal to ask on: Branch A · Edit cart.py" in run.stderr
 
 
 async def test_agents_are_listed_and_a_session_begins_with_one(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_run_yes_leaves_the_branch_choice_to_the_model(tmp_path: Path) -> 
         goalwright.configure(explore_choice="person")
         run = (await goalwright.run(ways.TASK, "--model", model, "--yes")).check()
     assert "`goalwright explore leave`" in run.stdout + run.stderr
-    assert "left to the model (--yes)" in run.stdout
+    assert "the model chooses (--yes)" in run.stdout
     assert (workspace / "cart.py").read_text() == ways.EXACT
 
 
@@ -180,7 +180,7 @@ async def test_branch_with_type_changes_is_diffed_picked_and_undone(tmp_path: Pa
     async with installed(workspace, forker=shared_forker()) as goalwright:
         (await goalwright.run("go", "--yes", "--model", f"scripted/{tmp_path / 'turning.json'}")).check()
         shown = await says(goalwright, "explore", "diff", "A")
-        assert "Mode of run.sh: 100644 is 100755 now" in shown
+        assert "Mode of run.sh changed from 100644 to 100755" in shown
         assert "Moved from old.txt to new.txt" in shown and "+log" not in shown
         assert "+log" in await says(goalwright, "explore", "diff", "A", "my.log")
         await says(goalwright, "explore", "pick", "A", "--yes")

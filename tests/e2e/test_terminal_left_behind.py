@@ -123,7 +123,7 @@ async def test_question_open_in_an_editor_stays_with_that_editor(
     with told.open("w") as stdout:
         process = goalwright.popen("run", "go on", "--yes", "--continue", "--model", model, stdout=stdout)
     await asyncio.to_thread(
-        wait_until, lambda: "it waits for an answer of VS Code: " in told.read_text(), "who is waited for"
+        wait_until, lambda: "waiting for an answer from VS Code: " in told.read_text(), "who is waited for"
     )
     assert content(goalwright) == OLD
     if not leaves:
@@ -164,10 +164,10 @@ def test_continue_does_not_skip_an_unreadable_last_session(
     for command in (["run", "three", "--continue", "--model", model], ["goals"]):
         result = goalwright.run(*command)
         assert result.returncode == 1, result.stdout
-        assert f"The session used last, {second}, cannot be gone on with: " in result.stderr
+        assert f"The last session used, {second}, cannot be continued: " in result.stderr
         assert f"--session {first}" in result.stderr
     listed = goalwright.run("sessions")
-    assert f"not in the list: {second}: " in listed.stderr
+    assert f"cannot be listed: {second}: " in listed.stderr
     assert first in listed.stdout
     assert (traces / first / "events.jsonl").read_bytes() == before
     assert goalwright.run("run", "three", "--session", first, "--model", model).returncode == 0

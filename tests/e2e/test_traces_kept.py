@@ -90,8 +90,8 @@ def test_damaged_trace_is_rebuilt_with_and_without_a_daemon(goalwright: CommandL
     assert done["sessions"][0]["repaired"] == [
         "the metadata was missing or damaged",
         "the plan was missing or damaged",
-        "missing or not what the log says: 3 messages",
-        "cut off the log: 18 bytes of an event that was half written",
+        "missing or not matching the log: 3 messages",
+        "removed from the log: 18 bytes of an incomplete event",
     ]
     after = all_files(folder)
     for name in (
@@ -104,7 +104,7 @@ def test_damaged_trace_is_rebuilt_with_and_without_a_daemon(goalwright: CommandL
         assert after[name] == whole[name] or name == "meta.json"
     again = goalwright.run("trace", "rebuild", "--all")
     assert again.returncode == 0
-    assert "all as the event log says" in again.stdout
+    assert "everything matches the event log" in again.stdout
 
 
 def test_running_session_is_not_rebuilt_and_the_advice_works(goalwright: CommandLine) -> None:
@@ -115,7 +115,7 @@ def test_running_session_is_not_rebuilt_and_the_advice_works(goalwright: Command
         wait_until((goalwright.workspace / "begun").exists, "the command")
         busy = newest(goalwright)
         error = asked(goalwright, "rebuild", code=1)["error"]
-        assert "somebody works on it or looks at it" in error["message"]
+        assert "somebody is working in it or viewing it." in error["message"]
         assert "goalwright stop" in error["message"]
         later = work(goalwright, "a")
         assert asked(goalwright, "prune", "--keep", "1")["deleted"] == []

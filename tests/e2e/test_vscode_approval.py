@@ -91,7 +91,7 @@ async def test_only_the_accepted_one_of_two_hunks_is_written(with_model: WithMod
         await window.page.keyboard.press("Shift+Alt+Y")
 
         await expect(window.answers().last).to_contain_text(SET)
-        await expect(window.tool("write", "done")).to_contain_text("altered by you")
+        await expect(window.tool("write", "done")).to_contain_text("edited by you")
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
         assert "6 * LOCAL" in str(model.requests[2].json["messages"][-1])
     assert (workspace / "rates.py").read_text() == RATES.replace(*CHEAPER)
@@ -120,7 +120,7 @@ async def test_proposal_edited_by_the_user_is_written_as_edited(
         await expect(window.answers().last).to_contain_text(SET)
         await expect(window.tab("proposed by Goalwright")).to_have_count(0)
         await expect(window.page.locator(".monaco-dialog-box")).to_have_count(0)
-        await expect(window.tool("write", "done")).to_contain_text("altered by you")
+        await expect(window.tool("write", "done")).to_contain_text("edited by you")
         assert CHEAPEST in str(model.requests[2].json["messages"][-1])
     assert (workspace / "rates.py").read_text() == PROPOSED.replace(CHEAPER[1], CHEAPEST)
 

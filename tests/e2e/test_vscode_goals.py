@@ -155,9 +155,9 @@ async def test_plan_edits_in_the_goal_tree_reach_chat_and_model(
         await window.say(GO_ON)
         await expect(window.answers().last).to_contain_text(GOING)
         for words in (
-            'the person added the goal \\"Tell the customers\\"',
-            f'the person renamed the goal \\"{NOTES}\\" to \\"Write the changelog\\"',
-            'the person put the focus on \\"Write the changelog\\"',
+            'the user added the goal \\"Tell the customers\\"',
+            f'the user renamed the goal \\"{NOTES}\\" to \\"Write the changelog\\"',
+            'the user put the focus on \\"Write the changelog\\"',
         ):
             assert words in told(model)
 
@@ -167,7 +167,7 @@ async def test_plan_edits_in_the_goal_tree_reach_chat_and_model(
         await expect(said).to_contain_text(GO_ON)
         await expect(said).not_to_contain_text("the person")
         await note.click()
-        await expect(window.chat.locator(".note")).to_contain_text("the person renamed the goal")
+        await expect(window.chat.locator(".note")).to_contain_text("the user renamed the goal")
         await window.pictures("note")
 
         # The plan above the composer is the same plan.
@@ -279,7 +279,7 @@ async def test_meter_shows_context_size_and_compaction_reduces_it(
         assert await held(window) < before
         await line.click()
         await expect(window.chat.locator(".compaction")).to_contain_text("parcel 17 waited three days")
-        await window.button("Carried over word for word").click()
+        await window.button("Kept word for word").click()
         await expect(window.chat.locator(".compaction .io")).to_contain_text("Read the log.")
         await window.pictures("compacted")
         await assert_accessible(window)
@@ -292,7 +292,7 @@ async def test_meter_shows_context_size_and_compaction_reduces_it(
         await window.reload()
         await window.show_chat()
         await expect(line).to_be_visible()
-        await expect(window.chat.get_by_text("Sum up the work")).to_have_count(0)
+        await expect(window.chat.get_by_text("Summarize the work so far:")).to_have_count(0)
 
 
 async def test_cost_shows_a_warning_and_budget_stops_the_run(with_model: WithModel, workspace: Path) -> None:

@@ -73,7 +73,7 @@ async def test_undo_on_the_card_keeps_user_edits_and_redo_reapplies(
         await window.page.keyboard.press("End")
         await window.page.keyboard.insert_text(REMARK)
         await window.page.keyboard.press("ControlOrMeta+S")
-        await until(lambda: rates.read_text() == own(PROPOSED), "the person's edit")
+        await until(lambda: rates.read_text() == own(PROPOSED), "the user's edit")
 
         # What the turn changed, all in one editor: as it was, and as it is with the user's own edit.
         changed = window.chat.get_by_role("region", name="Changed files")

@@ -144,7 +144,7 @@ async def test_approval_of_a_command_lists_its_effects_and_warnings(
         await window.show_chat()
         await window.widen_chat(120)
         await window.say("Begin anew.")
-        why = window.approval.get_by_role("list", name="Why it is asked")
+        why = window.approval.get_by_role("list", name="Why you are asked")
         await expect(why).to_contain_text(re.compile(r"reads\s+\.env"))
         await expect(why).to_contain_text("the built-in rule read: *.env → ask · argument of cat")
         await expect(why).to_contain_text(re.compile(r"changes\s+\.git/hooks/pre-commit.*protected: "))

@@ -128,7 +128,7 @@ async def test_warning_names_each_command_it_concerns() -> None:
     request = await asked("rm -rf a && ls && rm -rf b; git push")
     assert request.warnings == (
         "rm -r deletes folders with everything in them: rm -rf a; rm -rf b",
-        "git push sends commits to a server: others may have them at once: git push",
+        "git push sends commits to a server: others may get them at once: git push",
     )
     many = await asked("; ".join(f"rm -rf dir{number}" for number in range(12)))
     assert many.warnings[0].endswith("rm -rf dir6; rm -rf dir7; and 4 more")
@@ -141,7 +141,7 @@ async def test_an_opaque_line_is_shown_once_in_its_question() -> None:
     for client in ("editor", "terminal"):
         text = (await shown_by_all(request))[client]
         assert f"sh -c {line}" not in text
-        assert text.count("the whole line (too complex to analyze: arithmetic that is not understood)") == 1
+        assert text.count("the whole line (too complex to analyze: unsupported arithmetic)") == 1
     named = [(reason.permission, reason.target, reason.rule) for reason in request.reasons]
     assert len(named) == len(set(named))
 

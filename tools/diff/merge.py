@@ -126,7 +126,7 @@ def _common_codec(*contents: bytes) -> str:
     if not any(kind in _WIDE for kind in kinds):
         kinds.discard("ascii")  # reads the same with all other codecs
     if len(kinds) > 1:
-        raise MergeConflictError("its encoding was changed, so the two cannot be put together")
+        raise MergeConflictError("its encoding was changed, so the two cannot be merged")
     kind = next(iter(kinds), "")
     # Line ends are the same bytes in all others, and every byte is a Latin-1 character: nothing to guess.
     return kind if kind in _WIDE else "latin-1"
@@ -137,7 +137,7 @@ def _encoding(data: bytes) -> str:
     try:
         codec = decode(data).codec
     except ToolError as error:
-        raise MergeConflictError("it is not text, so changes of it cannot be told apart") from error
+        raise MergeConflictError("it is not text, so its changes cannot be merged") from error
     if codec in _WIDE:
         return codec
     if data.isascii():

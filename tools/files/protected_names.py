@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from tools.localization import noted
 
-_AGENT = noted("the settings of a coding agent")
-_CI = noted("what a build server runs")
+_AGENT = noted("coding agent settings")
+_CI = noted("build server configuration")
 _HOOKS = noted("git hooks")
-_EDITOR = noted("the settings of an editor")
-_TOOLS = noted("what a version manager runs")
-_PACKAGES = noted("what a package manager runs")
-_START = noted("what a program runs when it starts")
+_EDITOR = noted("editor settings")
+_TOOLS = noted("files that a version manager runs")
+_PACKAGES = noted("files that a package manager runs")
+_START = noted("files that a program runs at start-up")
 
 
 def _each(what: str, *names: str) -> dict[str, str]:
@@ -26,7 +26,7 @@ FOLDERS = {
     ".goalwright": noted("Goalwright's settings"),
     ".vscode": noted("VS Code's settings and tasks"),
     ".trace": noted("Goalwright's traces"),
-    ".devcontainer": noted("the settings of a container"),
+    ".devcontainer": noted("container settings"),
     **_each(_HOOKS, ".husky .githooks .git-hooks"),
     **_each(_EDITOR, ".idea .zed .fleet .helix .vim"),
     **_each(
@@ -71,7 +71,7 @@ OTHER_FILES = {
         "cloudbuild.json buildspec.yml buildspec.yaml codemagic.yaml bitrise.yml wercker.yml .build.yml jenkinsfile",
         "azure-pipelines.yml azure-pipelines.yaml .azure-pipelines.yml bitbucket-pipelines.yml",
     ),
-    ".devcontainer.json": noted("the settings of a container"),
+    ".devcontainer.json": noted("container settings"),
     **_each(_EDITOR, ".exrc .vimrc _vimrc .gvimrc .lvimrc .nvimrc .nvim.lua .dir-locals.el .dir-locals-2.el"),
     **_each(_TOOLS, "mise.toml .mise.toml mise.local.toml .mise.local.toml .tool-versions"),
     **_each(_PACKAGES, ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs"),

@@ -30,13 +30,13 @@ def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
     """
     kind = path.stat(follow_symlinks=follow).st_mode  # opening a device can have effects
     if stat.S_ISLNK(kind):
-        raise OSError(errno.ELOOP, t("it is a link"), str(path))
+        raise OSError(errno.ELOOP, t("it is a symbolic link"), str(path))
     if not stat.S_ISREG(kind):
-        raise OSError(errno.EINVAL, t("it is no regular file"), str(path))
+        raise OSError(errno.EINVAL, t("it is not a regular file"), str(path))
     descriptor = os.open(path, _FLAGS if follow else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, t("it is no regular file"), str(path))
+            raise OSError(errno.EINVAL, t("it is not a regular file"), str(path))
         return os.fdopen(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
@@ -48,7 +48,7 @@ def read_regular(path: Path, most: int = MAX_FILE, *, follow: bool = False) -> b
     with open_regular(path, follow=follow) as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
-            raise OSError(errno.EFBIG, t("it has more than {most} bytes", most=most), str(path))
+            raise OSError(errno.EFBIG, t("it is larger than {most} bytes", most=most), str(path))
         data = bytearray()
         while len(data) <= size and (block := file.read(size + 1 - len(data))):
             data += block

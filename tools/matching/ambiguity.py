@@ -26,7 +26,7 @@ _UNCLEAR_JOIN = (
 
 UNCLEAR_LINE = (
     "it has less indentation there, and a single line is too little to tell whether that place is meant. "
-    "Send its own indentation, or lines around it."
+    "Send its indentation, or lines around it."
 )
 
 Depth = Literal["literal", "relative", "whole first line", "unclear"]

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 MatchProblem = Literal["identical", "empty", "ambiguous", "absent", "already_applied", "unclear"]
 _UNFIT = noted("The edit does not fit the file.")
 _TOLD: dict[MatchProblem, str] = {
-    "identical": noted("The file is already as the agent wanted it."),
-    "already_applied": noted("The file is already as the agent wanted it."),
+    "identical": noted("The file already has the agent's change."),
+    "already_applied": noted("The file already has the agent's change."),
     "absent": noted("The text to replace is not in the file."),
-    "ambiguous": noted("The text to replace is in several places of the file."),
+    "ambiguous": noted("The text to replace occurs several times in the file."),
 }
 
 
@@ -48,9 +48,9 @@ def differing(places: Sequence[tuple[int, str]]) -> MatchError:
     """Several places, each of which ``old_string`` misses in another way: pairs of a line and that way."""
     shown = ", ".join(f"line {line} (differs in {kind})" for line, kind in places[:20])
     message = (
-        f"old_string is not in the file as it is, and {len(places)} places come close, each in its own way: "
-        f"{shown}{', …' if len(places) > 20 else ''}. Nothing was changed. "
-        "Copy the meant lines exactly from the file, or add lines around them."
+        f"old_string is not in the file exactly, and {len(places)} places are similar, each with different "
+        f"deviations: {shown}{', …' if len(places) > 20 else ''}. Nothing was changed. Copy the meant "
+        "lines exactly from the file, or add lines around them."
     )
     return MatchError("ambiguous", message, [line for line, _ in places])
 
@@ -66,7 +66,7 @@ def too_many(limit: int) -> MatchError:
 
 def already_applied(line: int) -> MatchError:
     """Return the error for an edit whose result the file has already."""
-    message = f"Already applied: new_string stands at line {line} as it is. Nothing was changed."
+    message = f"Already applied: new_string is at line {line}. Nothing was changed."
     return MatchError("already_applied", message, [line])
 
 
@@ -82,15 +82,15 @@ def absent(lines: Sequence[str], old: str, new: str, exact_only: bool) -> MatchE
     line = _stands_at(lines, to_lf(new))
     if line and _adds_words(old, new):
         message = (
-            f"Already applied, it seems: old_string is not in the file, new_string stands at line {line}. "
-            "Nothing was changed; read the file if you doubt it."
+            f"Probably already applied: old_string is not in the file, but new_string is at line {line}. "
+            "Nothing was changed; read the file if in doubt."
         )
         return MatchError("already_applied", message, [line])
     message = "old_string is not in the file. Nothing was changed."
     if exact_only:
         message += " With replace_all it must match exactly."
     if line:
-        message += f" What new_string leaves of it stands at line {line}: perhaps it is applied already."
+        message += f" What new_string keeps of it is at line {line}: it may already be applied."
     region = nearest_region(lines, to_lf(old))
     if region is None:
         return MatchError("absent", message + " No similar place was found: read the file again.")

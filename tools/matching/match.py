@@ -235,7 +235,7 @@ def _loose_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str)
 
 
 _ESCAPED_NEW = "new_string had \\\\n where lines of old_string end; line ends were written."
-_AS_IT_IS = "new_string had the file's indentation already and was taken as it is."
+_AS_IT_IS = "new_string already had the file's indentation and was used unchanged."
 
 
 def _at_its_depth(hay: Haystack, place: FoundText, old: str, new: str) -> str:
@@ -306,19 +306,19 @@ def _ambiguous(hay: Haystack, places: Sequence[FoundText], differing: str) -> Ma
 
 
 _NOT_TRANSFERABLE = (
-    "it differs from the file in blanks, indentation or typography, and what new_string is to be in the file's own "
-    "is unclear. Send both exactly as the file has them."
+    "it differs from the file in blanks, indentation or typography, so it is unclear how to adapt "
+    "new_string. Send both exactly as in the file."
 )
 _NOTES: dict[Rung, str] = {
     "trailing blanks": "old_string differed from the file in blanks at line ends.",
-    "indentation": "old_string differed from the file in indentation; new_string was re-indented alike.",
+    "indentation": "old_string differed from the file in indentation; new_string was re-indented the same way.",
     "tabs and spaces": "old_string differed from the file in tabs and spaces; the file's own were used.",
     "look-alike characters": "old_string differed from the file in look-alike characters (quotes, dashes, "
     "blanks); the file's own were kept.",
     "escaped characters": "old_string and new_string had escaped characters, which were unescaped.",
     "line numbers": "old_string had copied line numbers, which were removed.",
     "code fence": "The code fence around old_string and new_string was left out.",
-    "blank lines": "old_string had blank lines around it that the file has not; they were left out.",
+    "blank lines": "old_string had blank lines around it that are not in the file; they were left out.",
 }
 
 

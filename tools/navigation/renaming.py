@@ -108,7 +108,7 @@ async def still_named(name: str, ctx: ToolContext) -> str:
         found = await ripgrep.find_lines(ctx.workspace, pattern, None, ripgrep.ripgrep(ctx.workspace))
         found = await overlaid(found, ctx.workspace, pattern, None, ctx, None)
     except ToolError as error:
-        return f"Whether the old name still stands anywhere is not known: {error}"
+        return f"It is unknown whether the old name still occurs anywhere: {error}"
     return await asyncio.to_thread(_named_in, name, pattern, found, ctx)
 
 
@@ -122,10 +122,10 @@ def _named_in(name: str, pattern: str, found: ripgrep.SearchResult, ctx: ToolCon
     shown = [_places(path, files[path]) for path in readable[:_FILES_NAMED]]
     more = len(readable) - len(shown)
     listed = ", ".join(shown) + (f" and in {more} more file{'s' if more > 1 else ''}" if more else "")
-    cut = " The search was stopped before its end: there may be more." if found.cut else ""
+    cut = " The search was stopped early: there may be more." if found.cut else ""
     return (
-        f"The name {name} still stands in {listed}.{cut} The language server did not take these places for the same "
-        "symbol, or does not know the files: change those that are meant."
+        f"The name {name} still occurs in {listed}.{cut} The language server did not recognize these "
+        "places as the same symbol, or does not know the files: change those that are meant."
     )
 
 
@@ -142,7 +142,7 @@ def preview(plan: Sequence[FileChange], ctx: ToolContext) -> str:
         moved = f", moved from {shown_name(file.source_name)}" if file.source is not None else ""
         parts.append(f"{shown_name(file.name)} (+{file.diff.added} -{file.diff.removed}{moved})")
         if any(may_read(change.path, ctx) != "allow" for change in file.changes):
-            parts.append("(not to be read without asking)")
+            parts.append("(reading it needs approval)")
         elif body := without_head(file.diff.text).rstrip("\n"):
             parts.append(body)
     return limited("\n".join(parts), max_lines=_PREVIEW_LINES, max_bytes=_PREVIEW_CHARACTERS)

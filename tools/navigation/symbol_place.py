@@ -59,7 +59,7 @@ def on_line(text: str, symbol: str, line: int, name: str) -> list[Place]:
     if found:
         return found
     others = [number for number, _ in _all(lines, symbol)]
-    where = f" It stands on {_numbers(others)}." if others else " It stands nowhere in the file."
+    where = f" It is on {_numbers(others)}." if others else " It is nowhere in the file."
     raise ToolError(
         f"{name}:{line} has no `{split_name(symbol)[1]}`. It says: {head(body.strip(), _SHOWN)}\n{where.strip()}"
     )
@@ -107,7 +107,7 @@ def in_text(text: str, symbol: str, name: str, *, one: bool) -> list[Place]:
         raise ToolError(f"{name} has no `{wanted}`. Search for it with grep, or with operation find.")
     numbers = [line for line, _ in found]
     if one and len(set(numbers)) > 1:
-        raise ToolError(f"`{wanted}` stands on {_numbers(numbers)} of {name}: say which line.")
+        raise ToolError(f"`{wanted}` is on {_numbers(numbers)} of {name}: say which line.")
     return found
 
 

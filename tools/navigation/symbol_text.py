@@ -60,9 +60,7 @@ def list_places(items: Sequence[CodePlace], readable: Readable, limit: int) -> L
     lines: list[str] = []
     for item in sorted(seen, key=lambda item: _rank(item, readable, root))[:limit]:
         text = (
-            head(item.text, _MAX_TEXT)
-            if readable.of(item.path) == "allow"
-            else "(not to be read without asking)"
+            head(item.text, _MAX_TEXT) if readable.of(item.path) == "allow" else "(reading it needs approval)"
         )
         lines.append(f"{_where(item, root)} {text}".rstrip())
     return Listed(lines, len(seen), len(items) - len(seen))
@@ -96,7 +94,7 @@ def notes(listed: Listed, silent: Sequence[str], what: str) -> list[str]:
     if listed.hidden:
         told.append(f"({listed.hidden} more are in files that must not be read.)")
     if silent:
-        told.append(f"(May be incomplete: {', '.join(silent)} did not tell all in time.)")
+        told.append(f"(May be incomplete: {', '.join(silent)} did not report everything in time.)")
     return told
 
 

@@ -31,16 +31,16 @@ def ambiguous(hunk: Hunk, lines: Sequence[int], dropped: int = 0) -> PatchError:
 def applied(hunk: Hunk, line: int) -> PatchError:
     """Return the error for a hunk whose result the file has already."""
     return PatchError(
-        f"{hunk.name} is already applied, it seems: its new lines stand at line {line}. {_NOTHING} "
-        "Leave out this hunk, or read the file again and say more exactly what is to change."
+        f"{hunk.name} is probably already applied: its new lines are at line {line}. {_NOTHING} Leave out "
+        "this hunk, or read the file again and be more exact about the change."
     )
 
 
 def plain_insertion(hunk: Hunk) -> PatchError:
     """Return the error for a hunk with only added lines, which have no place."""
     return PatchError(
-        f"{hunk.name} only adds lines, so that nothing tells where they belong. {_NOTHING} Give the lines "
-        "before and after them as context, or end it with *** End of File to append."
+        f"{hunk.name} only adds lines, so their place is unknown. {_NOTHING} Give the lines before and "
+        "after them as context, or end it with *** End of File to append."
     )
 
 
@@ -48,8 +48,8 @@ def out_of_order(hunks: Sequence[Hunk]) -> PatchError:
     """Return the error for hunks that have places, but not in order."""
     names = ", ".join(hunk.name for hunk in hunks[:6])
     return PatchError(
-        f"Its hunks ({names}) overlap or are not in the order of the file. {_NOTHING} "
-        "Put them in the order in which their lines stand in the file, and join those that overlap."
+        f"Its hunks ({names}) overlap or are not in the order of the file. {_NOTHING} Put them in the "
+        "order of their lines in the file, and join those that overlap."
     )
 
 
@@ -62,14 +62,14 @@ def absent(file: FileLines, hunk: Hunk, lines: Sequence[HunkLine], cut: Sequence
     """No place. ``cut``: places that the heading after ``@@`` excludes."""
     if cut:
         return PatchError(
-            f"{hunk.name}: its lines stand at line {_listed([place.first + 1 for place in cut])}, but not below "
-            f"{hunk.anchors[-1]!r}. {_NOTHING} Give the heading that stands before them, or none."
+            f"{hunk.name}: its lines are at line {_listed([place.first + 1 for place in cut])}, but not "
+            f"below {hunk.anchors[-1]!r}. {_NOTHING} Give the heading before them, or none."
         )
     old = [line.text for line in lines if line.kind != "+"]
     removed = [line.text for line in lines if line.kind == "-"]
     gone = [text for text in removed if text.strip() and text.strip() not in file.keys.where]
     what = "the lines it removes are" if removed and gone else "its context and removed lines are"
-    message = f"{hunk.name} fits nowhere: {what} not in the file as it is. {_NOTHING}"
+    message = f"{hunk.name} fits nowhere: {what} not in the file. {_NOTHING}"
     region = nearest_region(file.bodies, "\n".join(old))
     if region is None:
         return PatchError(f"{message} No similar place was found: read the file again.")

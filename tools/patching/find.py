@@ -165,7 +165,7 @@ class FileLines:
     def _spend(self, steps: int) -> None:
         self._work -= steps
         if self._work < 0:
-            raise PatchError("The file repeats itself so much that the place takes too long to find.")
+            raise PatchError("The file is so repetitive that finding the place takes too long.")
 
 
 class _Index:

@@ -156,7 +156,7 @@ class GitHeader:
         if "deleted file mode" in values:
             new = None
         if old is None and new is None:
-            raise at_line(self.line, f"no file name can be told from {shown(self.source)}.")
+            raise at_line(self.line, f"no file name can be found in {shown(self.source)}.")
         names = Names(self._bare(old, 0), self._bare(new, 1))
         if names.old is not None and names.new is not None and names.old != names.new:
             # From ``git diff --no-index``: the existing files decide which of the two is intended.

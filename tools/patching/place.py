@@ -121,7 +121,7 @@ def _candidates(file: FileLines, hunk: Hunk, fuzz: int) -> _Found:
     if not any(line.kind != "+" for line in lines):
         return _without_context(file, hunk, lines)
     if final_end(lines) is None and any(line.no_end for line in lines):
-        raise unclear(hunk, "a '\\ No newline at end of file' stands in its middle.")
+        raise unclear(hunk, "a '\\ No newline at end of file' is in its middle.")
     headings = _Headings(file, hunk)
     found = _climb(file, hunk, lines, headings)
     if found is None and (other := blanks_as_added(lines)) is not None:
@@ -365,8 +365,8 @@ def _check_hints(file: FileLines, one: Placed, numbers: Numbers, offsets: set[in
             if (twin := twin_at(file, old, first, expected, confirmed)) is not None:
                 raise unclear(
                     one.hunk,
-                    f"it fits at line {first + 1}, but line {twin}, where its header points, reads nearly the same. "
-                    "Read the file again, and give more context lines.",
+                    f"it fits at line {first + 1}, but line {twin}, where its header points, is nearly the "
+                    "same. Read the file again, and give more context lines.",
                 )
     if contradicts(file, numbers.heading, first - one.dropped):
         raise unclear(

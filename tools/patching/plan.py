@@ -81,10 +81,10 @@ class _Planner:
         if file.now is not None:
             if file.now == content:
                 raise PatchError(
-                    f"{step.name} exists already, with this very content: already applied. Nothing was changed."
+                    f"{step.name} already exists with this content: already applied. Nothing was changed."
                 )
             raise PatchError(
-                f"{step.name} exists already, so it cannot be added. Nothing was changed: read it and "
+                f"{step.name} already exists, so it cannot be added. Nothing was changed: read it and "
                 "update it, or give the new file another name."
             )
         file.now = content
@@ -109,8 +109,8 @@ class _Planner:
         if new.now is not None:
             verb = "moved" if step.file.moves else "copied"
             raise PatchError(
-                f"{step.name} cannot be {verb} to {step.new.rule}, which exists already. Nothing was changed: "
-                "delete that file first, or give another name."
+                f"{step.name} cannot be {verb} to {step.new.rule}, which already exists. Nothing was "
+                "changed: delete that file first, or give another name."
             )
         if step.file.moves:
             content = self._patched(_there(old, step), step)
@@ -132,8 +132,8 @@ class _Planner:
         fits = {data for data in (old.original, old.now) if blob and is_blob(data, blob)}
         if len(fits) != 1:
             raise PatchError(
-                f"{step.name} is copied and changed in the same patch, and it is unclear which of its contents is to "
-                "be copied. Nothing was changed: send the copy by itself."
+                f"{step.name} is copied and changed in the same patch, and it is unclear which of its "
+                "contents is to be copied. Nothing was changed: send the copy separately."
             )
         return fits.pop()
 
@@ -182,8 +182,8 @@ def plan_changes(
     changes = planner.changes()
     if not changes:
         raise PatchError(
-            "The patch changes nothing: the files stay as they are.",
-            told=t("The file is already as the agent wanted it."),
+            "The patch changes nothing.",
+            told=t("The file already has the agent's change."),
         )
     notes = planner.notes[:_MAX_NOTES]
     if len(planner.notes) > _MAX_NOTES:
@@ -235,7 +235,7 @@ def apply_hunks(data: bytes, file: FilePatch, fuzz: int) -> tuple[bytes, list[st
     decoded, file = _read_as_meant(data, file)
     if file.new_blob and is_blob(data, file.new_blob) and file.old_blob != file.new_blob:
         raise PatchError(
-            "already applied: the file has the very content that its index line says. Nothing was changed."
+            "already applied: the file has the content that its index line names. Nothing was changed."
         )
     if file.old_blob and is_blob(data, file.old_blob):
         proven = _proven(data, decoded, file)

@@ -213,7 +213,7 @@ class _Scanner:
             if strict and line[:1] not in ("", "+", "-", " ", "\\"):
                 return True
             if line[:1] in ("+", "-"):
-                where = "the counts of its @@ line say that the hunk is over here, but changes follow"
+                where = "according to the counts of its @@ line the hunk ends here, but changes follow"
                 if not strict:
                     where = f"{shown(self.plain[at])} has no prefix ' ', '+' or '-', but changes follow"
                 raise at_line(at + 1, f"{where}. Give every line of a hunk its prefix, also blank ones.")

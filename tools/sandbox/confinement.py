@@ -55,8 +55,8 @@ class Confinement:
     def warning(self) -> str:
         """Return the warning for the user, shown once."""
         return (
-            f"Nothing keeps the programs that branches run from writing to the workspace here: {self.lacking}. So what "
-            "they run is asked about in every mode, unless it is known what it does."
+            "Here, nothing prevents the programs that branches run from writing to the workspace: "
+            f"{self.lacking}. So they need approval in every mode, unless their effect is known."
         )
 
     def hint(self, output: str) -> str:
@@ -65,8 +65,8 @@ class Confinement:
             return ""
         return (
             "In a branch the workspace, what is linked from it (node_modules, .venv) and other copies are "
-            "read-only, and sudo does not work. Write elsewhere: copy what you must change into another folder, and "
-            "give a program that keeps a cache there another place for it, or do without it."
+            "read-only, and sudo does not work. Write elsewhere: copy what you must change into another "
+            "folder, and give a program that needs a cache another place for it, or do without it."
         )
 
 

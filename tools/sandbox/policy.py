@@ -56,8 +56,8 @@ class UnavailableError(Exception):
 def no_sandbox(why: UnavailableError) -> str:
     """Return the message for the user about a missing sandbox and its effect."""
     return t(
-        "Commands cannot run in a sandbox: {why}. Without one, only commands that can do nothing "
-        "but read, and rules for exactly one command, pass without a question.",
+        "Commands cannot run in a sandbox: {why}. Without one, only read-only commands and commands with "
+        "an exact rule run without asking.",
         why=why,
     )
 
@@ -152,7 +152,7 @@ class Sandbox:
         for program in () if self.policy.network else programs:
             if exit_code in _SILENT.get(program, ()):
                 return t(
-                    "{program} ended with exit code {exit_code}: it did not reach the network",
+                    "{program} ended with exit code {exit_code}: it could not reach the network",
                     program=program,
                     exit_code=exit_code,
                 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "/usr/bin/sandbox-exec"
 LIMITS = (
-    "sandbox-exec is marked as deprecated by Apple, and has not been tried with Goalwright",
+    "sandbox-exec is marked as deprecated by Apple, and has not been tested with Goalwright",
     "that hidden files exist can be seen",
 )
 """Limits of this sandbox, as text for the user."""

@@ -46,7 +46,7 @@ def opaque(pairs: Pairs, *, alone: bool = False) -> str:
         if alone and re.search(
             r"[$`]", value.text if value.known else re.sub(r"[^']*'|[^']*$", "", value.source, count=1)
         ):
-            return t("a variable holds what may be code")
+            return t("a variable may contain code")
     return ""
 
 
@@ -116,7 +116,7 @@ def decides(name: str, args: Sequence[Word]) -> str:
             or word.glob
             or ("[" in word.text.partition("=")[0] and not option)
         ):
-            return t("{name} sets a variable whose name shows only at run time", name=name)
+            return t("{name} sets a variable whose name is only known at run time", name=name)
         if given is not None and changes_shell(given[1]) and name != "unset":
             return t("it changes {given}", given=given[1])
         if name in DECLARES and word.text.partition("=")[2].startswith("("):

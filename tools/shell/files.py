@@ -50,7 +50,7 @@ class Call:
 def runs(call: Call) -> str:
     """Return why rules cannot see what it runs; empty when no option names a program."""
     given = call.parsed.has(call.row.runs)
-    return t("an option of {name} names a program that it runs", name=call.name) if given else ""
+    return t("an option of {name} names a program to run", name=call.name) if given else ""
 
 
 _TO = ("-t", "--target-directory")
@@ -253,7 +253,7 @@ def make(call: Call) -> Meaning:
         for option, word in itertools.pairwise(call.args)
         if option.text in ("-C", "--directory")
     ]
-    opaque = t("make gets rules from the command line") if evals or code else ""
+    opaque = t("the command line gives make its own rules") if evals or code else ""
     return Meaning(paths=tuple(paths), opaque=opaque)
 
 
@@ -347,12 +347,14 @@ def sed(call: Call) -> Meaning:
         may_be_option(word) and not re.fullmatch(r'"?\$\{?\w+\}?"?', word.source) and not word.known
         for word in args
     )
-    opaque = t("the sed script may run commands or use other files") if hidden or unsure or scripted else ""
+    opaque = (
+        t("the sed script may run commands or access other files") if hidden or unsure or scripted else ""
+    )
     return Meaning(
         paths=tuple(paths),
         opaque=opaque,
         read_only=not (opaque or changes or parsed.unknown(call.row)),
-        more=t("sed -i changes its files") if changes else "",
+        more=t("sed -i changes the files it reads") if changes else "",
     )
 
 
@@ -385,7 +387,7 @@ def find(call: Call) -> Meaning:
             inner.append(tuple(replace(word, known=word.known and "{}" not in word.text) for word in words))
             named = any(t != "{}" and not re.fullmatch(r"-\w+|--|\d+|\+", t) for t in texts[at + 2 : end])
             if name in ("-execdir", "-okdir") and (named or "/" in "".join(texts[at + 1 : at + 2])):
-                opaque = t("find {name} runs it in a folder that shows only at run time", name=name)
+                opaque = t("find {name} runs it in a folder that is only known at run time", name=name)
         elif name in call.row.writes | call.row.reads:
             use: Use = "write" if name in call.row.writes else "read"
             found += [PathUse(word, use, full=use == "write") for word in args[at + 1 : at + 2]]
@@ -395,7 +397,7 @@ def find(call: Call) -> Meaning:
     known = all(t in call.row.flags for t in texts[start:] if re.match(r"-[a-zA-Z]", t)) and all(
         w.known for w in args
     )
-    more = t("find -delete removes the files that it finds") if deletes else ""
+    more = t("find -delete deletes the files that it finds") if deletes else ""
     more = t("its options write files") if call.row.writes & set(texts) else more
     return Meaning(paths=tuple(found), inner=tuple(inner), read_only=known, more=more, opaque=opaque)
 

@@ -91,7 +91,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         return Meaning(opaque=opaque, read_only=not opaque)
     name, rest = before.operands[0].text, before.operands[1:]
     if not before.operands[0].known:
-        return Meaning(opaque=t("which git command it is shows only at run time"))
+        return Meaning(opaque=t("the git command is only known at run time"))
     row = rows().get(f"git {name}")
     opaque = opaque or ("" if row else t("git {text} may be an alias or a program", text=name))
     row = row or Row(names="git")
@@ -115,7 +115,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         repository=base,
         also=() if short else (" ".join(["git", name, *([join(rest)] if rest else [])]),),
         general=f"git {name}" if row.general and short and not (unsure or acts) else "",
-        more=t("these arguments may do more than show something") if beyond else "",
+        more=t("these arguments may do more than show information") if beyond else "",
     )
 
 
@@ -127,10 +127,10 @@ def _pairs(args: Sequence[Word]) -> Iterator[tuple[str, Word]]:
 
 def _before(before: Parsed, main: Row, args: Sequence[Word]) -> str:
     if before.has(main.runs):
-        return t("git -c, --git-dir and --exec-path can name programs that it runs")
+        return t("git -c, --git-dir and --exec-path can name programs to run")
     leading = args[: len(args) - len(before.operands)]
     if before.unknown(main) or any(not word.known for word in leading):
-        return t("an option of git that is not known may name a program")
+        return t("an unknown option of git may name a program to run")
     return ""
 
 
@@ -141,7 +141,7 @@ def _opaque(sub: _Sub) -> str:
         return sub.row.reason(f"git {name}")
     for option, _ in sub.parsed.options:
         if option in sub.row.runs:
-            return t("git {name} {option} names a program that it runs", name=name, option=option)
+            return t("git {name} {option} names a program to run", name=name, option=option)
     if name == "config" and not _CONFIG_SHOWS.fullmatch("".join(f"{text} " for text in texts)):
         return t("git settings can name programs that git runs later")
     if name in ("submodule", "bisect") and {"foreach", "run"} & set(texts):

@@ -52,7 +52,7 @@ def meaning(command: Simple) -> Meaning:
     first = command.words[0]
     if not first.known or first.glob or not first.text:
         return Meaning(
-            opaque=t("which program it runs shows only at run time"),
+            opaque=t("the program is only known at run time"),
             paths=implied_paths(command.words[1:], "read", "write"),
         )
     path = first.text
@@ -98,7 +98,7 @@ def _of_row(call: Call) -> Meaning:
     paths = (*uses(row, parsed), *_implied(call))
     opaque = row.reason(call.name)
     if parsed.has(row.runs):
-        opaque = opaque or t("an option of {name} names a program that it runs", name=call.name)
+        opaque = opaque or t("an option of {name} names a program to run", name=call.name)
     if "strict" in row.marks and (parsed.unknown(row) or parsed.unsure):
         opaque = opaque or t("what these options of {name} do is not known", name=call.name)
     through = _after_dashes(call.args) if opaque else ()
@@ -194,10 +194,10 @@ def _wrap(call: Call) -> Meaning:
         and "git" in _names(rest)
     ):
         # They keep a repository that came with the folder from naming programs (tools.process.environment).
-        opaque = t("git without the settings that keep a repository from running programs")
+        opaque = t("git without the settings that stop a repository from running programs")
     inner: list[Sequence[Word] | str] = [rest] if rest else []
     for line in parsed.values(("-S", "--split-string")):
-        opaque = t("env -S makes a command of a string")
+        opaque = t("env -S runs a string as a command")
         inner = [" ".join((line.text, *(word.source for word in rest)))]
     if rest and ("joined" in row.marks or ("lock" in row.marks and rest[0].text in ("-c", "--command"))):
         words = rest[1:] if "lock" in row.marks else rest
@@ -285,7 +285,7 @@ def _shell(call: Call) -> Meaning:
         if text == "--":
             break
         if not _SHELL_OPTION.fullmatch(text.replace("O", "o")) or "O" in text:
-            opaque = t("{name} {text} may run code that rules cannot read", name=call.name, text=text)
+            opaque = t("{name} {text} may run code that rules cannot check", name=call.name, text=text)
         letters += "" if text.startswith("--") else text[1:]
         at += len(re.findall("[oO]", text)) if not text.startswith("--") else 0
     rest = args[at:]
@@ -293,7 +293,7 @@ def _shell(call: Call) -> Meaning:
     if "c" in letters or opaque:
         known = rest[:1] and rest[0].known and not rest[0].glob
         opaque = opaque or (
-            "" if known else t("{name} -c runs a line that shows only at run time", name=call.name)
+            "" if known else t("{name} -c runs a command line that is only known at run time", name=call.name)
         )
         lines = tuple(word.text for word in rest[:1] if word.known)
         paths = implied_paths(args, "read", "write") if "c" not in letters else paths
@@ -308,7 +308,7 @@ def _shell(call: Call) -> Meaning:
 def _script(call: Call, file: Word, rest: tuple[Word, ...]) -> Meaning:
     """Return the meaning of a program in a file: the file is read, and may receive other files."""
     if not file.known or file.glob or files.STDIN.fullmatch(re.sub(r"(?:[^/]+/\.\./|\./)+", "", file.text)):
-        return Meaning(opaque=t("{name} runs a script that shows only at run time", name=call.name))
+        return Meaning(opaque=t("{name} runs a script that is only known at run time", name=call.name))
     return Meaning(paths=(PathUse(file, "read"), *implied_paths(rest, "read", "write")))
 
 
@@ -334,9 +334,9 @@ def _interpreter(call: Call) -> Meaning:
     implied = implied_paths([word for word in args if "\n" not in word.text], "read", "write")
     if named:
         if _CODE_OPTION.fullmatch(named):
-            opaque = t("{name} {text} runs code that rules cannot read", name=call.name, text=named)
+            opaque = t("{name} {text} runs code that rules cannot check", name=call.name, text=named)
         else:
-            opaque = t("{name} {text} may run code that rules cannot read", name=call.name, text=named)
+            opaque = t("{name} {text} may run code that rules cannot check", name=call.name, text=named)
         return Meaning(opaque=opaque, paths=implied)
     rest = parsed.operands
     alone = parsed.has(row.alone)
@@ -344,10 +344,12 @@ def _interpreter(call: Call) -> Meaning:
         return Meaning(opaque="" if alone else t("{name} runs what it reads from its input", name=call.name))
     first = rest[0]
     if not first.known and not re.match(r'"[^-"]', first.source):
-        return Meaning(opaque=t("{name} runs what shows only at run time", name=call.name), paths=implied)
+        return Meaning(
+            opaque=t("{name} runs a command that is only known at run time", name=call.name), paths=implied
+        )
     if first.text in ("eval", "repl", "exec", "x", "inspect", "debug"):
         return Meaning(
-            opaque=t("{name} {text} runs code that rules cannot read", name=call.name, text=first.text),
+            opaque=t("{name} {text} runs code that rules cannot check", name=call.name, text=first.text),
             paths=implied,
         )
     written = tuple(uses(row, parsed))
@@ -383,7 +385,7 @@ def _module(call: Call) -> Meaning | None:
     package = module.text.split(".")[0]
     if not module.known or not re.fullmatch(r"[\w.]+", module.text) or package in _RUNS_CODE:
         said = harm.warning("goalwright", ()) if package in ("daemon", "lsp_bridge", "goalwright") else ""
-        opaque = t("{name} -m {text} runs code that rules cannot read", name=call.name, text=module.text)
+        opaque = t("{name} -m {text} runs code that rules cannot check", name=call.name, text=module.text)
         return Meaning(opaque=opaque, paths=implied, warning=said)
     if module.text in rows() and not rows()[module.text].marks & {"wrap", "script", "line", "find"}:
         return Meaning(through=((module, *rest),))
@@ -401,7 +403,8 @@ def _eval(call: Call) -> Meaning:
     known = all(word.known and not word.glob for word in words)
     line = " ".join(word.text for word in words)
     return Meaning(
-        inner=(line,) if known and line else (), opaque=t("{name} runs its words as a line", name=call.name)
+        inner=(line,) if known and line else (),
+        opaque=t("{name} runs its arguments as a command line", name=call.name),
     )
 
 

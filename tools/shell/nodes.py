@@ -70,7 +70,7 @@ class NodeReader(WordReader):
         at = -1
         for child in node.children:
             if at >= 0 and between.fullmatch(self.text, at, child.start_byte) is None:
-                self.doubt(t("the grammar leaves out a part of it"))
+                self.doubt(t("the parser skips a part of it"))
             at = child.end_byte
             if child.type == "comment":
                 self._comment(child)
@@ -119,7 +119,7 @@ class NodeReader(WordReader):
     def read(self, node: Node, start: int, end: int, *, sure: bool = True) -> Word:
         try:
             if not sure:
-                raise UnclearError(t("the grammar and bash may read it differently"))
+                raise UnclearError(t("the parser and bash may read it differently"))
             return self.word(start, end)
         except UnclearError as error:
             self.doubt(str(error))

@@ -80,7 +80,7 @@ class _Question:
     def line(self, line: str, folder: Path | None, depth: int, variables: dict[str, str]) -> None:
         """A whole line and all that it runs."""
         if depth > MAX_DEPTH:
-            self._opaque(_SHELL + line, t("it runs lines within lines within lines"))
+            self._opaque(_SHELL + line, t("it nests command lines too deeply"))
             return
         if folder is not None:
             variables = variables | {"PWD": folder.as_posix()}
@@ -109,7 +109,9 @@ class _Question:
                 wild = Word(
                     word.text, glob=_WILD.search(word.text) is not None or "[" in word.text, source="'"
                 )
-                for access in self._paths.of_use(PathUse(wild, "read"), folder, t("a word of the line")):
+                for access in self._paths.of_use(
+                    PathUse(wild, "read"), folder, t("a word of the command line")
+                ):
                     self.accesses.setdefault(access)
             found = [access for access in self.accesses if access not in before]
             self.accesses = before | {
@@ -126,8 +128,8 @@ class _Question:
         found = [target for target in self.targets if target not in before[0]]
         self.targets, self.read_only, self.unread = before
         for target in found:
-            self.accesses.setdefault(Access("bash", target, t("what {text} runs", text=text), implied=True))
-        self.accesses.setdefault(Access("bash", inside.text, t("what {text} runs", text=text), implied=True))
+            self.accesses.setdefault(Access("bash", target, t("run by {text}", text=text), implied=True))
+        self.accesses.setdefault(Access("bash", inside.text, t("run by {text}", text=text), implied=True))
 
     def _command(self, command: Simple, base: Path | None, depth: int, variables: dict[str, str]) -> None:
         known = meaning(command)
@@ -159,12 +161,12 @@ class _Question:
             elif inner and depth < MAX_DEPTH:
                 self._command(_of_words(inner, command), base, depth + 1, variables)
             elif inner:
-                self._opaque(text, t("it runs commands within commands within commands"))
+                self._opaque(text, t("it nests commands too deeply"))
 
         for words in known.through:
             inside = _of_words(words, command)
             if not words or depth >= MAX_DEPTH:
-                self._opaque(text, t("it runs commands within commands within commands"))
+                self._opaque(text, t("it nests commands too deeply"))
                 continue
             self._through(inside, base, depth + 1, text)
 
@@ -172,7 +174,7 @@ class _Question:
         """A command that runs outside of the workspace finds its settings and programs there."""
         if folder is not None and text and folder not in self._inside:
             for access in self._paths.of_use(
-                PathUse(HERE, "list"), folder, t("where {text} runs", text=text)
+                PathUse(HERE, "list"), folder, t("the folder in which {text} runs", text=text)
             ):
                 if access.target.startswith("/"):
                     self.accesses.setdefault(access)

@@ -44,19 +44,19 @@ class Redirections:
                 reader.text[node.start_byte - 1 : node.start_byte] not in ("", *" \t\n;&|()")
                 or not descriptor.isdigit()
             ):
-                reader.doubt(t("a redirection that is not understood"))
+                reader.doubt(t("an unsupported redirection"))
         elif re.search(
             r"(?:^|[ \t;&|(])(?:[0-9]+|\{\w+\})\Z",
             reader.text[max(0, node.start_byte - 40) : node.start_byte],
         ):
-            reader.doubt(t("a redirection that is not understood"))
+            reader.doubt(t("an unsupported redirection"))
         operator = children.pop(0).type if children else ""
         if node.type == "heredoc_redirect":
             self._document(node, children)
         elif node.type == "herestring_redirect" and len(children) == 1:
             self.stdin = reader.value(children[0])
         elif node.type != "file_redirect" or operator not in _OPERATORS or not children:
-            reader.doubt(t("a redirection that is not understood"))
+            reader.doubt(t("an unsupported redirection"))
             reader.anything(node)
         else:
             self._file(operator, descriptor, children[0])
@@ -73,7 +73,7 @@ class Redirections:
         ):
             return
         if operator.startswith("<&") or (operator == ">&" and descriptor not in ("", "1")):
-            reader.doubt(t("a redirection that is not understood"))
+            reader.doubt(t("an unsupported redirection"))
             return
         if node.type == "process_substitution" or (
             target.known and target.text in _NO_FILES and not target.glob
@@ -95,7 +95,7 @@ class Redirections:
                 and ("<<" in reader.text[start.end_byte : reader.text.find("\n", start.end_byte)])
             )
         ):
-            reader.doubt(t("a here-document that is not understood"))
+            reader.doubt(t("an unsupported here-document"))
             reader.anything(node)
             return
         tabs = reader.source(node).startswith("<<-") or node.children[0].type == "<<-"
@@ -105,11 +105,11 @@ class Redirections:
             if child in (start, end, body) or child.type == "comment":
                 continue
             if child.end_byte > last:
-                reader.doubt(t("a here-document that is not understood"))
+                reader.doubt(t("an unsupported here-document"))
             if child.type == "file_redirect":
                 self.add(child)
             elif child.type == "herestring_redirect" or child.is_error:
-                reader.doubt(t("a here-document that is not understood"))
+                reader.doubt(t("an unsupported here-document"))
                 reader.anything(child)
             else:
                 self.follow.append(child)
@@ -127,10 +127,10 @@ class Redirections:
             if (line.lstrip("\t") if tabs else line) == delimiter:
                 break
             if close < 0 or (not given[1] and line.endswith("\\")):
-                raise UnclearError(t("a here-document that is not understood"))
+                raise UnclearError(t("an unsupported here-document"))
             at = close + 1
         if at + len(line) != end.end_byte or first == 0:
-            reader.doubt(t("a here-document that is not understood"))
+            reader.doubt(t("an unsupported here-document"))
         known, value = True, text[first:at]
         if not given[1]:
             pieces = Pieces()
@@ -142,7 +142,7 @@ class Redirections:
                     reader.anything(body)
             known, value = pieces.known, "".join(pieces.value)
         elif body is not None and body.child_count and any(child.type in PLACES for child in body.children):
-            reader.doubt(t("a here-document that is not understood"))
+            reader.doubt(t("an unsupported here-document"))
         source = reader.real(first, at)
         value = value.encode("latin-1").decode("utf-8", "surrogateescape")
         if tabs:

@@ -59,7 +59,7 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
         return ParsedLine((), t("it is nested too deeply"))
     tree = parsed(raw)
     if tree is None:
-        return ParsedLine((), t("it takes too long to read"))
+        return ParsedLine((), t("it takes too long to parse"))
     walk = _Walk(raw.decode("latin-1"))
     walk.variables = {name: (0, value) for name, value in (variables or {}).items()}
     try:
@@ -68,9 +68,9 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
         walk.doubts.insert(0, str(error))
     commands = tuple(simple for _, simple in sorted(walk.commands, key=lambda found: found[0]))
     if walk.arrays & walk.declared:
-        walk.doubts.append(t("a text is evaluated as an array"))
+        walk.doubts.append(t("a string is evaluated as an array"))
     if not walk.doubts and walk.texts_in_arithmetic():
-        walk.doubts.append(t("arithmetic evaluates a text"))
+        walk.doubts.append(t("arithmetic evaluates a string"))
     return ParsedLine(commands, walk.doubts[0] if walk.doubts else "")
 
 
@@ -102,11 +102,11 @@ class _Walk(NodeReader):
 
     def line(self, root: Node) -> None:
         if root.has_error:
-            self.doubt(t("the grammar does not understand it"))
+            self.doubt(t("the parser does not understand it"))
         self._collect(root)
         start, end = root.start_byte, root.end_byte
         if LINES.fullmatch(self.text, 0, start) is None or LINES.fullmatch(self.text, end) is None:
-            self.doubt(t("the grammar leaves out a part of it"))
+            self.doubt(t("the parser skips a part of it"))
         if root.type == "program":
             self.parts(root)
         else:
@@ -171,7 +171,7 @@ class _Walk(NodeReader):
                     self.doubt(t("it changes {node}", node=self.source(child)))
             elif child.is_named or child.is_error:
                 if last is not None and last.type in STATEMENTS and "\n" not in self.between(last, child):
-                    self.doubt(t("the grammar and bash may read it differently"))
+                    self.doubt(t("the parser and bash may read it differently"))
                 ways = self.statement(child)
                 if child.next_sibling is not None and child.next_sibling.type == "&":
                     ways = (before, ())
@@ -191,7 +191,7 @@ class _Walk(NodeReader):
                 tail = self.tails.pop(node.id, None)
                 return read(self, node) if tail is None else self._tailed(node, read, tail)
             self.doubt(
-                t("the grammar does not understand it")
+                t("the parser does not understand it")
                 if node.is_error
                 else t("{value} in it", value=node.type.replace("_", " "))
             )
@@ -202,7 +202,7 @@ class _Walk(NodeReader):
         """The commands of a substitution: a shell of their own."""
         if "<<" in self.source(node) and node.named_child_count > 1:
             # Bash rewrites the commands of ``$(…)`` before it runs them, and loses separators after such ones.
-            self.doubt(t("a here-document beside other commands in a substitution"))
+            self.doubt(t("a here-document next to other commands in a substitution"))
         with self.deeper():
             self.isolated(node)
 
@@ -223,7 +223,7 @@ class _Walk(NodeReader):
 
     def _piped(self, start: Folders, parts: Sequence[Node]) -> Ways:
         if any(_first(part).type == "list" for part in parts):
-            self.doubt(t("the grammar and bash may read it differently"))
+            self.doubt(t("the parser and bash may read it differently"))
         for part in parts:
             self.folders = start
             self.statement(part)
@@ -234,7 +234,7 @@ class _Walk(NodeReader):
         """Handle ``a && b``, ``a || b``."""
         children = [*self.inside(node)]
         if len(children) != 3 or children[1].type not in ("&&", "||"):
-            self.doubt(t("a list that is not understood"))
+            self.doubt(t("an unsupported list"))
             self.anything(node)
             return None, None
         return self._then(self.statement(children[0]), children[1].type, children[2])
@@ -253,13 +253,13 @@ class _Walk(NodeReader):
             ways = self._chained(ways, operator, children[0])
             return self._then(ways, children[1].type, children[2])
         if _joins(_first(node)) - {operator}:
-            self.doubt(t("the grammar and bash may read it differently"))
+            self.doubt(t("the parser and bash may read it differently"))
         return self._then(ways, operator, node)
 
     def negated(self, node: Node) -> Ways:
         children = [*self.inside(node)]
         if len(children) != 2 or node.start_byte + 1 == children[1].start_byte:
-            self.doubt(t("a negation that is not understood"))
+            self.doubt(t("an unsupported negation"))
         yes, no = self.statement(children[-1])
         return no, yes
 
@@ -272,7 +272,7 @@ class _Walk(NodeReader):
                 self.anything(node)
             return self.folders, self.folders
         if self.source(node)[:1] == "{" and self.source(node)[1:2] not in " \t\n":
-            self.doubt(t("a group that is not understood"))
+            self.doubt(t("an unsupported group"))
         return self.parts(node)
 
     def loop(self, node: Node) -> Ways:
@@ -291,20 +291,20 @@ class _Walk(NodeReader):
         name, sign = self.source(first), node.children[1]
         value = Word("")
         if re.fullmatch(r"[A-Za-z_]\w*(?:\[[0-9]+\])?", name, re.ASCII) is None:
-            self.doubt(t("an assignment or an array's index that is not understood"))
+            self.doubt(t("an unsupported assignment or array index"))
         if last.type == "array" or "[" in name:
             self.arrays.add(name.partition("[")[0])
         if last.type == "array":
             words = [self.value(child) for child in self.inside(last) if child.is_named]
             if any(word.source.startswith("[") for word in words):
-                self.doubt(t("an array's index that is not understood"))
+                self.doubt(t("an unsupported array index"))
             value = Word(self.source(last), known=False, source=self.real(last.start_byte, last.end_byte))
         elif last is not sign:
             value = self.value(last)
         elif self.text[node.end_byte : node.end_byte + 1] not in ("", *" \t\n;&|)`"):
-            self.doubt(t("an assignment that is not understood"))
+            self.doubt(t("an unsupported assignment"))
         if any(a.end_byte != b.start_byte for a, b in zip(node.children, node.children[1:], strict=False)):
-            self.doubt(t("an assignment that is not understood"))
+            self.doubt(t("an unsupported assignment"))
         if sign.type != "=" or (value.tilde and value.known) or "~" in value.source:
             value = replace(value, known=False, text=value.source)
         return re.split(r"\[", name)[0], value
@@ -336,7 +336,7 @@ class _Walk(NodeReader):
         self.tails[last.id] = tail
         ways = self.statement(body)
         if self.tails.pop(last.id, None) is not None:
-            self.doubt(t("a redirection that is not understood"))
+            self.doubt(t("an unsupported redirection"))
             ways = self._tailed(node, None, tail)
         return self._following(tail.follow, ways)
 
@@ -373,7 +373,7 @@ class _Walk(NodeReader):
             elif operator and child.type in STATEMENTS:
                 ways = self._chained(ways, operator, child)
             else:
-                self.doubt(t("a here-document that is not understood"))
+                self.doubt(t("an unsupported here-document"))
                 self.anything(child)
         return ways
 
@@ -388,7 +388,7 @@ class _Walk(NodeReader):
         flat = node.type == "test_command"
         for child in node.children if not flat else ():
             if last is not None and not self.apart(last, child):
-                self.doubt(t("the grammar and bash may read it differently"))
+                self.doubt(t("the parser and bash may read it differently"))
             last = child
             if child.type == "variable_assignment" and node.type == "command":
                 given.append(child)
@@ -412,14 +412,14 @@ class _Walk(NodeReader):
         self.emit(node.start_byte, words, pairs, shown, found.files, found.stdin)
         ways = self.effect(words, pairs, found) if words else (self.folders, self.folders)
         if found.follow and not rest:
-            self.doubt(t("a here-document that is not understood"))
+            self.doubt(t("an unsupported here-document"))
         self.folders = ways[0]
         return ways
 
     def _timed(self, words: list[Word]) -> list[Word]:
         rest = words[2 if len(words) > 1 and words[1].source == "-p" else 1 :]
         if not rest or rest[0].source.startswith(("-", "!")):
-            self.doubt(t("time that is not understood"))
+            self.doubt(t("an unsupported use of time"))
         return rest
 
     def _check_name(self, words: Sequence[Word], node: Node) -> None:
@@ -427,11 +427,11 @@ class _Walk(NodeReader):
             return
         name = words[0]
         if name.source in _RESERVED and node.type == "command":
-            self.doubt(t("{source!r} stands where bash expects none", source=name.source))
+            self.doubt(t("{source!r} is in a place where bash does not expect it", source=name.source))
         if not name.known or name.glob or name.tilde or not name.text:
-            self.doubt(t("the name of a command is not known"))
+            self.doubt(t("the command's name is not known"))
         if re.match(r"\w+(?:\[.*\])?\+?=|-", name.source):
-            self.doubt(t("an assignment that is not understood"))
+            self.doubt(t("an unsupported assignment"))
 
     def test(self, node: Node) -> list[Word]:
         """Handle ``[ … ]`` and ``[[ … ]]``: returns the words between the blanks."""
@@ -445,13 +445,13 @@ class _Walk(NodeReader):
                 continue
             at = spans[-1][2] if spans else leaf.start_byte
             if LINES.fullmatch(self.text, at, leaf.start_byte) is None:
-                self.doubt(t("a test that is not understood"))
+                self.doubt(t("an unsupported test"))
             glued = spans and at == leaf.start_byte
             first, start, _ = spans.pop() if glued else (leaf, leaf.start_byte, 0)
             spans.append((first, start, leaf.end_byte))
         found = [self._test_word(leaf, start, end, double=double) for leaf, start, end in spans]
         if len(found) < 3 or found[-1].source != ("]]" if double else "]"):
-            self.doubt(t("a test that is not understood"))
+            self.doubt(t("an unsupported test"))
         self._test_words(found, double=double)
         return found
 
@@ -484,7 +484,7 @@ class _Walk(NodeReader):
         if name is not None:
             self.numbers.add(name[1])
         elif not is_number(word.source):
-            self.doubt(t("a test that is not understood"))
+            self.doubt(t("an unsupported test"))
 
     def emit(
         self, start: int, words: list[Word], pairs: list[tuple[str, Word]], shown: list[str],
@@ -514,7 +514,7 @@ class _Walk(NodeReader):
         if name in ("popd", "eval", "cd", "pushd"):
             return None, None
         if name == "exec" and not args and found.files:
-            self.doubt(t("it changes what the shell reads"))
+            self.doubt(t("it changes the shell's input"))
         if pairs or found.files:
             # Where one of these fails, so does the command, and not even ``exit`` ends anything.
             return here, here

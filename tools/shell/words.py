@@ -134,7 +134,7 @@ class WordReader:
         found, known = _Pieces(), self.text[start : start + 1] != "#"
         at = start
         if not known:
-            raise UnclearError(t("a comment where the grammar sees none"))
+            raise UnclearError(t("a comment that the parser does not see"))
         while at < end:
             at = self._piece(at, start, end, found)
         source = self.real(start, end)
@@ -168,7 +168,7 @@ class WordReader:
                 found.add(_ansi(match[1]))
                 return match.end()
             return self._expansion(at, end, found, split=True)
-        raise UnclearError(t("{char!r} stands where bash may read something else", char=char))
+        raise UnclearError(t("{char!r} in a place where bash may read it differently", char=char))
 
     def quoted(self, at: int, end: int, found: _Pieces, plain: re.Pattern[str], closing: str) -> int:
         """Read the text in double quotes, or in a here-document; returns where it ends."""
@@ -183,13 +183,13 @@ class WordReader:
             elif char == "\\":
                 escaped = self.text[at + 1 : at + 2]
                 if escaped == "\n":
-                    raise UnclearError(t("a line that goes on in quotes"))
+                    raise UnclearError(t("a line that continues in quotes"))
                 found.add(escaped if escaped in ("\\", "$", "`", closing) else "\\" + escaped)
                 at += 2
             else:
                 at = self._expansion(at, end, found, split=False)
         if closing:
-            raise UnclearError(t("a quote that is not closed"))
+            raise UnclearError(t("a quote without an end"))
         return at
 
     def _expansion(self, at: int, end: int, found: _Pieces, *, split: bool) -> int:
@@ -201,20 +201,20 @@ class WordReader:
             bare = None if split and text.startswith('$"', at) else _BARE_DOLLAR.match(text, at, end + 1)
             match = _VARIABLE.match(text, at, end) or bare
             if match is None:
-                raise UnclearError(t("an expansion that is not understood"))
+                raise UnclearError(t("an unsupported expansion"))
             value = self._value(match[1], at) if match.lastindex else "$"
             stop = match.end()
         else:
             stop = node.end_byte
             if stop > end:
-                raise UnclearError(t("the grammar and bash may read it differently"))
+                raise UnclearError(t("the parser and bash may read it differently"))
             if node.type == "expansion":
                 value = self._parameter(at, stop)
             elif node.type == "arithmetic_expansion":
                 self.arithmetic(at, stop)
             else:
                 if text[at] == "`" and "\\" in text[at:stop]:
-                    raise UnclearError(t("backticks that are not understood"))
+                    raise UnclearError(t("unsupported backticks"))
                 self.nested(node)
         if value is None or (split and value != "$" and (not value or _SPLITS.search(value))):
             found.known = False
@@ -230,12 +230,12 @@ class WordReader:
     def _parameter(self, at: int, end: int) -> str | None:
         match = _EXPANSION.match(self.text, at, end)
         if match is None:
-            raise UnclearError(t("an expansion that is not understood"))
+            raise UnclearError(t("an unsupported expansion"))
         if match.end() == end - 1 and self.text[end - 1] == "}":
             return self._value(match[2], at) if not match[1] and not match[3] else None
         operator = _OPERATOR.match(self.text, match.end(), end)
         if operator is None or match[1]:
-            raise UnclearError(t("an expansion that is not understood"))
+            raise UnclearError(t("an unsupported expansion"))
         here, ignored = operator.end(), _Pieces()
         while here < end - 1:
             if plain := _OPERAND.match(self.text, here, end - 1):
@@ -243,9 +243,9 @@ class WordReader:
             elif self.text[here] in "$`":
                 here = self._expansion(here, end - 1, ignored, split=False)
             else:
-                raise UnclearError(t("an expansion that is not understood"))
+                raise UnclearError(t("an unsupported expansion"))
         if here != end - 1 or self.text[here] != "}":
-            raise UnclearError(t("an expansion that is not understood"))
+            raise UnclearError(t("an unsupported expansion"))
         return None
 
     def arithmetic(self, start: int, end: int) -> None:
@@ -253,20 +253,20 @@ class WordReader:
         text, at = self.text, start + (3 if self.text[start] == "$" else 2)
         self.spans.append((start, end))
         if not self.text.startswith(("((", "$(("), start) or not self.text.endswith("))", start, end):
-            raise UnclearError(t("arithmetic that is not understood"))
+            raise UnclearError(t("unsupported arithmetic"))
         if _ASSIGNS.search(self.text, at, end - 2):
-            raise UnclearError(t("arithmetic sets a variable that programs may look at"))
+            raise UnclearError(t("arithmetic sets a variable that programs may use"))
         while at < end - 2:
             node = self.places.get(at)
             if node is not None and node.type == "command_substitution":
                 if not is_number(self.text[at : node.end_byte]):
-                    raise UnclearError(t("arithmetic evaluates a text"))
+                    raise UnclearError(t("arithmetic evaluates a string"))
                 self.nested(node)
                 at = node.end_byte
                 continue
             match = _ARITHMETIC.match(text, at, end - 2)
             if match is None:
-                raise UnclearError(t("arithmetic that is not understood"))
+                raise UnclearError(t("unsupported arithmetic"))
             self.numbers.update(_NAME.findall(match.group()))
             at = match.end()
 
@@ -305,12 +305,12 @@ def _ansi(text: str) -> str:
         if found[3] is None:
             return chr(int(found[1], 16) if found[1] else int(found[2], 8) & 255)
         if found[3] not in _ANSI_LETTERS:
-            raise UnclearError(t("an escape that is not understood"))
+            raise UnclearError(t("an unsupported escape"))
         return _ANSI_LETTERS[found[3]]
 
     value_ = _ANSI_ESCAPE.sub(value, text)
     if "\0" in value_:
-        raise UnclearError(t("an escape that is not understood"))
+        raise UnclearError(t("an unsupported escape"))
     return value_
 
 

@@ -86,7 +86,7 @@ class Text:
             bad = error.object[error.start]
             message = (
                 f"The file is encoded as {self.codec}, which has no character {bad!r} (U+{ord(bad):04X}). "
-                "Nothing was changed: use other characters, or ask the person to convert the file to UTF-8."
+                "Nothing was changed: use other characters, or ask the user to convert the file to UTF-8."
             )
             raise ToolError(message) from error
 
@@ -104,9 +104,10 @@ class Text:
                     continue
             if len(kinds) > 1:
                 raise ToolError(
-                    f"The file's encoding is not certain ({self.codec}, or {', '.join(self.rivals[:3])}), so that "
-                    f"{character!r} (U+{ord(character):04X}) has no certain bytes. Nothing was changed: use characters "
-                    "that the file has, or ask the person to convert the file to UTF-8."
+                    f"The file's encoding is not certain ({self.codec}, or {', '.join(self.rivals[:3])}), "
+                    f"so that {character!r} (U+{ord(character):04X}) has no certain bytes. Nothing was "
+                    "changed: use characters that the file has, or ask the user to convert the file to "
+                    "UTF-8."
                 )
 
 
@@ -143,7 +144,7 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
     for codec, rivals in _guesses(data):
         if found := _round_trip(data, codec):
             return Text(found.text, codec, b"", rivals, guessed=True)
-    raise ToolError("The file's encoding could not be told: no known one gives the same bytes back.")
+    raise ToolError("The file's encoding could not be detected: no known one gives the same bytes.")
 
 
 def readings(data: bytes, piece: str) -> Iterator[Text]:

@@ -59,7 +59,7 @@ class NotUndoneError(OSError):
         again = "; the next start of the daemon tries again" if recorded else ""
         first = failed[0][1]
         super().__init__(
-            first.errno, f"{cause}; {names} could not be put back ({first.strerror or first}){again}"
+            first.errno, f"{cause}; {names} could not be restored ({first.strerror or first}){again}"
         )
         self.paths = tuple(path for path, _ in failed)
 
@@ -222,7 +222,7 @@ def _check_emptied(emptied: Mapping[Path, Path], turns: Turned) -> None:
         if disk.is_folder(folder):
             inside = (folder / name for name in disk.names_in(folder))
             if any(path not in turns.closed and path not in emptied for path in inside):
-                raise ChangedOnDiskError(target, "got another file in it")
+                raise ChangedOnDiskError(target, "now contains another file")
 
 
 def _check_backups(batch: Batch, stamps: Sequence[Stamp | None]) -> None:

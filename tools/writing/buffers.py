@@ -118,8 +118,8 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
     """Raises ToolError."""
     if change.after is None or change.before is None or change.mode is not None:
         raise ToolError(
-            f"{name} has unsaved changes in the editor. Nothing was changed: ask the person to save or discard "
-            "them, then read the file again.",
+            f"{name} has unsaved changes in the editor. Nothing was changed: ask the user to save or "
+            "discard them, then read the file again.",
             told=t("The file has unsaved changes in the editor. Save or discard them."),
         )
     on_disk: bytes | None = None
@@ -130,7 +130,8 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
         same = False
     if not same:
         raise ToolError(
-            f"{name} changed in the editor meanwhile. Nothing was written: read it again and redo the change.",
+            f"{name} changed in the editor in the meantime. Nothing was written: read it again and redo "
+            "the change.",
             told=t("The file has changed since the agent read it."),
         )
     codec = decode(change.before).codec

@@ -41,7 +41,7 @@ def saved_otherwise(
 
 def not_taken_back(why: str, left: Sequence[NotTakenBack], names: Mapping[Path, str]) -> str:
     """``why``: what made the change fail."""
-    lines = [f"{why} What was done until then was taken back, but not everywhere:"]
+    lines = [f"{why} The changes so far were rolled back, but not everywhere:"]
     for one in left:
         name = shown_name(names[one.change.path])
         if one.on_disk and one.content is None:
@@ -49,14 +49,14 @@ def not_taken_back(why: str, left: Sequence[NotTakenBack], names: Mapping[Path, 
         elif one.on_disk:
             what = "still has the change, on disk" + (" and in the editor" if one.in_buffer else "")
         else:
-            what = "still has the change in the editor, unsaved; on disk it is as it was"
+            what = "still has the change in the editor, unsaved; on disk it is unchanged"
         lines.append(f"- {name} {what}.")
     lines.append(
-        "All else is as it was. Tell the person which of these files still have the change, and read them again "
-        "before you change anything."
+        "Everything else is unchanged. Tell the user which of these files still have the change, and read "
+        "them again before you change anything."
     )
     if any(one.on_disk for one in left):
-        lines.append("What is on disk is in the file history, and can be undone like any other change.")
+        lines.append("The change on disk is in the file history, and can be undone like any other.")
     return "\n".join(lines)
 
 
@@ -66,11 +66,11 @@ def why_not_written(
     """Return why a write failed, and what that means when all of it was undone, as text for the model."""
     if isinstance(error, atomic.ChangedOnDiskError):
         return (
-            f"{names[error.path]} {error.what} while the approval was awaited.",
-            "Nothing was written: read the file again and redo the change on what it says now.",
+            f"{names[error.path]} {error.what} while approval was pending.",
+            "Nothing was written: read the file again and redo the change on its current text.",
         )
     if isinstance(error, atomic.NotUndoneError):
-        return f"The change failed halfway: {error.strerror}.", "Tell the person."
+        return f"The change failed halfway: {error.strerror}.", "Tell the user."
     if isinstance(error, OSError):
         what = names[plan[0].path] if len(plan) == 1 else "The files"
         return explain_os_error(error, f"{what} could not be written"), "Nothing was changed."

@@ -61,7 +61,7 @@ def _turn(batch: Batch) -> None:
     for folder, _ in batch.emptied:
         if not disk.remove_folder(folder):
             made = (item.path for item in batch.items if item.path in (folder, *folder.parents))
-            raise ChangedOnDiskError(next(made, folder), "got another file in it")
+            raise ChangedOnDiskError(next(made, folder), "now contains another file")
     for folder in batch.late_folders():
         disk.make_folder(folder)
 
@@ -89,7 +89,7 @@ def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
         try:
             disk.move_new(item.temp, item.path)
         except FileExistsError as error:
-            raise ChangedOnDiskError(item.path, "was created by somebody else") from error
+            raise ChangedOnDiskError(item.path, "was created by another program") from error
     elif item.kind == "update":
         if not alone:
             _back_up(item, stamp)

@@ -59,7 +59,7 @@ def with_hunks(file: ProposedFile, wanted: Collection[int]) -> tuple[FileChange,
         shown = ", ".join(map(str, bad))
         raise ToolError(
             t("{name} has no hunk {shown}: ", name=file.name, shown=shown)
-            + (t("they are 0 to {count}.", count=count - 1) if count else t("accept it whole."))
+            + (t("its hunks are 0 to {count}.", count=count - 1) if count else t("accept it whole."))
         )
     base, after = file.base, file.change.after
     if not wanted:
@@ -85,7 +85,7 @@ def with_text(file: ProposedFile, text: str) -> tuple[FileChange, ...]:
     after = file.change.after
     if after is None:
         raise ToolError(
-            t("{name} is to be deleted: there is no text to edit. Accept or reject it.", name=file.name)
+            t("{name} is to be deleted, so there is no text to edit. Accept or reject it.", name=file.name)
         )
     base = file.base
     proposed = decode(after, None if base is None else decode(base).codec)

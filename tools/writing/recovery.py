@@ -45,7 +45,7 @@ def recover(journal: Path) -> list[Recovered]:
             continue
         except OSError as error:
             said = t(
-                "The record {path} of an interrupted change cannot be read ({strerror}).",
+                "The journal {path} of an interrupted change cannot be read ({strerror}).",
                 path=path,
                 strerror=error.strerror or error,
             )
@@ -75,11 +75,11 @@ def _recover(record: Journal, batch: Batch) -> list[Recovered]:
         return [] if alone and came.outcome == "untouched" else [came]
     except OSError as error:
         said = t(
-            "An interrupted change of {paths} could not be put right ({strerror}).",
+            "An interrupted change of {paths} could not be repaired ({strerror}).",
             paths=_named(paths),
             strerror=error.strerror or error,
         )
-        return [Recovered("failed", paths, t("{said} The next start tries again.", said=said))]
+        return [Recovered("failed", paths, t("{said} Goalwright tries again at the next start.", said=said))]
 
 
 def _forward(record: Journal, batch: Batch) -> Recovered:
@@ -100,9 +100,7 @@ def _forward(record: Journal, batch: Batch) -> Recovered:
         clean(batch)
     record.remove()
     paths = tuple(item.path for item in batch.items)
-    text = t(
-        "A change of {paths} was interrupted by the daemon's end. It was completed.", paths=_named(paths)
-    )
+    text = t("The daemon stopped while it changed {paths}. The change was completed.", paths=_named(paths))
     return Recovered("completed", paths, text + _about(Undone(kept=kept, saved=saved)))
 
 
@@ -122,18 +120,20 @@ def _back(record: Journal, batch: Batch) -> Recovered:
             strerror=error.strerror or error,
         )
         return Recovered(
-            "failed", paths, t("{text} The next start tries again.{undone}", text=text, undone=_about(undone))
+            "failed",
+            paths,
+            t("{text} Goalwright tries again at the next start.{undone}", text=text, undone=_about(undone)),
         )
     for folder in {item.path.parent for item in batch.items} if placed else ():
         disk.sync_folder(folder)
     record.remove()
     if not placed:
         text = t(
-            "A change of {paths} was interrupted by the daemon's end before it was written.",
+            "The daemon stopped before it changed {paths}. Nothing was written.",
             paths=_named(paths),
         )
         return Recovered("untouched", paths, text)
-    text = t("A change of {paths} was interrupted by the daemon's end. It was undone.", paths=_named(paths))
+    text = t("The daemon stopped while it changed {paths}. The change was undone.", paths=_named(paths))
     return Recovered("undone", paths, text + _about(undone))
 
 
@@ -181,9 +181,15 @@ def _named(paths: Sequence[Path]) -> str:
 def _about(undone: Undone) -> str:
     said = ""
     for paths, what in (
-        (undone.kept, t("changed since and left as it is now")),
-        (undone.stuck, t("still new, for its old content is gone from the folder; the file history has it")),
-        (undone.saved, t("an older content that somebody wrote in between; look at it, then remove it")),
+        (undone.kept, t("changed since and left unchanged")),
+        (
+            undone.stuck,
+            t(
+                "still has the new content, because the old content is no longer in the folder; the file "
+                "history has it"
+            ),
+        ),
+        (undone.saved, t("an older content that somebody wrote in between; check it, then delete it")),
     ):
         if paths:
             more = t(" and {count} more", count=len(paths) - _MAX_NAMED) if len(paths) > _MAX_NAMED else ""

@@ -43,7 +43,7 @@ class HalfDoneError(Exception):
     """Raised when a write failed, and not all of it could be undone."""
 
     def __init__(self, cause: Exception, left: Sequence[NotTakenBack]) -> None:
-        super().__init__(f"{cause}; {len(left)} files could not be taken back")
+        super().__init__(f"{cause}; {len(left)} files could not be rolled back")
         self.cause = cause
         self.left = tuple(left)
 
@@ -199,7 +199,7 @@ class _Work:
                 atomic.write_all([self._turned_round(change) for change in changes], self.journal)
             except (OSError, atomic.ChangedOnDiskError) as error:
                 for change in changes:
-                    _log.warning("%s could not be taken back: %s", change.path, error)
+                    _log.warning("%s could not be undone: %s", change.path, error)
                     left.append(NotTakenBack(change, content(change.path), on_disk=True))
         for folder in sorted(set(self.folders), key=lambda one: len(one.parts), reverse=True):
             with contextlib.suppress(OSError):
@@ -239,7 +239,7 @@ class _Work:
                 return None
             atomic.write_all([FileChange(path, now, wanted)], self.journal)
         except (MergeConflictError, OSError, atomic.ChangedOnDiskError) as error:
-            _log.warning("%s could not be taken back: %s", path, error)
+            _log.warning("%s could not be undone: %s", path, error)
             return content(path)
         return None
 

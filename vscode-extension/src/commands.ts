@@ -192,7 +192,7 @@ async function answer(parts: Parts, uri: unknown, given: Answer): Promise<void> 
   const blind = request && !parts.chat.visible && !parts.review.inView(request);
   if (blind) {
     await parts.chat.reveal();
-    vscode.window.setStatusBarMessage(t("Goalwright: look at the request, then answer it"), 4_000);
+    vscode.window.setStatusBarMessage(t("Goalwright: review the request, then answer it"), 4_000);
   } else if (request && isQuestion(request) && given.reply !== "reject") await parts.chat.reveal();
   else if (request) await send(parts, request, given);
 }
@@ -220,7 +220,7 @@ async function answerAll({ review, chat }: Parts, accepted: boolean): Promise<vo
 async function decideFile({ review }: Parts, accepted: boolean): Promise<void> {
   const file = review.file();
   if (file) await review.decide(file.requestId, file.path, undefined, accepted);
-  else vscode.window.setStatusBarMessage(t("Goalwright: put the caret into the file first"), 4_000);
+  else vscode.window.setStatusBarMessage(t("Goalwright: put the cursor into the file first"), 4_000);
 }
 
 async function undoGoal({ history, sessions }: Parts, goalId: string): Promise<void> {

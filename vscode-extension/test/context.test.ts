@@ -60,7 +60,7 @@ test("the outline has the layers, the parts of the system prompt, tools and mess
     "### 1 · user · Please fix it · 340 tokens",
     "### 2 · assistant · goal 1 · calls read · 340 tokens",
     "### 3 · tool · goal 1 · result of read · 340 tokens",
-    "### 4 · user · instead of the messages of an ended goal · goal abandoned · It failed · 340 tokens",
+    "### 4 · user · replaces the messages of an ended goal · goal abandoned · It failed · 340 tokens",
     "## Plan · at the end of the last message · 500 tokens",
   ]);
 });

@@ -155,7 +155,7 @@ test("a test command that failed never looks like a good one", () => {
   assert.deepEqual(cell({ exitCode: 1, failed: 2 }), ["5 passed, 2 failed", "bad"]);
   assert.deepEqual(cell({ exitCode: 127, passed: null, failed: null }), ["exit code 127", "bad"]);
   assert.deepEqual(cell({ passed: null, failed: null }), ["ok", "good"]);
-  assert.deepEqual(cell({ exitCode: null, durationMs: 600_000, detail: "it did not end within 600 s" }), ["not ended in 10 min 0 s", "bad"]);
+  assert.deepEqual(cell({ exitCode: null, durationMs: 600_000, detail: "it did not end within 600 s" }), ["timed out after 10 min 0 s", "bad"]);
   assert.deepEqual(cell({ exitCode: null, durationMs: 0, detail: "no shell was found\non PATH" }), ["not run: no shell was found on PATH", ""]);
   assert.equal(board([branch("A", { score: score({ test: null }) })])[1]?.cells[0]?.text, "not run");
 });

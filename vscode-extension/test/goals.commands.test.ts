@@ -84,7 +84,7 @@ test("file changes are shown before they are reverted, kept, or nothing is done"
     assert.deepEqual(asked.slice(1).map(([, params]) => params["revertFiles"]), done);
   }
   assert.match(shown[1] ?? "", /^Abandon goal “1 Goal 1”\?/);
-  assert.match(shown[1] ?? "", /a\.py {2}\+1 −1\nb\.py {2}is deleted\n\[Abandon\] \[Abandon and Revert Files\]$/);
+  assert.match(shown[1] ?? "", /a\.py {2}\+1 −1\nb\.py {2}will be deleted\n\[Abandon\] \[Abandon and Revert Files\]$/);
 });
 
 test("changes that cannot be taken back are told, and the goal can be abandoned without", async () => {
@@ -122,7 +122,7 @@ test("a goal at the end of its line is not moved, and the person is told", async
   const { commands, asked } = make();
   await commands.shift("2", "up");
   assert.deepEqual(asked, []);
-  assert.deepEqual(shown, ["Goalwright: this goal is the first already"]);
+  assert.deepEqual(shown, ["Goalwright: this goal is already first"]);
 });
 
 test("the list of a goal has what applies to it now: nothing of files where none were changed, and no next for the current one", async () => {

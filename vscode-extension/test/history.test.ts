@@ -18,7 +18,7 @@ test("the transcript says what the person did, with the lines of all files toget
 
 test("a question names each file and what happens to it", () => {
   const files = [file("a.py", { added: 1, removed: 2 }), file("new.py", { kind: "delete" }), file("old.py", { kind: "create" })];
-  assert.deepEqual(consequences({ files }).split("\n").slice(0, 3), ["a.py  +1 −2", "new.py  is deleted", "old.py  comes back"]);
+  assert.deepEqual(consequences({ files }).split("\n").slice(0, 3), ["a.py  +1 −2", "new.py  will be deleted", "old.py  will be restored"]);
 });
 
 test("a long list of files is counted", () => {

@@ -120,10 +120,10 @@ test("the manifest's texts are all in both languages", () => {
 });
 
 test("a text is translated with its values, and stays English without a translation", () => {
-  assert.equal(t("Goal {0}, as it is", 3), "Goal 3, as it is");
-  setCatalogue({ "Goal {0}, as it is": "目标 {0}，保持不变", "{0} file": "{0} 个文件", "{0} files": "{0} 个文件" });
+  assert.equal(t("Goal {0}, unchanged", 3), "Goal 3, unchanged");
+  setCatalogue({ "Goal {0}, unchanged": "目标 {0}，保持不变", "{0} file": "{0} 个文件", "{0} files": "{0} 个文件" });
   try {
-    assert.equal(t("Goal {0}, as it is", "{0}"), "目标 {0}，保持不变");
+    assert.equal(t("Goal {0}, unchanged", "{0}"), "目标 {0}，保持不变");
     assert.equal(plural(1, "{0} file", "{0} files"), "1 个文件");
     assert.equal(plural(2, "{0} file", "{0} files", "2k"), "2k 个文件");
     assert.equal(t("constructor"), "constructor");

@@ -50,7 +50,7 @@ test("limits say what is used of them, and warn when little is left", () => {
     ["This session", "$0.12 of $0.13", true],
     ["Goal 2", "4.5k of 100k tokens", false],
   ]);
-  assert.equal(line(meter({ budget }), tree).costly, "the budget is nearly used");
+  assert.equal(line(meter({ budget }), tree).costly, "the budget is nearly used up");
   assert.equal(budgets(meter({ budget }), NO_TREE)[1]?.what, "Each goal");
 });
 

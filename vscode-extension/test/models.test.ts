@@ -233,7 +233,7 @@ test("facts, keys and addresses in words", () => {
   ]);
   assert.equal(keyProblem({ id: "openai", name: "OpenAI" }, KEY), "This looks like a key of Anthropic.");
   assert.equal(keyProblem({ id: "custom", name: "Mine" }, KEY), undefined);
-  assert.equal(keyProblem({ id: "openai", name: "OpenAI" }, "two words"), "A key has no spaces.");
+  assert.equal(keyProblem({ id: "openai", name: "OpenAI" }, "two words"), "A key cannot contain spaces.");
   assert.ok(pastedKey("anthropic", "", KEY));
   assert.ok(!pastedKey("anthropic", KEY.slice(0, -1), KEY), "typed letter by letter, Enter ends it");
   assert.ok(!pastedKey("openai", "", KEY));

@@ -56,7 +56,7 @@ const said = (one: Message, id: number) => event(id, "message_added", { message:
 const live = (...updates: Update[]) => lines(updates.reduce(apply, fromLoad(loaded({ messages: before }))).items, true);
 
 test("what the daemon tells of a compaction is told by its line", () => {
-  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).", "compaction_begins");
+  const begins = notice(1, "The context has 150,123 tokens: asking the model to summarize the work so far (as you asked).", "compaction_begins");
   assert.deepEqual(live(begins).map((line) => line.kind), ["message", "message", "compaction"]);
   const stored = triple.map((one, index) => said(one, index + 2));
   const done = "The context was compacted from 150,123 to 12,400 tokens.";
@@ -73,7 +73,7 @@ test("what the daemon tells of a compaction is told by its line", () => {
 });
 
 test("a compaction that failed, or was stopped, leaves what was said about that", () => {
-  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).", "compaction_begins");
+  const begins = notice(1, "The context has 150,123 tokens: asking the model to summarize the work so far (as you asked).", "compaction_begins");
   const failed = live(begins, notice(2, "The context was not compacted: no credit.", "compaction", "warning"));
   assert.deepEqual(failed.slice(2).map((line) => line.kind === "notice" && line.text), ["The context was not compacted: no credit."]);
   const stopped = live(begins, event(2, "turn_ended", { promptId: "p", stopReason: "canceled", detail: "", errorKind: "" }));
@@ -81,7 +81,7 @@ test("a compaction that failed, or was stopped, leaves what was said about that"
 });
 
 test("a compaction that the user started is under way until its end is told, also after a reload", () => {
-  const begins = notice(1, "The context has 150,123 tokens: the model is asked to sum up the work so far (as you asked).", "compaction_begins");
+  const begins = notice(1, "The context has 150,123 tokens: asking the model to summarize the work so far (as you asked).", "compaction_begins");
   const idle = fromLoad(loaded({ messages: before }));
   const kinds = ({ items, compacting }: SessionState): string[] => lines(items, compacting).map((line) => line.kind);
   const begun = apply(idle, begins);

@@ -27,7 +27,7 @@ test("the answer to a question for a plan is known by the note before it, and no
 test("steps are read with those below them and the goals that are kept, fenced or not", () => {
   const steps = [
     { goal: "Read it", steps: [{ goal: "a", steps: [] }, { goal: "b", steps: [] }] },
-    { goal: "Goal 2, as it is", steps: [] },
+    { goal: "Goal 2, unchanged", steps: [] },
   ];
   assert.deepEqual(planned(PLAN), steps);
   assert.deepEqual(planned("```json\n" + PLAN + "\n```"), steps);

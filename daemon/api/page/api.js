@@ -7,7 +7,7 @@ const KEY = "goalwright.token";
 /** Of what pages of this address tell each other; daemon/api/page_files.py asks for the token there. */
 const CHANNEL = "goalwright";
 
-export const LOCKED = t("The daemon was started anew, and this page's token is no longer good. Run `goalwright trace page` again, and open the address that it prints.");
+export const LOCKED = t("The daemon was restarted, so this page's token is no longer valid. Run `goalwright trace page` again and open the address that it prints.");
 
 /** What the API refused or could not do, in its own words. */
 export class ApiError extends Error {

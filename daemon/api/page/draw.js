@@ -17,7 +17,7 @@ const ROOM = 400;
 /** Room for the numbers on an edge, in units of the plane. */
 const LABEL = 132;
 const HELP =
-  t("Arrow keys go from goal to goal along the work and between goals side by side. Enter opens a goal, Escape goes back up. Shift+Enter shows messages. Space shows what is within a goal or hides branches, Shift+Space closes what is around. Plus, minus and 0 zoom.");
+  t("Arrow keys move between goals, along the work and between parallel goals. Enter opens a goal, Escape goes back up. Shift+Enter shows messages. Space shows the sub-goals of a goal or hides branches, Shift+Space collapses the parent. Plus, minus and 0 zoom.");
 
 export class DagView {
   /**

@@ -31,7 +31,7 @@ if (asked) history.replaceState(null, "", `/#/${encodeURIComponent(asked)}`);
 const api = new Api(token, () => {
   // No more questions: with this token there will be no answer.
   view?.watch?.close();
-  say("lost", t("Not connected any more"));
+  say("lost", t("Disconnected"));
   complain(LOCKED);
 });
 shareToken(() => (api.locked ? "" : api.token));
@@ -69,7 +69,7 @@ let unanswered = false;
  * @param {string} detail
  */
 function say(state, detail = "") {
-  const words = { live: t("Live"), connecting: t("Connecting…"), lost: detail || t("Connection lost, trying again…"), "": detail };
+  const words = { live: t("Live"), connecting: t("Connecting…"), lost: detail || t("Connection lost, reconnecting…"), "": detail };
   connection.className = state;
   connection.textContent = words[state];
 }
@@ -110,7 +110,7 @@ async function openTrace(traceId, wanted) {
   if (!api.locked) complain("");
   if (traceId && small.matches) showList(false);
   // A branch of another trace is none of this one.
-  line.replaceChildren(h("option", { value: "" }, t("the main line")));
+  line.replaceChildren(h("option", { value: "" }, t("the main session")));
   list.select(traceId || null);
   empty.hidden = false;
   empty.textContent = traceId ? t("Loading…") : t("Choose a trace.");
@@ -182,7 +182,7 @@ function paintHead(state) {
   const options = [...line.options].slice(1).map((one) => one.value);
   if (lines.join() !== options.join()) {
     const chosen = line.value;
-    line.replaceChildren(h("option", { value: "" }, t("the main line")),
+    line.replaceChildren(h("option", { value: "" }, t("the main session")),
       ...Object.values(state.branches).map((one) => h("option", { value: one.id }, t("branch {0}: {1}", one.id, plain(one.description.slice(0, 40))))),
       ...Object.values(state.subagents).map((one) => h("option", { value: one.id }, `${plain(one.agent)} (${one.id})`)));
     line.value = lines.includes(chosen) ? chosen : "";

@@ -62,7 +62,7 @@ export function statsWords(stats) {
 /** @type {Record<string, string>} */
 const STATUS = {
   pending: t("pending"), in_progress: t("in progress"), completed: t("completed"), abandoned: t("abandoned"), planned: t("planned"),
-  failed: t("failed"), skipped: t("skipped"), idle: t("new"), running: t("running"), waiting: t("waits for an answer"), canceled: t("canceled"),
+  failed: t("failed"), skipped: t("skipped"), idle: t("new"), running: t("running"), waiting: t("waiting for an answer"), canceled: t("canceled"),
 };
 
 /** @param {string} status of a goal or step */
@@ -121,16 +121,16 @@ function branchesWord(count, shown) {
  */
 export function spoken(node, edge) {
   if (node.kind === "start") return t("Start: {0}", node.title || t("no mission yet"));
-  const kinds = { goal: "", start: "", explore_start: t("exploration begins"), explore_merge: t("branches meet"), branch: "" };
+  const kinds = { goal: "", start: "", explore_start: t("exploration starts"), explore_merge: t("branches meet"), branch: "" };
   const name = [node.label, node.title].filter(Boolean).join(" ");
   return listed([
     node.kind === "branch" ? t("Branch {0}", name) : name,
     kinds[node.kind],
-    node.abandoned && node.status !== "abandoned" ? t("{0}, within abandoned work", nodeStatusWord(node)) : nodeStatusWord(node),
+    node.abandoned && node.status !== "abandoned" ? t("{0}, in abandoned work", nodeStatusWord(node)) : nodeStatusWord(node),
     node.selected ? t("used") : "",
     node.current ? t("the agent is here") : "",
     edge?.stats.messageCount ? statsWords(edge.stats) : "",
-    ...(edge?.own ?? []).map((own) => t("begins {0}, with {1} of its own", own.node.label, statsWords(own.stats))),
+    ...(edge?.own ?? []).map((own) => t("starts {0}, with {1} of its own", own.node.label, statsWords(own.stats))),
     node.expand ? subGoals(node.inside) : "",
     node.fork ? branchesWord(node.branches, node.forked) : "",
   ]);

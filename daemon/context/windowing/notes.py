@@ -18,8 +18,8 @@ _LEAST = 200
 """Characters that each of them keeps, as far as there is room at all."""
 
 GO_ON = "Go on."
-BEGINS = "What came before this is not known any more."
-IN_SUMMARY = "What these calls did is told in the summary of their goal."
+BEGINS = "What came before this is no longer known."
+IN_SUMMARY = "The summary of their goal says what these calls did."
 
 
 def summary_text(plan: PlanTree, root: Goal) -> str:
@@ -34,7 +34,7 @@ def summary_text(plan: PlanTree, root: Goal) -> str:
         body = (
             "It was completed without a summary."
             if root.status == "completed"
-            else "It was given up without a reason."
+            else "It was abandoned without a reason."
         )
     return (
         f'<goal_summary status="{root.status}" goal="{attribute(root.description)}">\n{body}\n</goal_summary>'
@@ -46,7 +46,7 @@ def attempts_text(plan: PlanTree, goal: Goal) -> str:
 
     ``goal`` itself is not named: it may be renamed, and this text is in the provider's cache.
     """
-    lines = ["<earlier_attempts>", "Tried before for what comes next, and given up:"]
+    lines = ["<earlier_attempts>", "Earlier attempts at this that were abandoned:"]
     for attempt in plan.predecessors(goal.id):
         why = plain((attempt.summary or "no reason was given").strip())
         lines.append(f"- {attribute(attempt.description)}: {_indented(why, 1)}")
@@ -102,7 +102,7 @@ def _lines(below: _Below, limit: int | None) -> list[tuple[str, Goal]]:
         words = _indented(words, depth + 1)
         said = {
             "completed": f": {words}" if words else "",
-            "abandoned": f": given up: {words}" if words else ": given up",
+            "abandoned": f": abandoned: {words}" if words else ": abandoned",
         }.get(goal.status, f": not finished{f': {words}' if words else ''}")
         found.append((f"{'  ' * min(depth, 8)}- {attribute(goal.description)}{said}", goal))
     return found

@@ -12,7 +12,7 @@ from tools.localization import noted, t
 if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
 
-_WHOSE = {"user": noted("yours"), "workspace": noted("of this folder")}
+_WHOSE = {"user": noted("yours"), "workspace": noted("from this folder")}
 
 
 def _tools(names: list[str]) -> str:

@@ -41,11 +41,11 @@ class Doubt:
         branch = (
             t("put {word} first", word=word)
             if ":" in word
-            else t("say {taken_for}:", taken_for=self.taken_for)
+            else t("write {taken_for}:", taken_for=self.taken_for)
         )
         return t(
-            "{word} is a file of branch {before}, and names branch {taken_for}, too: say "
-            "{before}:{word} for the file, or {branch} for the branch.",
+            "{word} is both a file of branch {before} and the name of branch {taken_for}: write "
+            "{before}:{word} for the file; for the branch, {branch}.",
             word=word,
             before=self.before,
             taken_for=self.taken_for,
@@ -95,7 +95,7 @@ def no_branch(name: str, branches: Sequence[str]) -> str:
     """Return the message about a name that is no branch."""
     known = ", ".join(branches)
     return t("There is no branch {name}. ", name=shown_line(name.strip())) + (
-        t("Branches: {known}.", known=known) if known else t("Nothing was explored in this session.")
+        t("Branches: {known}.", known=known) if known else t("This session has no explorations.")
     )
 
 

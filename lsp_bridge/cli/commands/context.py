@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 _BRIEF_LINES = 6
 _BRIEF_COLUMNS = 160
 _KINDS = {
-    "goal_summary": noted("in place of the messages of an ended goal"),
+    "goal_summary": noted("replaces the messages of an ended goal"),
     "compaction": noted("compaction"),
-    "history": noted("what is left of an earlier turn"),
+    "history": noted("rest of an earlier turn"),
 }
 
 
@@ -103,7 +103,7 @@ class _Page:
         for number, message in enumerate(messages, 1):
             self._message(number, message)
         if tail := string(found.get("tail")):
-            self._heading(t("plan, at the end of the last message"))
+            self._heading(t("the plan, at the end of the last message"))
             self._text(tail)
 
     def _table(self, total: int) -> None:
@@ -183,7 +183,7 @@ class _Page:
         about = (
             t("{media_type}, {size:,} bytes", media_type=string(part.get("mediaType")), size=size)
             if size
-            else t("only its name")
+            else t("name only")
         )
         self._label(shown_line(t("file {name} ({about})", name=string(part.get("name")), about=about)))
 

@@ -97,7 +97,7 @@ async def sessions(cli: Invocation) -> int:
         return EXIT_OK
     for left in mappings(found.get("unreadable")):
         name, why = one_line(string(left.get("sessionId"))), one_line(string(left.get("why")))
-        console.warn(t("not in the list: {name}: {why}", name=name, why=why))
+        console.warn(t("cannot be listed: {name}: {why}", name=name, why=why))
     rows = [_session_row(info) for info in mappings(found.get("sessions"))]
     if not rows:
         console.write(t("No sessions in {workspace} yet.\n", workspace=cli.workspace))
@@ -108,7 +108,7 @@ async def sessions(cli: Invocation) -> int:
         line = f"{start}  {row[3]}"
         console.write((fit(line, console.columns) if console.live else line) + "\n")
     if found.get("more") is True:
-        console.write(t("… and older ones\n"))
+        console.write(t("… and older sessions\n"))
     return EXIT_OK
 
 
@@ -145,7 +145,7 @@ async def stop(cli: Invocation, *, force: bool) -> int:
             return EXIT_OK
         console.warn(
             t(
-                "The daemon is starting or stopping just now; try again. Log: {log_file}",
+                "The daemon is starting or stopping. Try again in a moment. Log: {log_file}",
                 log_file=paths.log_file,
             )
         )
@@ -157,7 +157,7 @@ async def stop(cli: Invocation, *, force: bool) -> int:
         if await _ended(paths, _KILL_S):
             console.write(t("Stopped by {name}.\n", name=number_.name))
             return EXIT_OK
-    console.warn(t("The daemon (process {pid}) does not end. Try `goalwright stop --force`.", pid=pid))
+    console.warn(t("The daemon (process {pid}) does not stop. Try `goalwright stop --force`.", pid=pid))
     return EXIT_FAILED
 
 

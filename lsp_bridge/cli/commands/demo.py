@@ -33,7 +33,11 @@ async def play(cli: Invocation) -> int:
         home.mkdir(mode=0o700)
         (home / "config.json").write_text(json.dumps({"language": language()}), encoding="utf-8")
         launcher = Launcher(home=home, serve_args=("--model", MODEL))
-        console.write(style.dim(t("A copy of the sample workspace: {workspace}\n", workspace=workspace)))
+        console.write(
+            style.dim(
+                t("The demo works in a copy of the sample workspace: {workspace}\n", workspace=workspace)
+            )
+        )
         console.write(style.bold(f"› {PROMPT}\n"))
         options = RunOptions(workspace=workspace, task=PROMPT, model=MODEL, yes=True, show_accepted=True)
         try:
@@ -45,9 +49,9 @@ async def play(cli: Invocation) -> int:
             return code
         diff = "".join(_diff(before, _texts(workspace)))
         if not diff:
-            console.warn(console.err_style.red(t("The demo did not change anything.")))
+            console.warn(console.err_style.red(t("The demo changed nothing.")))
             return EXIT_FAILED
-        console.write(style.bold(t("\nWhat has changed:\n")) + style.diff(diff) + "\n")
+        console.write(style.bold(t("\nChanges:\n")) + style.diff(diff) + "\n")
         return EXIT_OK
 
 

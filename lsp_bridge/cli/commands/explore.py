@@ -40,13 +40,17 @@ async def listed(cli: Invocation, asked: SessionConnection) -> None:
         return
     explorations = mappings(found.get("explorations"))
     if not explorations:
-        console.write(t("Nothing was explored in session {session}.\n", session=shown_line(asked.session)))
+        console.write(
+            t("There are no explorations in session {session}.\n", session=shown_line(asked.session))
+        )
     for exploration in explorations:
         _lines(console, exploration_lines(exploration))
         _lines(console, score_lines(mappings(exploration.get("branches"))))
         if exploration.get("awaitsChoice") is True:
             console.write(
-                console.style.yellow(t("Goalwright waits for your choice: {choosing}", choosing=t(CHOOSING)))
+                console.style.yellow(
+                    t("Goalwright is waiting for your choice: {choosing}", choosing=t(CHOOSING))
+                )
                 + "\n"
             )
 
@@ -78,7 +82,7 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
     console = cli.console
     wanted = await _wanted((branch, *paths), asked, cli.workspace)
     if len(wanted) > 1:
-        raise CommandFailedError(t("`diff` shows one branch at a time, or files of one."))
+        raise CommandFailedError(t("`diff` shows one branch at a time, or some of its files."))
     one = next(iter(wanted))
     branch, paths = one.branch, one.paths
     found = await asked.request("goalwright/explore/files", branchId=branch)
@@ -91,7 +95,7 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
             there = ", ".join(shown_line(string(file.get("path"))) for file in files[:20]) or t("none")
             raise CommandFailedError(
                 t(
-                    "Branch {branch} did not change {unknown}. Its files: {there}.",
+                    "Branch {branch} did not change {unknown}. Files it changed: {there}.",
                     branch=branch,
                     unknown=", ".join(unknown),
                     there=there,
@@ -102,7 +106,7 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
         cli.write_json({"files": files})
         return
     if not files:
-        console.write(t("Branch {branch} changed no file.\n", branch=branch))
+        console.write(t("Branch {branch} changed no files.\n", branch=branch))
     show_diffs(console, files)
 
 
@@ -135,7 +139,7 @@ async def leave(cli: Invocation, asked: SessionConnection, *, none: bool) -> Non
     elif done.get("left") is not True:
         raise CommandFailedError(t("No choice is open in this session."))
     else:
-        console.write(t("None of the branches is used.\n") if none else t("The model is to choose.\n"))
+        console.write(t("No branch is used.\n") if none else t("The model will choose.\n"))
 
 
 @session_command()
@@ -147,7 +151,7 @@ async def remove(cli: Invocation, asked: SessionConnection, *, branch: str) -> N
     if cli.json:
         cli.write_json(done)
     else:
-        console.write(t("Removed what branch {id} had changed; its conversation stays.\n", id=chosen["id"]))
+        console.write(t("Removed the changes of branch {id}; its conversation is kept.\n", id=chosen["id"]))
 
 
 @session_command()

@@ -80,7 +80,7 @@ async def _restore(
 def _list(console: Console, session: str, found: dict[str, Any]) -> None:
     changes = mappings(found.get("changes"))
     if not changes:
-        console.write(t("No file was changed in session {session}.\n", session=shown_line(session)))
+        console.write(t("No files were changed in session {session}.\n", session=shown_line(session)))
         return
     for change in changes:
         mark = t("undone") if change.get("state") == "undone" else ""

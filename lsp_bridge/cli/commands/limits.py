@@ -35,9 +35,7 @@ async def compact(cli: Invocation, asked: SessionConnection, *, keep: str = "") 
     # The daemon knows its result: a compaction that freed nothing may be stored, too.
     before, after = integer(done.get("before")), integer(done.get("after"))
     freed = t(" ({before} less)", before=share(before - after, before)) if after < before else ""
-    told = t(
-        "The context has about {before:,} → {after}{freed}.", before=before, after=tokens(after), freed=freed
-    )
+    told = t("Context: about {before:,} → {after}{freed}.", before=before, after=tokens(after), freed=freed)
     cli.console.write(f"{clean(string(done.get('detail'))) or told}\n")
 
 
@@ -51,12 +49,12 @@ async def hand_over(cli: Invocation, asked: SessionConnection, *, agent: str) ->
     new = shown_line(string(mapping(mapping(begun.get("session")).get("trace")).get("traceId")))
     cli.console.write(
         t(
-            "Session {new} begins with what session {session} knows.\n",
+            "Session {new} starts from the context of session {session}.\n",
             new=new,
             session=shown_line(asked.session),
         )
     )
-    cli.console.write(t('Go on: goalwright run --session {new} "…"\n', new=new))
+    cli.console.write(t('Continue with: goalwright run --session {new} "…"\n', new=new))
 
 
 @session_command()
@@ -105,4 +103,4 @@ def _show(console: Console, session: str, limits: dict[str, Any], meter: dict[st
         amount = money(number(value)) if name.endswith("Usd") else tokens(integer(value))
         console.write(t("limit {scope}: {amount}\n", scope=t(LIMITS[name]), amount=amount))
     if not known:
-        console.write(t("There is no limit.\n"))
+        console.write(t("No limits are set.\n"))

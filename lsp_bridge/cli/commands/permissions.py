@@ -28,11 +28,12 @@ _SCOPES = {
     "user": noted("everywhere"),
 }
 _TRUST = {
-    "trusted": noted("trusted: its settings, hooks and instructions count"),
+    "trusted": noted("trusted: its settings, hooks and instructions are used"),
     "unknown": noted(
-        "not trusted: its settings can only tighten, its instructions are not obeyed (`goalwright trust`)"
+        "not trusted: its settings can only tighten yours, and its instructions are ignored (`goalwright "
+        "trust`)"
     ),
-    "restricted": noted("restricted by the editor: nothing is changed or run"),
+    "restricted": noted("restricted by the editor: nothing can be changed or run"),
 }
 
 
@@ -58,7 +59,7 @@ async def forget(cli: Invocation, asked: SessionConnection, *, ids: Sequence[str
         return
     for grant in mappings(found.get("forgotten")):
         what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
-        cli.console.write(t("Asked about again: {what}\n", what=what))
+        cli.console.write(t("No longer allowed: {what}\n", what=what))
 
 
 @session_command(needed=False)
@@ -100,7 +101,7 @@ def _show_rules(found: dict[str, Any], console: Console) -> None:
         )
     )
     grants = mappings(found.get("grants"))
-    console.write(t("\nGranted (goalwright permissions forget NUMBER takes one back):\n"))
+    console.write(t("\nGranted (remove one with: goalwright permissions forget NUMBER):\n"))
     for number, grant in enumerate(grants, 1):
         scope = t(_SCOPES.get(string(grant.get("scope")), string(grant.get("scope"))))
         when = string(grant.get("grantedAt"))[:16].replace("T", " ")
@@ -109,7 +110,7 @@ def _show_rules(found: dict[str, Any], console: Console) -> None:
         console.write(f"{number:>4}  {what}  {style.dim(shown_line(f'({about})'))}\n")
     if not grants:
         console.write(t("      nothing\n"))
-    console.write(t("\nRules, from weak to strong; the last that matches decides:\n"))
+    console.write(t("\nRules, lowest priority first; the last matching rule decides:\n"))
     for rule in mappings(found.get("rules")):
         console.write(f"      {rule_words(rule)}\n")
 
@@ -144,7 +145,7 @@ async def jobs(cli: Invocation, asked: SessionConnection, *, kill: str | None) -
     for job in entries:
         cli.console.write(_job_line(job) + "\n")
     if not entries:
-        cli.console.write(t("Nothing runs in the background.\n"))
+        cli.console.write(t("No background jobs are running.\n"))
 
 
 def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
@@ -163,7 +164,7 @@ def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
     if len(found) > 1:
         raise CommandFailedError(
             t(
-                "Several sessions have a {job_id}: name one with --session ({found}).",
+                "Several sessions have a job {job_id}. Name one with --session ({found}).",
                 job_id=shown_line(job_id),
                 found=", ".join(found),
             )

@@ -102,12 +102,14 @@ async def _change(cli: Invocation, asked: SessionConnection, action: str, **para
     if params.get("dryRun"):
         show_diffs(console, files)
         console.write(
-            t("Would be reverted:\n") if files else t("No file would be reverted: none was changed for it.\n")
+            t("Would be reverted:\n")
+            if files
+            else t("No files would be reverted: none were changed for it.\n")
         )
         show_files(console, files)
         return
     if params.get("revertFiles"):
-        console.write(t("Reverted:\n") if files else t("No file was reverted: none was changed for it.\n"))
+        console.write(t("Reverted:\n") if files else t("No files were reverted: none were changed for it.\n"))
         show_files(console, files)
     show_plan(console, after)
 
@@ -136,7 +138,10 @@ def show_plan(console: Console, plan: dict[str, Any]) -> None:
     lines = plan_lines(tree, mapping(plan.get("goalNumbers")), mapping(plan.get("meter")), style)
     if not lines:
         console.write(
-            t("The plan is empty: the model makes one when the task needs it, or `goalwright goal add`.\n")
+            t(
+                "The plan is empty: the model makes a plan when a task needs one, or add a goal with "
+                "`goalwright goal add`.\n"
+            )
         )
     if rest := _without_goal(mapping(plan.get("meter"))):
         lines.append((rest, style.dim(rest)))

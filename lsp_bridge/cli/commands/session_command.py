@@ -63,7 +63,7 @@ def session_command(
                     found = cli.session or (await newest(client, REQUEST_S)).session_id
                     if needed and not found:
                         raise CommandFailedError(
-                            t("There is no session in {workspace} yet.", workspace=cli.workspace)
+                            t("There are no sessions in {workspace} yet.", workspace=cli.workspace)
                         )
                     await work(cli, SessionConnection(client, found), *args, **kwargs)
                 finally:

@@ -65,10 +65,10 @@ async def checks(
 
 def _trust(trusted: bool) -> Check:
     if trusted:
-        return Check(noted("Folder"), "ok", t("trusted: its own language servers and settings are used"))
+        return Check(noted("Folder"), "ok", t("trusted: its language servers and settings are used"))
     text = t(
-        "not trusted: nothing in it is executed and its settings can only tighten. If it is "
-        "yours: goalwright trust"
+        "not trusted: nothing in it is run, and its settings can only tighten yours. If it is yours: "
+        "goalwright trust"
     )
     return Check(noted("Folder"), "note", text)
 
@@ -90,7 +90,7 @@ def _environment(config: Config) -> list[Check]:
         return []
     more = t(" and {count} more", count=len(names) - _NAMES_SHOWN) if len(names) > _NAMES_SHOWN else ""
     text = t(
-        "not given to commands: {names}{more}. Those that they need: setting environment "
+        "not passed to commands: {names}{more}. To pass those they need, use the setting environment "
         "(~/.goalwright/config.json)",
         names=", ".join(names[:_NAMES_SHOWN]),
         more=more,
@@ -104,7 +104,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
         client, address = await launcher.connect_running(workspace, Greeting(client="doctor"))
     except (LaunchError, RuntimeFolderError) as error:
         if isinstance(error, LaunchError) and error.code == "notRunning":
-            return Check(noted("Daemon"), "ok", t("does not run; it is started when it is needed"))
+            return Check(noted("Daemon"), "ok", t("not running; it starts when needed"))
         return Check(noted("Daemon"), "broken", str(error))
     try:
         status = await client.request("goalwright/daemon/status", {}, _TIMEOUT_S)
@@ -113,7 +113,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
             noted("Daemon"),
             "broken",
             t(
-                "process {pid} does not answer: {error}. goalwright stop ends it",
+                "process {pid} does not answer: {error}. Stop it with goalwright stop",
                 pid=address.pid,
                 error=error,
             ),
@@ -123,7 +123,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
     own = product_version()
     if string(status.get("version")) != own:
         text = t(
-            "runs as version {version}, this is {own}: goalwright stop, then go on",
+            "runs version {version}, but this is {own}: run goalwright stop, then continue",
             version=string(status.get("version")),
             own=own,
         )
@@ -131,7 +131,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
     return Check(
         noted("Daemon"),
         "ok",
-        t("runs (process {pid}, log {log_file})", pid=integer(status.get("pid")), log_file=paths.log_file),
+        t("running (process {pid}, log {log_file})", pid=integer(status.get("pid")), log_file=paths.log_file),
     )
 
 
@@ -142,25 +142,26 @@ def _model(config: Config, environment: Mapping[str, str]) -> Check:
     keys = ", ".join(names)
     if chosen is None and not names:
         text = t(
-            "no model is set and no key is in the environment: a local Ollama is used if it runs, "
-            "else the demo. "
+            "no model is set and no API key is in the environment: a local Ollama is used if it is "
+            "running, otherwise the demo. "
         )
         return Check(
             noted("Model"),
             "warning",
-            text + t("Set one in ~/.goalwright/config.json, or for instance ANTHROPIC_API_KEY"),
+            text + t("Set a model in ~/.goalwright/config.json, or for example ANTHROPIC_API_KEY"),
         )
     return Check(
         noted("Model"),
         "ok",
-        (chosen or t("by the keys in the environment")) + (t("; set: {keys}", keys=keys) if keys else ""),
+        (chosen or t("chosen by the keys in the environment"))
+        + (t("; set: {keys}", keys=keys) if keys else ""),
     )
 
 
 async def _git(workspace: Path, environment: Mapping[str, str]) -> Check:
     git = find_program("git", workspace)
     if git is None:
-        return Check("git", "warning", t("not found: undoing what commands change needs it"))
+        return Check("git", "warning", t("not found: undoing the changes of commands needs it"))
     said = await ask([git, "--version"], environment, _TIMEOUT_S)
     if said.code != 0:
         return Check("git", "broken", t("{git} does not run: {text}", git=git, text=said.text.strip()[:200]))
@@ -171,7 +172,7 @@ def _ripgrep(workspace: Path) -> Check:
     program = find_program("rg", workspace)
     if program is None:
         return Check(
-            "ripgrep", "note", t("not found: searching works without it, but slower (apt install ripgrep)")
+            "ripgrep", "note", t("not found: searches work without it, but are slower (apt install ripgrep)")
         )
     return Check("ripgrep", "ok", program)
 
@@ -185,9 +186,9 @@ def _sandbox(workspace: Path, config: Config) -> Check:
         return Check(
             noted("Sandbox"),
             state,
-            f"{error}" if wanted else t("{error}; it is off in the settings", error=error),
+            f"{error}" if wanted else t("{error}; the sandbox is off in the settings", error=error),
         )
-    mode = config.settings.commands.sandbox if wanted else t("possible; it is off in the settings")
+    mode = config.settings.commands.sandbox if wanted else t("available; off in the settings")
     return Check(noted("Sandbox"), "ok", f"{mode} ({program})")
 
 
@@ -209,7 +210,7 @@ def _extension(home: Path, version: str) -> list[Check]:
             )
         else:
             text = t(
-                "{versions} in {folder}, and this is {version}: update the older of the two",
+                "{versions} in {folder}, but this is {version}: update the older one",
                 versions=", ".join(sorted(versions)),
                 folder=folder,
                 version=version,

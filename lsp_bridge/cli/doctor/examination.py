@@ -89,7 +89,7 @@ async def _trials(
     return {
         name: task.result()
         if task in done
-        else Trial(answered=False, saw_error=False, text=t("no time was left"))
+        else Trial(answered=False, saw_error=False, text=t("no time left"))
         for name, task in tasks.items()
     }
 

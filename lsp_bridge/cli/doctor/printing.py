@@ -47,15 +47,17 @@ def lines(report: Report, style: Style) -> list[str]:
         result.append(f"{sign} {pad(t(check.name), _WIDTH)}{shown_line(check.text)}")
     result += ["", style.bold(t("Language servers"))]
     if not report.languages:
-        result.append(f"{style.dim('--')} {t('no file here is of a language that a server is known for')}")
+        result.append(f"{style.dim('--')} {t('no language server is known for the files here')}")
     for language in report.languages:
         result += ["", *_language(language, style)]
     if report.cut:
-        result += ["", style.dim(t("There are more files than were looked at."))]
+        result += ["", style.dim(t("Only some of the files were examined."))]
     problems = not report.ok
     result += [
         "",
-        style.red(t("Something that is needed is broken.")) if problems else _ending(report, style),
+        style.red(t("Something required is broken. See the lines with ✗."))
+        if problems
+        else _ending(report, style),
     ]
     return result
 
@@ -63,10 +65,10 @@ def lines(report: Report, style: Style) -> list[str]:
 def _ending(report: Report, style: Style) -> str:
     bare = [language.title for language in report.languages if not language.covered]
     if bare:
-        return style.yellow(t("Nobody tells the agent what it breaks in: {bare}.", bare=", ".join(bare)))
+        return style.yellow(t("The agent gets no diagnostics for: {bare}.", bare=", ".join(bare)))
     if any(check.state == "warning" for check in report.checks):
-        return style.yellow(t("It works. See the lines with !."))
-    return style.green(t("All is well."))
+        return style.yellow(t("It works, with warnings. See the lines with !."))
+    return style.green(t("No problems found."))
 
 
 def _language(language: LanguageReport, style: Style) -> list[str]:
@@ -101,7 +103,7 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
         result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
     result += [
         t(
-            "     {path} is the project's own and not used: the folder is not trusted",
+            "     {path} belongs to the project and is not used: the folder is not trusted",
             path=style.dim(shown_line(path)),
         )
         for path in server.ignored
@@ -114,7 +116,7 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
 def _trial(trial: Trial, style: Style) -> str:
     times = [
         f"{what} {seconds:.2f} s"
-        for what, seconds in ((t("first answer"), trial.cold_s), (t("after a change"), trial.warm_s))
+        for what, seconds in ((t("first response"), trial.cold_s), (t("after a change"), trial.warm_s))
         if seconds is not None
     ]
     text = ", ".join([*([shown_line(trial.text)] if trial.text else []), *times])

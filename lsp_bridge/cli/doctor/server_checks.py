@@ -91,7 +91,7 @@ async def examine(
             text = (
                 t("disabled by the setting language_servers")
                 if diagnostics
-                else t("disabled: diagnostics is off")
+                else t("disabled: the setting diagnostics is off")
             )
             jobs[name] = _done(Examined(ServerReport(name, "disabled", text=text)))
             continue
@@ -105,7 +105,7 @@ async def examine(
         )
         instead = next((other for other in spec.yields_to if other in found and found[other].found), None)
         if instead is not None and seen.found is not None:
-            text = t("not needed beside {found}", found=_found_name(found[instead]))
+            text = t("not needed with {found}", found=_found_name(found[instead]))
             jobs[name] = _done(Examined(ServerReport(name, "unneeded", seen.found.argv[0], text=text)))
             continue
         if instead is not None:
@@ -141,7 +141,7 @@ async def _examine(
                 ServerReport(spec.name, "unusable", text=reasons, install=install, ignored=ignored)
             )
         # A server of the user's own: we do not know how to install it.
-        text = "" if spec.install else t("there is no {argv}", argv=spec.commands[0].argv[0])
+        text = "" if spec.install else t("{argv} was not found", argv=spec.commands[0].argv[0])
         return Examined(ServerReport(spec.name, "missing", text=text, install=spec.install, ignored=ignored))
     program = Path(seen.found.argv[0])
     command = next((command for command in spec.commands if command.name == seen.found.name), None)

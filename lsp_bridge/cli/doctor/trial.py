@@ -57,7 +57,7 @@ async def _judge(server: LanguageServer, path: Path, sample: Sample, begun: floa
     loop = asyncio.get_running_loop()
     version = server.sync(path, sample.right)
     if not await server.answered({path: version}, begun + COLD_S):
-        return Trial(answered=False, saw_error=False, text=t("it gave no answer about a file"))
+        return Trial(answered=False, saw_error=False, text=t("it did not answer for a file"))
     cold = loop.time() - begun
     clean = not (server.answers.known(path, version) or ())
     changed = loop.time()
@@ -65,12 +65,12 @@ async def _judge(server: LanguageServer, path: Path, sample: Sample, begun: floa
     version = server.sync(path, sample.wrong)
     server.saved(path)
     if not await server.answered({path: version}, changed + WARM_S):
-        return Trial(answered=False, saw_error=False, cold_s=cold, text=t("it gave no answer about a change"))
+        return Trial(answered=False, saw_error=False, cold_s=cold, text=t("it did not answer for a change"))
     warm = loop.time() - changed
     saw = bool(server.answers.known(path, version))
-    text = "" if saw else t("it did not see the error")
+    text = "" if saw else t("it did not report the error")
     if not clean:
-        text = t("it finds errors where there are none")
+        text = t("it reports errors where there are none")
     return Trial(True, saw and clean, cold, warm, text)
 
 

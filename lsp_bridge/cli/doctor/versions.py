@@ -91,7 +91,7 @@ async def _node_problem(manifest: Mapping[str, Any], environment: Mapping[str, s
         return t("Node.js does not run")
     if _numbers(have[0]) < _numbers(least[1]):
         return t(
-            "it wants Node.js {least} or newer, and {node} is {have}", least=least[1], node=node, have=have[0]
+            "it needs Node.js {least} or newer, but {node} is {have}", least=least[1], node=node, have=have[0]
         )
     return ""
 

@@ -66,7 +66,9 @@ def is_budget(request: dict[str, Any]) -> bool:
     return request.get("permission") == "budget"
 
 
-RAISE_LIMIT = noted("To go on, raise or lift the limit (`goalwright budget --help`) and run with --continue.")
+RAISE_LIMIT = noted(
+    "To continue, raise or remove the limit (`goalwright budget --help`) and run with --continue."
+)
 
 
 def is_loop(request: dict[str, Any]) -> bool:
@@ -75,9 +77,9 @@ def is_loop(request: dict[str, Any]) -> bool:
 
 
 DO_SOMETHING_ELSE = (
-    "This call was repeated with the same input and is not run again, because its result would be the same. Read what "
-    "it returned before, then do something else. If you are stuck, say what is missing and end your answer. The run is "
-    "stopped when the call is repeated once more."
+    "This call was repeated with the same input and is not run again, because its result would be the "
+    "same. Read what it returned before, then do something else. If you are stuck, say what is missing and "
+    "end your answer. If you repeat the call once more, the run stops."
 )
 _MOST_LOOPS = 5
 
@@ -108,13 +110,13 @@ class AcceptAll:
         """Once, but for limits and loops."""
         title = shown_line(string(request.get("title")))
         if is_budget(request):
-            self.stopped = t("{title} No. {raise_limit}", title=title, raise_limit=t(RAISE_LIMIT))
+            self.stopped = t("{title} Rejected. {raise_limit}", title=title, raise_limit=t(RAISE_LIMIT))
             self._line(f"  {self.stopped}")
             return ApprovalReply("reject")
         if is_loop(request):
             return self._loop(request, title)
         if is_question(request):
-            self._line(t("  the model asks, and nobody can answer (--yes): {title}", title=title))
+            self._line(t("  the model asks a question, but nobody can answer (--yes): {title}", title=title))
             return ApprovalReply("reject", NOBODY_ANSWERS)
         if self._view is not None:
             if self._show:
@@ -129,13 +131,11 @@ class AcceptAll:
     def _loop(self, request: dict[str, Any], title: str) -> ApprovalReply:
         call = json.dumps([request.get("targets"), request.get("detail")])
         if call in self._loops or len(self._loops) == _MOST_LOOPS:
-            self.stopped = t(
-                "{title} No (--yes): the model repeats itself, also after it was told.", title=title
-            )
+            self.stopped = t("{title} Rejected (--yes): the model repeated itself again.", title=title)
             self._line(f"  {self.stopped}")
             return ApprovalReply("reject")
         self._loops.add(call)
-        self._line(t("  {title} No (--yes): the model is told to do something else.", title=title))
+        self._line(t("  {title} Rejected (--yes): the model is asked to do something else.", title=title))
         return ApprovalReply("reject", DO_SOMETHING_ELSE)
 
     def _line(self, text: str) -> None:
@@ -165,7 +165,7 @@ class RefuseAll:
             return ApprovalReply("reject")
         if is_loop(request):
             self.stopped = t(
-                "{title} No: there is no terminal to ask on, and the model repeats itself.", title=title
+                "{title} Rejected: there is no terminal to ask on, and the model repeats itself.", title=title
             )
             self._warn(self.stopped)
             return ApprovalReply("reject")
@@ -173,7 +173,7 @@ class RefuseAll:
             self._warn(
                 "\n".join(
                     (
-                        t("The model asks, and there is no terminal to answer on:"),
+                        t("The model asks a question, but there is no terminal to answer on:"),
                         *(f"  {line}" for line in asked_lines(request)),
                     )
                 )
@@ -181,7 +181,7 @@ class RefuseAll:
             return ApprovalReply("reject", NOBODY_ANSWERS)
         self._warn(
             t(
-                "Refused, because there is no terminal to ask on: {request}\n",
+                "Rejected, because there is no terminal to ask on: {request}\n",
                 request=shown_line(asked_title(request)),
             )
             + "\n".join(
@@ -196,8 +196,8 @@ class RefuseAll:
             self._told = True
             self._warn(
                 t(
-                    "  To allow it: run at a terminal and answer there, run with --yes to allow everything "
-                    "once"
+                    "  To allow it, run in a terminal and answer there, run with --yes to approve "
+                    "everything once"
                 )
                 + _as_rule(request)
             )
@@ -213,7 +213,7 @@ def _as_rule(request: dict[str, Any]) -> str:
         return "."
     rule = shown_line(json.dumps({"permission": rules}))
     return t(
-        ", or put a rule such as {rule} into {state_dir}.", rule=rule, state_dir=state_dir() / "config.json"
+        ", or add a rule such as {rule} to {state_dir}.", rule=rule, state_dir=state_dir() / "config.json"
     )
 
 
@@ -237,7 +237,7 @@ class AskPerson:
         question = t("Apply? [y]es once")
         if is_budget(request):
             question, always = (
-                t("Go on? [y]es, with the same amount again"),
+                t("Continue? [y]es, with the same amount again"),
                 t("[a]lways, without this limit / "),
             )
         hunks = t("[h]unk by hunk / ") if can_choose(request) else ""
@@ -264,7 +264,7 @@ class AskPerson:
             if choice in ("n", "no"):
                 return ApprovalReply("reject")
             if choice in ("f", "feedback"):
-                said = rest.strip() or (await self._reader.ask(t("What instead? ")) or "").strip()
+                said = rest.strip() or (await self._reader.ask(t("What should be different? ")) or "").strip()
                 if said:
                     return ApprovalReply("reject", said)
             files: FileAnswers | None = None
@@ -293,7 +293,7 @@ class AskPerson:
                     break
                 count = len(option_texts(question))
                 self._view.line(
-                    t("  Choose from 1 to {count}.", count=count)
+                    t("  Choose numbers from 1 to {count}.", count=count)
                     if question.get("multiple") is True
                     else t("  Choose one number from 1 to {count}.", count=count)
                 )
@@ -321,7 +321,7 @@ class AskPerson:
         try:
             made = await self._edit(path, text)
         except (OSError, UnicodeError) as error:
-            self._view.line(t("  The editor did not work: {error}", error=one_line(str(error))))
+            self._view.line(t("  The editor failed: {error}", error=one_line(str(error))))
             return None
         if made == text:
             self._view.line(t("  Nothing was edited."))
@@ -364,7 +364,9 @@ class Approver:
                 t("canceled")
                 if reply == "canceled"
                 else t(
-                    "answered by {by}: {reply}", by=by or t("another"), reply=t(_REPLIES.get(reply, reply))
+                    "answered by {by}: {reply}",
+                    by=by or t("another client"),
+                    reply=t(_REPLIES.get(reply, reply)),
                 )
             )
             self._current[1].cancel()
@@ -410,10 +412,12 @@ class Approver:
                 return
             if error.code != ErrorCode.UNKNOWN_REQUEST:
                 raise
-            self._note(t("(the request is gone: its turn has ended)"))
+            self._note(t("(the request is no longer open: its turn has ended)"))
             return
         if mapping(result).get("accepted") is False:
-            self._note(t("(already answered by {by})", by=one_line(string(result.get("by"))) or t("another")))
+            self._note(
+                t("(already answered by {by})", by=one_line(string(result.get("by"))) or t("another client"))
+            )
 
 
 def _chosen(answer: ApprovalReply) -> bool:
@@ -511,7 +515,7 @@ async def remembered(
     if said.lower() in SCOPES:
         kept = tuple(_grant(permission, pattern) for permission, pattern in suggested(request))
         return Remembered(kept, SCOPES[said.lower()][0])
-    tell(t("  Without asking, from now on (Enter keeps a pattern, or type another, - leaves it out):"))
+    tell(t("  Allow without asking from now on (Enter keeps a pattern, or type another; - leaves it out):"))
     grants: list[dict[str, str]] = []
     for permission, pattern in suggested(request):
         line = await ask(f"  {permission}: {shown_line(pattern)} ▸ ")
@@ -521,7 +525,7 @@ async def remembered(
         if typed != "-":
             grants.append(_grant(permission, typed or pattern))
     if not grants:
-        tell(t("  Nothing would be remembered."))
+        tell(t("  Nothing to remember."))
         return None
     choices = " / ".join(f"[{letter}] {t(words)}" for letter, (_, words) in SCOPES.items())
     while True:

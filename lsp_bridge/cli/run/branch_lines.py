@@ -35,7 +35,7 @@ def asker(branch_id: str) -> str:
 
 def asked_title(request: dict[str, Any]) -> str:
     """Return the title of a permission request, with the branch or sub-agent that asks; not sanitized."""
-    title = string(request.get("title")).strip() or t("Permission needed")
+    title = string(request.get("title")).strip() or t("Approval needed")
     branch = string(request.get("branchId"))
     return f"{asker(branch)} · {title}" if branch else title
 

@@ -54,7 +54,7 @@ async def choose(
             if count and number >= len(pieces):
                 show(
                     t(
-                        "  {count} more hunks of {path} are not shown here and left out.",
+                        "  {count} more hunks of {path} are not shown here and are left out.",
                         count=count - number,
                         path=shown_line(path),
                     )
@@ -90,7 +90,7 @@ async def choose(
         elif not wanted:
             chosen.append({"path": path, "hunks": []})
     if kept == 0:
-        show(t("  Nothing would be left: reject it instead."))
+        show(t("  Nothing of the change would remain: reject it instead."))
         return None
     return chosen
 

@@ -45,9 +45,9 @@ async def newest(client: Client, timeout_s: float | None = None) -> Newest:
         for left in mappings(listed.get("unreadable")):
             if (name := string(left.get("sessionId"))) == last or (not last and name > found):
                 why = one_line(string(left.get("why")))
-                then = t(" To go on with the one before it: --session {found}.", found=found) if found else ""
+                then = t(" To continue the one before it: --session {found}.", found=found) if found else ""
                 words = t(
-                    "The session used last, {name}, cannot be gone on with: {why}{then}",
+                    "The last session used, {name}, cannot be continued: {why}{then}",
                     name=one_line(name),
                     why=why,
                     then=then,

@@ -70,7 +70,7 @@ class Others:
         async def answer() -> None:
             await self._leave_choice(start_id)
 
-        words = t("The choice among branches: {choosing}", choosing=t(CHOOSING))
+        words = t("Choose a branch: {choosing}", choosing=t(CHOOSING))
         self._waiting.setdefault(start_id, _Waits(session_id, words, answer if leave else None))
 
     def settled(self, about: str) -> None:
@@ -86,7 +86,9 @@ class Others:
         except ConnectionLostError:
             pass  # the run itself ends with it
         except RpcError as error:
-            self._note(t("what the running turn waits for is not known: {error}", error=one_line(str(error))))
+            self._note(
+                t("cannot find out what the running turn waits for: {error}", error=one_line(str(error)))
+            )
         finally:
             self.looking = False
 
@@ -97,9 +99,9 @@ class Others:
         for about, waits in list(self._waiting.items()):
             if not there and waits.answer is not None:
                 del self._waiting[about]
-                self._note(t("nobody else is here to answer what an earlier turn asks:"))
+                self._note(t("nobody else is here to answer the question of an earlier turn:"))
                 await waits.answer()
             elif (about, there) not in self._told:
                 self._told.add((about, there))
                 who = t(" or ").join(map(one_line, there)) or t("you")
-                self._note(t("it waits for an answer of {who}: {words}", who=who, words=waits.words))
+                self._note(t("waiting for an answer from {who}: {words}", who=who, words=waits.words))

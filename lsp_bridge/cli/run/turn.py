@@ -118,7 +118,7 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
                     else ""
                 )
                 notes.append(
-                    t("There is no file {name}: it is sent as words.{hint}", name=names[-1], hint=hint)
+                    t("There is no file {name}: the text is sent as it is.{hint}", name=names[-1], hint=hint)
                 )
     return tuple(dict.fromkeys(found)), tuple(dict.fromkeys(notes))
 
@@ -250,7 +250,7 @@ class _Run:
             if work.done():
                 return self._outcome(*work.result())
             return self._outcome(
-                "canceled", t("left while the turn was being canceled") if self._sent else ""
+                "canceled", t("exited while the turn was being canceled") if self._sent else ""
             )
         except (LaunchError, ConnectionLostError, RequestTimeoutError, RpcError) as error:
             return self._outcome("error", str(error))
@@ -267,7 +267,7 @@ class _Run:
         if self._interrupts > 1 or not self._sent:
             self._leave.set()
             return
-        self._note(t("canceling … (Ctrl-C again to leave at once)"))
+        self._note(t("canceling … (Ctrl-C again to exit at once)"))
         self._spawn(self._cancel())
 
     def terminate(self) -> None:
@@ -369,7 +369,7 @@ class _Run:
         found = await newest(client)
         if found.session_id:
             return found.session_id
-        words = t("There is no session in {workspace} to go on with.", workspace=self._options.workspace)
+        words = t("There is no session in {workspace} to continue.", workspace=self._options.workspace)
         if found.foreign:
             words += t(
                 " ({foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)",
@@ -443,7 +443,7 @@ class _Run:
         elif name == "queue_changed" and self._sent and not self._started:
             waiting = [string(item.get("promptId")) for item in mappings(event.get("queue"))]
             if self._prompt_id in waiting:
-                until = t("take it at its next step") if self._options.steer else t("end")
+                until = t("reach its next step") if self._options.steer else t("end")
                 self._note(t("waiting for the session's running turn to {until} …", until=until))
 
     def _asked(self, request: dict[str, Any]) -> None:
@@ -488,7 +488,7 @@ class _Run:
             try:
                 await self._client.request("goalwright/session/cancel", session)
             except RpcError as error:
-                self._note(t("not canceled: {error}", error=clean(str(error))))
+                self._note(t("could not cancel: {error}", error=clean(str(error))))
 
     async def _leave_choice(self, explore_start_id: str) -> None:
         """Leave the choice among branches to the model: with ``--yes`` nobody is there, and the run would wait
@@ -499,10 +499,10 @@ class _Run:
         try:
             left = await self._client.request("goalwright/explore/leave", params)
         except (RpcError, ConnectionLostError) as error:
-            self._note(t("the choice was not left to the model: {error}", error=clean(str(error))))
+            self._note(t("could not let the model choose: {error}", error=clean(str(error))))
             return
         if left.get("left") is True:
-            self._note(t("left to the model (--yes)"))
+            self._note(t("the model chooses (--yes)"))
 
     def _note(self, text: str) -> None:
         if isinstance(self._view, TextView):

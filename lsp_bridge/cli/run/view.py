@@ -308,7 +308,9 @@ class TextView:
         self._shown = {key: text for key, text in self._shown.items() if key[0] != message_id}
         self._cleaners = {key: cleaner for key, cleaner in self._cleaners.items() if key[0] != message_id}
         reason = one_line(string(event.get("reason")))
-        self.line(self._style.dim(t("  ⟲ the answer broke off and begins again ({reason})", reason=reason)))
+        self.line(
+            self._style.dim(t("  ⟲ the response was interrupted and starts again ({reason})", reason=reason))
+        )
 
     # -- tools ---------------------------------------------------------------------------------------------
 

@@ -143,14 +143,14 @@ async def export(cli: Invocation, *, trace: str | None, output: Path | None, for
     )
     console.write(
         t(
-            "{files:,} files, {size}. Look through it before you give it away.\n",
+            "{files:,} files, {size}. Check the contents before you share the archive.\n",
             files=done.files,
             size=_size(done.size),
         )
     )
     if done.redacted:
-        console.write(t("Secrets were taken out of {redacted} versions of files.\n", redacted=done.redacted))
-    _names(console, t("Left out, because they are links or no files"), done.left_out)
+        console.write(t("Secrets were removed from {redacted} file versions.\n", redacted=done.redacted))
+    _names(console, t("Left out, because they are links or not files"), done.left_out)
     return EXIT_OK
 
 
@@ -187,7 +187,7 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
         console.write(f"{style.bold(trace_id)}  {style.red(shown_line(problem))}\n")
         return
     told = [session for session in sessions if session.get("repaired") or session.get("problems")]
-    verdict = "" if told else t("  all as the event log says")
+    verdict = "" if told else t("  everything matches the event log")
     console.write(f"{style.bold(trace_id)}  {_counts(sessions)}{verdict}\n")
     for session in told:
         name = string(session.get("sessionId")).partition(":")[2]
@@ -216,13 +216,14 @@ async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> in
     )
     console.write(
         t(
-            "{sessions}. It counts as foreign: it can be read, and nothing in it is done in your name.\n",
+            "{sessions}. It is treated as untrusted: you can read it, but nothing in it is run or allowed "
+            "in your name.\n",
             sessions=_counts(mappings(done.get("sessions"))),
         )
     )
     for dropped in strings(done.get("dropped")):
         console.write(t("Not imported: {dropped}\n", dropped=shown_line(dropped)))
-    _names(console, t("Left out, because they are no part of a trace"), strings(done.get("leftOut")))
+    _names(console, t("Left out, because they are not part of a trace"), strings(done.get("leftOut")))
     return EXIT_OK
 
 
@@ -240,15 +241,15 @@ async def prune(
         return EXIT_OK
     problems = strings(done.get("problems"))
     if done.get("limited") is not True and problems:
-        console.warn(t("Nothing is deleted, as settings that could limit it cannot be read:"))
+        console.warn(t("Nothing is deleted, because the settings with the limits cannot be read:"))
         for problem in problems:
             console.warn(console.err_style.yellow(shown_line(problem)))
         return EXIT_FAILED
     if done.get("limited") is not True:
         console.write(
             t(
-                "Nothing is deleted: no limit is set. Set trace_keep_days, trace_max_mb or trace_keep, "
-                "or name one: --keep-days, --max-mb, --keep.\n"
+                "Nothing is deleted: no limit is set. Set trace_keep_days, trace_max_mb or trace_keep, or "
+                "use --keep-days, --max-mb or --keep.\n"
             )
         )
         return EXIT_OK
@@ -262,7 +263,7 @@ async def prune(
     freed = f", {_size(integer(done.get('freed')))}" if deleted else ""
     console.write(
         t(
-            "{did} {count}{freed}; {kept:,} stay.\n",
+            "{did} {count}{freed}; {kept:,} remain.\n",
             did=did,
             count=len(deleted),
             freed=freed,

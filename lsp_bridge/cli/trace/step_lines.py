@@ -42,7 +42,7 @@ _STATUS_COLUMNS = 9
 
 def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, columns: int) -> str:
     """Return a trace in a list: id, start (the sort key), status, usage, and subject."""
-    about = one_line(trace.title or mission or t("(nothing was said yet)"))
+    about = one_line(trace.title or mission or t("(no messages yet)"))
     took = t(
         "{message_count:>5} messages {total_cost:>9}",
         message_count=trace.message_count,
@@ -85,7 +85,7 @@ def prompt_lines(history: PromptHistory, style: Style) -> Iterator[str]:
     """Yield the system prompts that were in force, oldest first; a layer that stayed the same is only named."""
     shown: set[str] = set()
     for change in history.changes:
-        since = t("in force from {time:%Y-%m-%d %H:%M:%S}", time=change.time.astimezone())
+        since = t("used from {time:%Y-%m-%d %H:%M:%S}", time=change.time.astimezone())
         title = t("System prompt {hash}", hash=short_hash(change.sha256))
         yield f"{style.bold(title)}  {style.dim(since)}"
         for layer in change.layers:
@@ -197,7 +197,7 @@ class StepLines:
             )
             yield f"{_coloured(state(event.status), event.status, style)}: {took}"
         elif isinstance(event, PermissionAsked):
-            yield style.yellow(t("[?] waits for you: {title}", title=shown_line(event.request.title)))
+            yield style.yellow(t("[?] waiting for you: {title}", title=shown_line(event.request.title)))
         elif isinstance(event, Notice):
             text = one_line(event.text, 300)
             yield (

@@ -107,7 +107,10 @@ def show_trace(
 def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) -> None:
     if not history.changes:
         console.warn(
-            t("The trace has no system prompt: no request was made, or an older Goalwright wrote it.")
+            t(
+                "The trace has no system prompt: no request was made, or it was written by an older "
+                "version of Goalwright."
+            )
         )
     elif as_json:
         for change in history.changes:
@@ -251,7 +254,7 @@ def _need_log(store: FileTraceStore, session_id: str) -> Path:
     if not log.exists():
         raise StoreError(
             t(
-                "The log of {session_id} is missing ({log}): nothing is known of what it did.",
+                "The log of {session_id} is missing ({log}), so its steps cannot be shown.",
                 session_id=session_id,
                 log=log,
             )
@@ -322,7 +325,7 @@ def save(output: Path, data: bytes, *, force: bool = False) -> None:
             write_atomically(path, data)
         elif stat.S_ISREG(kind):
             raise StoreError(
-                t("{output} exists already. Name another file, or replace it by --force.", output=output)
+                t("{output} already exists. Choose another file, or replace it with --force.", output=output)
             )
         else:
             with path.open("wb") as there:

@@ -48,13 +48,13 @@ def chosen(store: FileTraceStore, wanted: str, branch: str | None = None) -> str
         found = [wanted] if wanted in ids else [name for name in ids if name.startswith(wanted)]
     if not found:
         raise UnknownTraceError(
-            t("There is no trace {wanted!a}: see `goalwright trace list`.", wanted=wanted[:100])
+            t("There is no trace {wanted!a}. List them with `goalwright trace list`.", wanted=wanted[:100])
         )
     if len(found) > 1:
         more = "" if len(found) <= _NAMED else t(" and {count} more", count=len(found) - _NAMED)
         raise UnknownTraceError(
             t(
-                "{wanted!a} is the beginning of {count} traces: {found}{more}. Give more of it.",
+                "{wanted!a} matches {count} traces: {found}{more}. Type more of the id.",
                 wanted=wanted,
                 count=len(found),
                 found=", ".join(found[:_NAMED]),

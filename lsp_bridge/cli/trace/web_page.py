@@ -98,7 +98,7 @@ async def _browse(workspace: Path, page: str, console: Console) -> None:
         write_private(leading, f'{head}<a href="{address}">Goalwright</a>\n'.encode())
         opened = await asyncio.to_thread(webbrowser.open, leading.as_uri())
     except (OSError, RuntimeFolderError) as error:
-        console.warn(t("The browser cannot be opened ({error}): open the address by hand.", error=error))
+        console.warn(t("Cannot open the browser ({error}). Open the address yourself.", error=error))
         return
     if not opened:
-        console.warn(t("No browser was found: open the address by hand."))
+        console.warn(t("No browser was found. Open the address yourself."))

@@ -134,7 +134,7 @@ class ServerNavigation:
         else:
             answers = await self._asking.every(question)
             if not answers:
-                raise ToolError("No language server runs yet: name a file of the language meant in path.")
+                raise ToolError("No language server is running yet: give a file of that language as path.")
         items = dict.fromkeys(symbol for answer in answers for symbol in answer.value)
         return Symbols(tuple(items), tuple(answer.server for answer in answers), answers[0].silent)
 
@@ -235,9 +235,7 @@ class ServerNavigation:
                     server, "textDocument/rename", params, max(0.0, until - loop.time())
                 )
             except ServerError as error:
-                raise ToolError(
-                    f"{server.name} refused to rename it to {new_name}: {_short(error)}"
-                ) from error
+                raise ToolError(f"{server.name} rejected the new name {new_name}: {_short(error)}") from error
             try:
                 files, real = await asyncio.to_thread(_read_renamed, raw)
                 paths = set(real.values())
@@ -247,11 +245,11 @@ class ServerNavigation:
                 return await asyncio.to_thread(_carry_out, files, real, known, encoding)
             except BadEditError as error:
                 raise ToolError(
-                    f"What {server.name} wants to change for this rename is refused as a whole: {error}. "
-                    "Nothing was changed. Use references and edit instead."
+                    f"The edits that {server.name} proposes for this rename are rejected: {error}. Nothing "
+                    "was changed. Use references and edit instead."
                 ) from error
         raise ToolError(
-            f"The files change while {server.name} works out the rename. Nothing was changed: try again."
+            f"The files changed while {server.name} computed the rename. Nothing was changed: try again."
         )
 
     async def _places(self, at: Position, provider: str, method: str, what: str, **more: object) -> Places:

@@ -106,7 +106,7 @@ class Asking:
         if not lookup.servers:
             if lookup.resting:
                 raise ToolError(
-                    f"{', '.join(lookup.resting)} crashed and will be started again in a moment. Use grep."
+                    f"{', '.join(lookup.resting)} crashed and will restart in a moment. Use grep."
                 )
             raise ToolError(NO_SERVER.format(name=path.name))
         begun = asyncio.get_running_loop().time()
@@ -195,12 +195,12 @@ class Asking:
 
     def _explain(self, what: str, failures: _Failures) -> str:
         if failures.refused:
-            return f"The language server refused: {'; '.join(failures.refused)}"
+            return f"The language server returned an error: {'; '.join(failures.refused)}"
         if failures.silent:
             names = ", ".join(failures.silent)
             return (
-                f"{names} did not answer in time: perhaps it is still reading the project. Nothing is known, which "
-                "does not mean that there is nothing. Ask again later, or use grep."
+                f"{names} did not answer in time; it may still be indexing the project. The result is "
+                "unknown, not empty. Ask again later, or use grep."
             )
         return f"{', '.join(failures.unable)} does not support {what}. Use grep and read instead."
 

@@ -243,7 +243,7 @@ class LanguageServers:
                 self._log.warning("language server %s is restarted: it %s", server.name, reason)
             if slot.given_up:
                 self._log.error(
-                    "language server %s ended %d times: given up for now", server.name, slot.crashes
+                    "language server %s ended %d times: not restarted for now", server.name, slot.crashes
                 )
         else:
             slot.ended(reason, now)

@@ -196,7 +196,7 @@ class Answers:
         found = (
             f"left the last {self.unanswered} changes unanswered" if self.unanswered > 1 else "",
             "says something only about saved files" if self.needs_save else "",
-            "counts versions by itself, so its answers are waited out" if self._counts_itself else "",
+            "uses its own version numbers, so its answers are waited out" if self._counts_itself else "",
         )
         return "; ".join(filter(None, found))
 

@@ -86,7 +86,7 @@ class AttachedEditors:
             if len(unsaved) < 2 and document.known and document.text == before:
                 return await editor.writer.apply(document, before, after)
         raise NotTakenError(
-            f"{path.name} changed in the editor meanwhile.",
+            f"{path.name} changed in the editor in the meantime.",
             "Nothing was written: read it again and redo the change.",
         )
 
@@ -111,15 +111,15 @@ def _willing(found: tuple[OpenDocuments, OpenDocument]) -> int:
 
 
 _NOTEBOOK = (
-    "{name} is open as a notebook in the editor, which would write over a change of the file, or ask the person which "
-    "of the two to keep. Nothing was changed: tell the person what to change in which cell, or ask them to close the "
-    "notebook; then read the file (its raw JSON) again and change it."
+    "{name} is open as a notebook in the editor, which would overwrite a change of the file, or ask the "
+    "user which version to keep. Nothing was changed: tell the user what to change in which cell, or ask "
+    "them to close the notebook; then read the file (its raw JSON) again and change it."
 )
 _LOST = (
-    "{name} is open in an editor, and what it holds there is not known: {why}. "
-    "Nothing was changed: ask the person to save and close {name}, then read it again."
+    "{name} is open in an editor whose content is unknown: {why}. Nothing was changed: ask the user to "
+    "save and close {name}, then read it again."
 )
 _TWICE = (
-    "{name} has unsaved changes in two places: two windows, or one under two names. Nothing was changed: ask the "
-    "person to save one and discard the other, then read it again."
+    "{name} has unsaved changes in two places: two windows, or two names in one window. Nothing was "
+    "changed: ask the user to save one and discard the other, then read it again."
 )

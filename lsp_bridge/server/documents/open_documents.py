@@ -34,8 +34,8 @@ LARGE = 128 * 1024
 
 _RECENT = 8
 
-NO_FIT = "the editor sent a change that does not fit"
-_MOVED_ON = "its file or folder was renamed, and the editor did not open it again under its new name"
+NO_FIT = "the editor sent a change that does not match the text"
+_MOVED_ON = "its file or folder was renamed, and the editor did not reopen it under its new name"
 
 
 class Writer(Protocol):

@@ -70,7 +70,7 @@ class DocumentWriter:
         self._server = server
         self._can_save = can_save
         self.gone = gone
-        self._late = Background("taking back an edit")
+        self._late = Background("undoing an edit")
         self._waiting: set[asyncio.Future[None]] = set()
 
     def leave(self) -> None:
@@ -198,7 +198,10 @@ class DocumentWriter:
             answer = await self._answer(asked)
         except TimeoutError:
             asked.add_done_callback(lambda done: self._came_late(done, undo))
-            rest = f"The file on disk is as it was. If the editor is stuck, ask the person to close {document.name} "
+            rest = (
+                "The file on disk is unchanged. If the editor is stuck, ask the user to close "
+                f"{document.name} "
+            )
             rest += "there; then read it again and redo the change."
             raise NotTakenError(_SILENT.format(name=document.name, seconds=self._patience_s), rest) from None
         except _LeftError:
@@ -211,7 +214,7 @@ class DocumentWriter:
                 raise _went(document) from error
             return _Said(None, f" ({error})")
         if not isinstance(answer, types.ApplyWorkspaceEditResult):
-            return _Said(None, " (its answer makes no sense)")
+            return _Said(None, " (its answer was not valid)")
         return _Said(answer.applied, f" ({answer.failure_reason})" if answer.failure_reason else "")
 
     def _request(self, method: str, params: object) -> asyncio.Future[Any]:
@@ -248,11 +251,9 @@ class DocumentWriter:
             try:
                 if await undo() is not False:
                     return
-                _log.warning(
-                    "an edit that the editor applied late could not be taken back: more was typed there"
-                )
+                _log.warning("an edit that the editor applied late could not be undone: the user typed there")
             except ToolError as error:
-                _log.warning("an edit that the editor applied late could not be taken back: %s", error)
+                _log.warning("an edit that the editor applied late could not be undone: %s", error)
 
         self._late.start(back())
 
@@ -329,20 +330,22 @@ def _stands(document: OpenDocument, before: str, after: str) -> bool:
 
 
 def _moved(document: OpenDocument, reason: str = "") -> NotTakenError:
-    why = f"{document.name} is open in the editor, which did not take the edit: perhaps its text changed{reason}."
+    why = (
+        f"{document.name} is open in the editor, which rejected the edit; its text may have changed{reason}."
+    )
     return NotTakenError(why, "Nothing was written: read it again and redo the change.")
 
 
 def _went(document: OpenDocument) -> NotTakenError:
-    rest = "The file on disk is as it was, as far as is known: read it again and redo the change."
+    rest = "As far as is known, the file on disk is unchanged: read it again and redo the change."
     return NotTakenError(_WENT.format(name=document.name), rest)
 
 
 _NO_WAY = "{name} has unsaved changes in an editor that cannot be changed from here."
-_ASK_PERSON = "Nothing was changed: ask the person to save or discard them, then read the file again."
+_ASK_PERSON = "Nothing was changed: ask the user to save or discard them, then read the file again."
 CANNOT = f"{_NO_WAY} {_ASK_PERSON}"
 _SILENT = "{name} is open in the editor, which did not answer within {seconds:g} seconds."
-_WENT = "The editor that has {name} open went away."
+_WENT = "The editor that has {name} open was closed."
 
 
 _LINE_END = re.compile(r"\r\n|\n|\r")

@@ -144,11 +144,11 @@ class EditorFeatures:
         if command == n.FIX and self._requests.context.client_trust() == "restricted":
             raise RequestError(
                 ErrorCode.INVALID_PARAMS,
-                t("You do not trust this folder, so nothing is changed in it: trust it first."),
+                t("This folder is not trusted, so nothing is changed in it. Trust it first."),
             )
         if command == n.FIX and not about.diagnostics:
             raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("There is no problem to fix: put the caret on one.")
+                ErrorCode.INVALID_PARAMS, t("There is no problem to fix: put the cursor on one.")
             )
         shown, place = await self._quoting.excerpt(about)
         question = about.question
@@ -213,7 +213,7 @@ class EditorFeatures:
             if decision.hunk is None or decision.path is None or decision.hunk >= parts(files[0]):
                 raise RequestError(
                     ErrorCode.INVALID_PARAMS,
-                    t("{command}: the hunk is not one of this file's.", command=command),
+                    t("{command}: this file has no such hunk.", command=command),
                 )
             self._decisions.decide(request, decision.path, decision.hunk, accepted)
             await self._send_when_complete(request)
@@ -232,9 +232,9 @@ class EditorFeatures:
             return found[0]
         ids = ", ".join(one.request_id for one in found[:5])
         words = (
-            t("Several questions wait: give a requestId ({ids}).", ids=ids)
+            t("Several questions are waiting. Give a requestId ({ids}).", ids=ids)
             if found
-            else t("No question waits.")
+            else t("No question is waiting.")
         )
         raise RequestError(ErrorCode.UNKNOWN_REQUEST, words)
 
@@ -278,10 +278,7 @@ class EditorFeatures:
                 return request
         raise RequestError(
             ErrorCode.UNKNOWN_REQUEST,
-            t(
-                "This change does not wait for an answer any more: it was answered or canceled. Nothing "
-                "was done."
-            ),
+            t("This request is no longer open: it was answered or canceled. Nothing was done."),
         )
 
     def _visible(self, path: str | None) -> PermissionRequest:
@@ -292,7 +289,7 @@ class EditorFeatures:
         """
         pending = self._core.permissions.pending()
         if not pending:
-            raise RequestError(ErrorCode.UNKNOWN_REQUEST, t("Nothing waits for an answer."))
+            raise RequestError(ErrorCode.UNKNOWN_REQUEST, t("No request is waiting for an answer."))
         found = [one for one in pending if one.files and self._is_visible(one, path)]
         if len(found) == 1:
             return found[0]
@@ -304,13 +301,14 @@ class EditorFeatures:
         why = (
             t("More than one proposed change could be meant")
             if found
-            else t("No proposed change that this editor shows waits for an answer")
+            else t("No proposed change shown in this editor is waiting for an answer")
         )
         raise RequestError(
             ErrorCode.UNKNOWN_REQUEST,
             t(
-                "{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, name the "
-                "requestId, or answer where it was asked (`goalwright run --continue` in a terminal).",
+                "{why}, so nothing was done. Waiting: {waiting}{more}. Use the code lenses, give the "
+                "requestId, or answer where the question is shown (`goalwright run --continue` in a "
+                "terminal).",
                 why=why,
                 waiting=waiting,
                 more=more,
@@ -343,8 +341,8 @@ class EditorFeatures:
             raise RequestError(
                 ErrorCode.UNKNOWN_REQUEST,
                 t(
-                    "{name} has changed in the editor since this was proposed, so it cannot be accepted. "
-                    "Nothing was done: take your change back, or reject the proposal, and Goalwright looks "
+                    "{name} was changed in the editor since this was proposed, so it cannot be accepted. "
+                    "Nothing was done. Undo your edit, or reject the proposal so that Goalwright tries "
                     "again.",
                     name=one_line(name, 200),
                 ),

@@ -135,9 +135,9 @@ class ProgressBar:
         if isinstance(event, ToolStarted):
             return self._calls.pop(event.tool_call_id, event.name)
         if isinstance(event, PermissionAsked):
-            return t("waits for your answer: {title}", title=event.request.title)
+            return t("waiting for your answer: {title}", title=event.request.title)
         if isinstance(event, ModelRetry):
-            return one_line(t("tries again: {reason}", reason=event.reason), _SHOWN)
+            return one_line(t("retrying: {reason}", reason=event.reason), _SHOWN)
         return ""
 
     def _part(self, event: MessagePartAdded) -> str:

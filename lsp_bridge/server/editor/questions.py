@@ -143,21 +143,20 @@ class Questions:
 
 
 _STILL_WAITS = noted(
-    "Goalwright waits for your answer. Use the code lenses in the file, the editor commands "
-    "goalwright.acceptChanges and goalwright.rejectChanges, or run `goalwright run "
-    "--continue` in a terminal, where you can also answer “always”, choose parts or say what "
-    "to do instead."
+    "Goalwright is waiting for your answer. Use the code lenses in the file, the editor commands "
+    "goalwright.acceptChanges and goalwright.rejectChanges, or run `goalwright run --continue` in a "
+    "terminal, where you can also answer “always”, choose parts or suggest changes."
 )
 
 _COMMAND_WAITS = noted(
-    "Goalwright waits for your answer: run `goalwright run --continue` in a terminal, where "
-    "you can also answer “always” or say what to do instead."
+    "Goalwright is waiting for your answer. Run `goalwright run --continue` in a terminal, where you can "
+    "also answer “always” or suggest changes."
 )
 
 
 _ANSWER_WAITS = noted(
-    "Goalwright waits for your answer. For your own words run `goalwright run --continue` in "
-    "a terminal, or call the editor command goalwright.answer."
+    "Goalwright is waiting for your answer. To answer in your own words, run `goalwright run --continue` "
+    "in a terminal, or call the editor command goalwright.answer."
 )
 
 

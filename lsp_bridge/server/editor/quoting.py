@@ -49,7 +49,7 @@ class Quoting:
         path = await asyncio.to_thread(path_of, about.uri)
         if path is None:
             raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("Goalwright works on files on disk: save this one first.")
+                ErrorCode.INVALID_PARAMS, t("Goalwright works on files on disk. Save this one first.")
             )
         document = self._documents().document(about.uri)
         spans = [one.range for one in about.diagnostics if one.range is not None] or (
@@ -60,7 +60,7 @@ class Quoting:
         name = rule_target(path, self._core.workspace)
         reason = await asyncio.to_thread(self._why_not, path, self._rules())
         if not reason and document is not None and not document.known:
-            reason = "what stands in the editor is not known. Ask the person to save it, then read it."
+            reason = "the editor's content is unknown. Ask the user to save it, then read it."
         if reason:
             return withheld(name, reason), reference(name, start, end)
         text = await asyncio.to_thread(_read, path) if document is None else document.text
@@ -82,15 +82,15 @@ class Quoting:
         """Return why the agent could not read ``path`` unasked; nothing if it could. Looks at the disk."""
         workspace = self._core.workspace
         if not path.is_relative_to(workspace):
-            return "it lies outside of the workspace. Read it only if the task needs it; the person is asked then."
+            return "it is outside the workspace. Read it only if the task needs it; the user is then asked."
         for name in (path, *other_names(path, workspace)):
             rule = rules.decide("read", rule_target(name, workspace))
             if rule.action == "deny":
                 return f"reading it is forbidden ({rule_words(rule)})."
             if rule.action == "ask":
                 return (
-                    f"reading it is asked about ({rule_words(rule)}). Read it only if the task needs it; the person is "
-                    "asked then."
+                    f"reading it needs approval ({rule_words(rule)}). Read it only if the task needs it; "
+                    "the user is then asked."
                 )
         return ""
 
@@ -112,7 +112,7 @@ def _read(path: Path) -> str:
     except (OSError, ToolError) as error:
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
             raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("{name} is too long to be quoted.", name=name)
+                ErrorCode.INVALID_PARAMS, t("{name} is too long to quote.", name=name)
             ) from None
         raise RequestError(
             ErrorCode.INVALID_PARAMS, t("{name} cannot be read: {error}", name=name, error=error)

@@ -66,7 +66,11 @@ class Showing:
         shown = (
             text
             if len(text) <= _MESSAGE
-            else t("{text}\n… (cut: {count} characters in all)", text=head(text, _MESSAGE), count=len(text))
+            else t(
+                "{text}\n… (truncated; {count} characters in total)",
+                text=head(text, _MESSAGE),
+                count=len(text),
+            )
         )
         self._server.window_show_message(types.ShowMessageParams(kind, shown))
 

@@ -92,7 +92,7 @@ class Turns:
         if self._gone:
             return {}
         self._core.bus.subscribe(session.session_id, turn.published)
-        turn.progress.begin(turn.title, t("waits for the turn before it") if session.running else "thinking")
+        turn.progress.begin(turn.title, t("waiting for the previous turn") if session.running else "thinking")
         task = self._turns.start(self._follow(turn, working), then=partial(self._followed, turn))
         if token is not None:
             self._waited_for[turn] = asyncio.current_task()
@@ -166,7 +166,9 @@ class Turns:
         elif result.stop_reason == "canceled":
             self._showing.say(t("Goalwright was stopped."))
         elif result.stop_reason != "end_turn":
-            detail = result.detail or t("It ended with “{stop_reason}”.", stop_reason=result.stop_reason)
+            detail = result.detail or t(
+                "The turn ended with “{stop_reason}”.", stop_reason=result.stop_reason
+            )
             self._showing.say(t("Goalwright: {detail}", detail=detail), types.MessageType.Error)
 
     def _brief(self, answer: str) -> str:

@@ -44,7 +44,7 @@ class BranchRequests:
         if wanted is not None and not any(one.explore_start_id == wanted for one in found):
             raise RequestError(
                 ErrorCode.UNKNOWN_BRANCH,
-                t("The goal {wanted} began no exploration in this session.", wanted=wanted),
+                t("The goal {wanted} did not start an exploration in this session.", wanted=wanted),
             )
         return p.ExploreListResult(
             explorations=tuple(one for one in found if wanted in (None, one.explore_start_id)),
@@ -76,7 +76,7 @@ class BranchRequests:
 
         if not any(item.partition(":")[0].strip() for item in params.choice):
             raise RequestError(
-                ErrorCode.INVALID_PARAMS, t('Nothing is chosen: name a branch ("A") or a file ("A:a.py").')
+                ErrorCode.INVALID_PARAMS, t('Nothing is chosen. Name a branch ("A") or a file ("A:a.py").')
             )
         for item in params.choice:
             await self._branch(params.session_id, item.partition(":")[0])
@@ -86,7 +86,7 @@ class BranchRequests:
             told = await select_for_person(session, params.choice, self._context.client_name)
         except PermissionDeniedError as error:
             return p.ExploreSelectResult(
-                applied=False, title=t("Not used: the change was rejected."), detail=str(error)
+                applied=False, title=t("Not merged: the change was rejected."), detail=str(error)
             )
         return p.ExploreSelectResult(applied=True, title=told.title, detail=told.content)
 

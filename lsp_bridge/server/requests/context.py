@@ -49,7 +49,7 @@ class ContextRequests:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise  # nothing waits for the answer any more
             held = (await prepared(session)).tokens()
-            return p.CompactResult(before=held, after=held, detail=t("Canceled: the context is as it was."))
+            return p.CompactResult(before=held, after=held, detail=t("Canceled; the context is unchanged."))
         return p.CompactResult(before=done.before, after=done.after, detail=done.detail)
 
     @request("goalwright/session/handover", changes=False)
@@ -61,14 +61,14 @@ class ContextRequests:
             raise RequestError(
                 ErrorCode.INVALID_PARAMS,
                 t(
-                    "This session came with the folder, so its words may be anybody's: nothing is handed "
-                    "over from it. Begin a new session and say what is to be done."
+                    "This session came with the folder, so its text may have been written by anyone, and "
+                    "nothing is handed over from it. Start a new session and describe the task."
                 ),
             )
         if giving.running:
             raise RequestError(
                 ErrorCode.BUSY,
-                t("The session is at work. Cancel the turn or wait for its end, then hand it over."),
+                t("The session is running. Cancel the turn or wait until it ends, then hand it over."),
             )
         state = giving.state
         if not state.messages:

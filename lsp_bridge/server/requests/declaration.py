@@ -109,5 +109,5 @@ def refusals(failed: ErrorCode | None = None) -> Generator[None]:
             raise
         words = str(error)
         if isinstance(error, UnknownTraceError):
-            words = t("{error} `goalwright/session/list` lists the sessions.", error=error)
+            words = t("{error} List the sessions with `goalwright/session/list`.", error=error)
         raise RequestError(code, words) from error

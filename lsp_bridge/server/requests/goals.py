@@ -76,8 +76,8 @@ class GoalRequests:
             raise RequestError(
                 ErrorCode.HISTORY_CONFLICT,
                 t(
-                    "{error}\n\nThe goal is still open: give it up without revertFiles to keep the files as "
-                    "they are.",
+                    "{error}\n\nThe goal is still open. To keep the files as they are, abandon it without "
+                    "revertFiles.",
                     error=error,
                 ),
             ) from error

@@ -59,7 +59,7 @@ class HistoryRequests:
         """Undo everything since a message, or for a goal; with ``dryRun`` only report it."""
         if (params.message_id is None) == (params.goal_id is None):
             raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("Say either a message or a goal to restore, not both.")
+                ErrorCode.INVALID_PARAMS, t("Choose either a message or a goal to restore, not both.")
             )
         restorer = await self._restorer(params.session_id)
         outcome = await restorer.restore(

@@ -51,7 +51,7 @@ class PermissionRequests:
             file = self._core.permissions.proposed(params.request_id, params.path)
         except KeyError as error:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST, t("There is no such request waiting: it was answered or canceled.")
+                ErrorCode.UNKNOWN_REQUEST, t("This request is no longer open: it was answered or canceled.")
             ) from error
         if file is None:
             raise RequestError(
@@ -66,7 +66,7 @@ class PermissionRequests:
             files = await self._core.permissions.preview(params.request_id, params.files)
         except KeyError as error:
             raise RequestError(
-                ErrorCode.UNKNOWN_REQUEST, t("There is no such request waiting: it was answered or canceled.")
+                ErrorCode.UNKNOWN_REQUEST, t("This request is no longer open: it was answered or canceled.")
             ) from error
         return p.PermissionPreviewResult(files=files)
 
@@ -92,7 +92,7 @@ class PermissionRequests:
         except KeyError as error:
             raise RequestError(
                 ErrorCode.UNKNOWN_REQUEST,
-                t("There is no such request; it may have been canceled with its turn."),
+                t("This request is no longer open; it may have been canceled with its turn."),
             ) from error
         return p.PermissionReplyResult(accepted=accepted, by=by)
 

@@ -94,7 +94,7 @@ class RequestContext:
         if blocking := self.client_config().blocking:
             # Without its rules a configuration would allow what the user forbade.
             raise RequestError(
-                ErrorCode.CONFIG_BROKEN, t("Nothing is done until this is put right: ") + "; ".join(blocking)
+                ErrorCode.CONFIG_BROKEN, t("Nothing is done until this is fixed: ") + "; ".join(blocking)
             )
 
     def provider_env(self) -> dict[str, str]:

@@ -205,7 +205,9 @@ class SessionRequests:
     async def prompt(self, params: p.SessionPromptParams) -> p.SessionPromptResult:
         """Work on a prompt; answers when its turn has ended."""
         if not params.text.strip() and not params.attachments:
-            raise RequestError(ErrorCode.INVALID_PARAMS, t("The prompt is empty: write what should be done."))
+            raise RequestError(
+                ErrorCode.INVALID_PARAMS, t("The prompt is empty. Write what Goalwright should do.")
+            )
         if problem := self._core.workspace_problem():
             raise RequestError(ErrorCode.STORE_FAILED, problem)
         self._context.check_rules()
@@ -274,7 +276,7 @@ class SessionRequests:
         """Change or remove a waiting prompt."""
         if params.text is not None and not params.text.strip():
             raise RequestError(
-                ErrorCode.INVALID_PARAMS, t("The prompt is empty: write a text, or null to remove it.")
+                ErrorCode.INVALID_PARAMS, t("The prompt is empty. Write a text, or null to remove it.")
             )
         session = await self._core.session(params.session_id)
         if params.hold is None:
@@ -284,7 +286,7 @@ class SessionRequests:
         if not found:
             raise RequestError(
                 ErrorCode.UNKNOWN_REQUEST,
-                t("This prompt is not waiting any more: it is being worked on or was removed."),
+                t("This prompt is no longer waiting: it is in progress or was removed."),
             )
         return p.Empty()
 

@@ -104,7 +104,7 @@ def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str |
         raise RequestError(
             ErrorCode.INVALID_PARAMS,
             t(
-                "There is no goal with the internal id {goal_id!a} in this plan any more.",
+                "The plan has no goal with the internal id {goal_id!a}.",
                 goal_id=params.goal_id[:100],
             ),
         )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Mode, Trust
 
 _NEEDS_TRUST = noted(
-    "counts only in a folder that you trust. If this one is yours, run `goalwright trust` in "
-    "it, or trust it in the editor."
+    "only works in folders that you trust. If this one is yours, run `goalwright trust` in it, or trust it "
+    "in the editor."
 )
 
 
@@ -39,8 +39,8 @@ def check_mode(mode: Mode, trust: Trust) -> None:
         raise RequestError(
             ErrorCode.INVALID_PARAMS,
             t(
-                "The mode {mode} is not possible in a folder that you do not trust: nothing is changed "
-                "or run there. Trust it in the editor first.",
+                "The mode {mode} is not available in a folder that you do not trust: nothing is changed or "
+                "run there. Trust it in the editor first.",
                 mode=mode,
             ),
         )
@@ -64,7 +64,7 @@ def check_budget(budget: Budget) -> None:
         raise RequestError(
             ErrorCode.INVALID_PARAMS,
             t(
-                "Name a limit: {names}. Null is no limit; those that are not named are none, too.",
+                "Name a limit: {names}. Null means no limit; limits that you leave out are removed.",
                 names=names,
             ),
         )
@@ -78,7 +78,7 @@ def check_budget(budget: Budget) -> None:
                 raise RequestError(
                     ErrorCode.INVALID_PARAMS,
                     t(
-                        "A limit of {value:g} ({unit}) is not possible: give 0 or more, or null for no limit.",
+                        "A limit of {value:g} ({unit}) is not valid: give 0 or more, or null for no limit.",
                         value=value,
                         unit=unit,
                     ),

@@ -113,7 +113,7 @@ def test_record_of_a_newer_format_is_refused_by_every_reader(tmp_path: Path) -> 
     newer.create(trace())
     this = FileTraceStore(tmp_path)
     for read in (this.trace, this.goal_tree, this.recover):
-        with pytest.raises(NewerFormatError, match="update Goalwright"):
+        with pytest.raises(NewerFormatError, match="Update Goalwright to open it"):
             read(ID)
     assert this.traces(limit=5) == []
     newer.append(started())

@@ -67,7 +67,7 @@ def main() -> int:
     )
     parser.add_argument("--only", action="append", choices=BENCHMARKS, help="only this one; may be repeated")
     parser.add_argument("--runs", type=int, default=7, help="how often each is measured (default: 7)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="output for programs")
     args = parser.parse_args()
     names: list[str] = args.only or list(BENCHMARKS)
     stage = Stage(max(1, args.runs), _say)

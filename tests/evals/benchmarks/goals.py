@@ -49,7 +49,7 @@ class _Bench:
         self._last = leaves[-1]
 
     def _grow(self, tree: PlanTree, parent: str | None, fans: tuple[int, ...]) -> None:
-        texts = [f"Make part {number} of the shop work as the person said" for number in range(fans[0])]
+        texts = [f"Make part {number} of the shop work as the user said" for number in range(fans[0])]
         added = tree.plan_add(texts, "it is part of the whole", parent_id=parent)
         first = tree.last_id + 1
         _apply(tree, added)

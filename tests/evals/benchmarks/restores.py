@@ -36,7 +36,7 @@ async def measure(stage: Stage) -> list[Measure]:
         many = await _restores(stage, root, LARGE, MANY)
     each = Baseline(f"{FEW} files on {LARGE}, times {MANY // FEW}", statistics.median(few) * MANY / FEW)
     tree = Baseline(f"the same on {SMALL}", statistics.median(few_small))
-    note = "plan, three-way check against the disk, file history, write; no edits of the person in between"
+    note = "plan, three-way check against the disk, file history, write; no edits of the user in between"
     return [
         Measure(f"restore of {FEW} files, tree of {SMALL}", "ms", tuple(few_small)),
         Measure(f"restore of {FEW} files, tree of {LARGE}", "ms", tuple(few), baseline=tree, note=note),

@@ -82,7 +82,7 @@ class FakeSession:
 
     def prompt(self, text: str | None = None, *, with_file: bool = False) -> Message:
         """The person says something."""
-        parts: list[Part] = [TextPart(text=text or self.unique("The person said"))]
+        parts: list[Part] = [TextPart(text=text or self.unique("The user said"))]
         if with_file:
             parts.append(FilePart(name=self.unique("file"), media_type="text/plain", data="QQ=="))
         return self.add("user", *parts, goal_id=self.plan.current_id)

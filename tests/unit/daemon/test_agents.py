@@ -41,7 +41,7 @@ def test_agent_context_profile_defaults_to_its_name() -> None:
 
 @pytest.mark.parametrize(
     ("name", "duty"),
-    [("init", "needs the person's approval"), ("execute", "The design is not yours to change")],
+    [("init", "needs the user's approval"), ("execute", "The design is not yours to change")],
 )
 def test_prompts_say_that_design_changes_need_approval(name: str, duty: str) -> None:
     assert duty in load_agent(name).prompt

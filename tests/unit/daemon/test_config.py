@@ -213,7 +213,7 @@ def test_the_file_of_a_folder_that_is_not_trusted_only_tightens(user_file: Path,
     assert in_force(config, "edit", "a.py") == "ask"
     assert in_force(config, "bash", "rm x") == "deny"
     (problem,) = config.problems
-    for name in ("hooks", "mode", "model", "sandbox", "rules that allow", "goalwright trust"):
+    for name in ("hooks", "mode", "model", "sandbox", "allow rules", "goalwright trust"):
         assert name in problem
     assert config.blocking == ()
 
@@ -333,7 +333,7 @@ def test_language_comes_from_the_user_file_and_must_be_known(user_file: Path, wo
     config = load_config(workspace, user_file, trusted=True)
     assert config.settings.daemon.language == "zh-CN"
     (problem,) = config.problems
-    assert problem.endswith("language: counts only in your own file, ~/.goalwright/config.json")
+    assert problem.endswith("language: only has an effect in your own file, ~/.goalwright/config.json")
     (workspace / WORKSPACE_FILE).unlink()
     write(user_file, {"language": "fr"})
     config = load_config(workspace, user_file)

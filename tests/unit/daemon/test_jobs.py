@@ -95,7 +95,7 @@ async def test_number_of_running_jobs_is_limited(
     monkeypatch.setattr(module, "MAX_RUNNING", 2)
     first = await start(jobs, "sleep 300", tmp_path)
     await start(jobs, "sleep 300", tmp_path)
-    with pytest.raises(ToolError, match="2 jobs run already"):
+    with pytest.raises(ToolError, match="2 jobs are already running"):
         await start(jobs, "sleep 300", tmp_path)
     await jobs.kill(first.job_id)
     await start(jobs, "sleep 300", tmp_path)

@@ -80,7 +80,7 @@ async def test_watched_session_is_not_pruned_or_rebuilt(tmp_path: Path) -> None:
         bench.core.bus.subscribe(first, bench.heard.append)
         done = await bench.core.keeping.prune(PruneLimits(keep=1))
         assert (done.deleted, done.kept) == ((), 2)
-        with pytest.raises(InUseError, match="somebody works on it or looks at it"):
+        with pytest.raises(InUseError, match="somebody is working in it or viewing it"):
             await bench.core.keeping.rebuild(first)
 
 
@@ -135,7 +135,7 @@ async def test_session_cannot_be_opened_while_it_is_deleted(
         pruning = asyncio.create_task(bench.core.keeping.prune(PruneLimits(keep=1)))
         await until(deleting.is_set)
         try:
-            with pytest.raises(InUseError, match="try again"):
+            with pytest.raises(InUseError, match="Try again"):
                 await bench.core.session(first)
         finally:
             go_on.set()
@@ -333,12 +333,12 @@ async def test_session_is_deleted_while_shown_but_not_while_running(tmp_path: Pa
         session = bench.core.new_session(model="fake/model")
         turn = prompted(session, "write it")
         await bench.asked()
-        with pytest.raises(InUseError, match="at work"):
+        with pytest.raises(InUseError, match="is running"):
             await keeping.delete(session.session_id)
         assert left(bench) == [session.session_id]
         await bench.answer()
         await finish(turn)
-        with pytest.raises(StoreError, match="delete the session it belongs to"):
+        with pytest.raises(StoreError, match="Delete the session it belongs to"):
             await keeping.delete(f"{session.session_id}:A")
 
 

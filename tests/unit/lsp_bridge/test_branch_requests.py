@@ -103,7 +103,7 @@ async def test_branch_session_can_be_loaded_but_takes_no_prompt() -> None:
         trace = record["session"]["trace"]
         given = [m for m in record["messages"] if m["sequence"] <= trace["inherited"]]
         assert (trace["id"], [m["content"][0]["text"] for m in given]) == ("B", ["try it"])
-        assert "record" in record["sealed"]
+        assert "transcript" in record["sealed"]
         assert record["messages"][-1]["content"][0]["text"] == "It is three now."
         prompt = await me.client.refused("goalwright/session/prompt", {"sessionId": child, "text": "go on"})
         assert prompt.code == ErrorCode.SEALED

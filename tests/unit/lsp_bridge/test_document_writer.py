@@ -113,7 +113,7 @@ async def test_typing_during_an_edit_is_kept_if_the_editor_cannot_save() -> None
         editor.on_edit = lambda: editor.type("one 1\nlast\ntyped\n")
         _, edit = await results(client)
         assert edit["isError"]
-        assert "perhaps its text changed" in edit["content"]
+        assert "its text may have changed" in edit["content"]
         assert (editor.path.read_bytes(), editor.text) == (b"one 1\nlast\n", "one 1\nlast\ntyped\n")
 
 
@@ -147,7 +147,7 @@ async def test_edit_of_an_outdated_version_is_refused() -> None:
         editor.ahead = 1
         _, edit = await results(client)
         assert edit["isError"]
-        assert "did not take the edit" in edit["content"]
+        assert "is open in the editor, which rejected the edit;" in edit["content"]
         assert (editor.path.read_bytes(), editor.applied) == (b"on disk\r\n", [])
 
 

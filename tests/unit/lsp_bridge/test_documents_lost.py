@@ -97,7 +97,7 @@ async def test_tools_read_the_disk_and_say_so_if_a_buffer_is_unknown(tmp_path: P
     editor.documents.lost(editor.uri)
     unknown = await ReadTool().run(ReadInput(file_path="a.py"), ctx)
     found = await GrepTool().run(GrepInput(pattern="disk"), ctx)
-    assert "not known" not in plain.content
-    assert "not known" in unknown.content
+    assert "content is unknown" not in plain.content
+    assert "content is unknown" in unknown.content
     assert plain.content in unknown.content
-    assert "a.py (as on disk: what an editor has of it is not known)" in found.content
+    assert "a.py (as on disk: its content in an open editor is unknown)" in found.content

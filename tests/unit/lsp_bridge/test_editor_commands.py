@@ -198,7 +198,7 @@ async def test_position_beyond_the_end_is_the_last_line() -> None:
         command["arguments"][0]["range"] = at
         client = await door.client("Plain", chat=True)
         made = await client.request(EXECUTE, command)
-        assert made["text"].startswith("Explain what stands in @a.py:1. ")
+        assert made["text"].startswith("Explain the code in @a.py:1. ")
 
 
 async def test_a_flood_of_problems_is_answered_in_a_few_kilobytes() -> None:

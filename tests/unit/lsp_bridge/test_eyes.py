@@ -367,7 +367,7 @@ async def test_file_changed_by_a_concurrent_undo_is_not_blamed(scene: Scene) -> 
     editor = FakeEditor()
     scene.attach(editor)
     scene.write(a_bad="x\n", b_bad="y\n")
-    broken = diagnostic(0, "was there before")
+    broken = diagnostic(0, "undo restores the previous version.")
     editor.others = [{"uri": (scene.root / "b.bad").as_uri(), "freshness": "fresh", "diagnostics": [broken]}]
     editor.then = restored
     assert lines(await scene.change(a_bad="fine\n")) == []

@@ -229,8 +229,8 @@ async def test_abandoning_a_goal_reverts_only_its_own_changes() -> None:
         assert (me.goal(docs)["status"], me.goal(docs)["summary"]) == ("abandoned", reason)
         assert me.file.read_text() == all_three.replace("line 1\n", "mine\n").replace("eight\n", "line 8\n")
         assert [note.split(".")[0] for note in me.session.state.notes] == [
-            "the person took back 1 change for the goal 1",
-            'the person gave up the goal "Docs": nobody reads it',
+            "the user reverted 1 change for the goal 1",
+            'the user abandoned the goal "Docs": nobody reads it',
         ]
 
 
@@ -262,7 +262,7 @@ async def test_imported_session_allows_plan_edits_but_no_file_reverts() -> None:
         await prompt(me)
         me.session.record.foreign = True
         code, said = await me.refused("abandon", goalId=me.id("1"), reason="no", revertFiles=True)
-        assert (code, "not begun by you" in said) == (ErrorCode.HISTORY_CONFLICT, True)
+        assert (code, "not started by you" in said) == (ErrorCode.HISTORY_CONFLICT, True)
         await me.do("abandon", goalId=me.id("1"), reason="no")
         assert me.tree == {}
 

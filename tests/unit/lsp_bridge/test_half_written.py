@@ -223,7 +223,7 @@ async def test_an_answer_is_believed_only_as_far_as_the_text_shows(
         async with asyncio.timeout(10):
             *_, edit = await results(client)
         assert edit["isError"]
-        assert "did not take the edit" in edit["content"]
+        assert "is open in the editor, which rejected the edit;" in edit["content"]
         assert (editor.text, editor.path.read_bytes()) == (DATA.decode(), DATA)
 
 

@@ -79,7 +79,7 @@ def test_unsent_version_numbers_are_the_servers_own() -> None:
     _, new = answers.sync(FILE, "new", now=2.0, pull=False)
     assert answers.push(FILE, 2, BAD, now=3.0)
     assert answers.settled_at(FILE, new, pull=False) == 3.3
-    assert "counts versions by itself" in answers.peculiar()
+    assert "uses its own version numbers, so its answers are waited out" in answers.peculiar()
 
 
 def test_old_version_of_ours_is_not_taken_for_the_servers_own() -> None:

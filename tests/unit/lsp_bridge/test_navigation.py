@@ -128,7 +128,7 @@ async def test_symbols_of_the_workspace_come_from_the_servers_that_run(here: Nav
     found = {"name": "three", "kind": 12, "location": {"uri": here.b.as_uri()}, "containerName": None}
     here.serve({"workspace/symbol": [[found]]})
     port = here.port()
-    assert "No language server runs yet" in await refused(port.find("three"))
+    assert "No language server is running yet:" in await refused(port.find("three"))
     near = await port.find("three", here.a)
     assert [(s.name, s.kind, s.place.path, s.place.line) for s in near.items] == [
         ("three", "function", here.b, 1)
@@ -174,11 +174,11 @@ async def test_files_without_a_server_are_named(here: Navigated, tmp_path: Path)
     port = here.port()
     other = here.root / "x.unknown"
     other.write_text("x", encoding="ascii")
-    assert "No language server looks after x.unknown" in await refused(port.outline(other))
+    assert "No language server is available for x.unknown" in await refused(port.outline(other))
     assert "cannot be shown to a language server" in await refused(port.outline(here.root / "gone.txt"))
     outside = tmp_path / "outside.txt"
     outside.write_text("x", encoding="ascii")
-    assert "No language server looks after outside.txt" in await refused(port.outline(outside))
+    assert "No language server is available for outside.txt" in await refused(port.outline(outside))
 
 
 async def test_a_silent_server_is_named_and_the_others_are_asked(here: Navigated) -> None:
@@ -197,7 +197,7 @@ async def test_missing_answer_differs_from_an_empty_answer(here: Navigated, answ
     await port.hover(here.at(1, 1))
     said = await refused(port.references(here.at(1, 1)))
     assert said.startswith("fake did not answer in time")
-    assert "does not mean that there is nothing" in said
+    assert "The result is unknown, not empty." in said
 
 
 async def test_a_server_that_starts_too_slowly_is_not_waited_for(here: Navigated) -> None:
@@ -229,7 +229,8 @@ async def test_a_server_that_was_disturbed_is_asked_again(here: Navigated) -> No
 async def test_server_refusal_message_is_passed_on(here: Navigated) -> None:
     here.serve({DEFINITION: [{"$error": {"code": -32803, "message": "not\nnow"}}]})
     assert (
-        await refused(here.port().definition(here.at(1, 1))) == "The language server refused: fake: not now"
+        await refused(here.port().definition(here.at(1, 1)))
+        == "The language server returned an error: fake: not now"
     )
 
 

@@ -99,7 +99,7 @@ async def test_invalid_rename_edit_is_refused_as_a_whole(here: Navigated) -> Non
     for _, reason in cases:
         said = await refused(port.rename(here.at(2, 1), "drei"))
         assert reason in said
-        assert "refused as a whole" in said and "Nothing was changed" in said
+        assert "proposes for this rename are rejected:" in said and "Nothing was changed" in said
     assert here.b.read_bytes() == b"three\nthree\n"
 
 
@@ -118,7 +118,7 @@ async def test_impossible_rename_gives_the_server_reason(here: Navigated) -> Non
     port = here.port()
     assert await port.rename(here.at(2, 1), "drei") == ()
     assert await refused(port.rename(here.at(2, 1), "drei")) == "fake: this cannot be renamed: a keyword"
-    assert await refused(port.rename(here.at(2, 1), "drei")) == "fake refused to rename it to drei: a keyword"
+    assert await refused(port.rename(here.at(2, 1), "drei")) == "fake rejected the new name drei: a keyword"
 
 
 async def test_rename_of_a_stale_text_is_retried_and_then_abandoned(here: Navigated) -> None:
@@ -126,7 +126,7 @@ async def test_rename_of_a_stale_text_is_retried_and_then_abandoned(here: Naviga
     old["textDocument"]["version"] = 0
     here.serve({RENAME: [{"documentChanges": [old]}]})
     said = await refused(here.port().rename(here.at(2, 1), "drei"))
-    assert said.startswith("The files change while fake works out the rename")
+    assert said.startswith("The files changed while fake computed the rename.")
     assert len(here.sent(RENAME)) == 3
 
 

@@ -45,7 +45,7 @@ async def test_typing_during_an_edit_wins() -> None:
         editor.on_edit = lambda: editor.type("one, and typed\r\nrest\r\n")
         _, edit = await results(client)
         assert edit["isError"]
-        assert "did not take the edit" in edit["content"]
+        assert "is open in the editor, which rejected the edit;" in edit["content"]
         assert (editor.path.read_bytes(), editor.applied) == (b"one\r\nrest\r\n", [])
 
 
@@ -57,7 +57,7 @@ async def test_window_killed_during_an_edit_leaves_the_file_intact(
         editor.leaves_on = method
         _, edit, _, again = await results(client)
         assert edit["isError"]
-        assert "went away" in edit["content"]
+        assert "open was closed." in edit["content"]
         assert not again["isError"], again["content"]
         assert editor.path.read_bytes() == b"two\r\nrest\r\n"
         assert door.bridge.editors.opened(editor.path) is None
@@ -166,7 +166,7 @@ async def test_unreadable_change_makes_the_text_unknown() -> None:
         await until(lambda: (found := door.bridge.editors.opened(editor.path)) and found.refusal)
         _, edit = await results(client)
         assert edit["isError"]
-        assert "is not known" in edit["content"]
+        assert "content is unknown" in edit["content"]
         assert editor.path.read_bytes() == b"one\r\nrest\r\n"
 
 

@@ -170,7 +170,7 @@ async def test_unstorable_grant_is_an_error_and_request_stays_pending() -> None:
         code, said = await me.refused(
             "permission/reply", requestId=request["requestId"], reply="always", scope="user"
         )
-        assert (code, "this session only" in said) == (ErrorCode.STORE_FAILED, True), said
+        assert (code, "for the session only" in said) == (ErrorCode.STORE_FAILED, True), said
         await me.reply(await me.asked(), "always", scope="session")
         assert (await me.client.answer(number))["stopReason"] == "end_turn"
 
@@ -293,12 +293,12 @@ async def test_inherited_limits_are_listed_and_explained() -> None:
         helper = open_child(session, "s1", load_agent("general"))
         below = Person(door, me.client, helper.session_id)
         words = {rule["words"] for rule in (await below.rules())["rules"] if rule["action"] == "deny"}
-        assert any("this agent only looks (read_only)" in text for text in words)
+        assert any("this agent is read-only" in text for text in words)
         denied = [(rule["permission"], rule["source"]) for rule in (await below.rules())["rules"]]
         assert ("edit", "agent") in denied
         explained = await below.explained("bash", "make")
         assert explained["action"] == "deny"
-        assert "this agent only looks (read_only)" in json.dumps(explained)
+        assert "this agent is read-only" in json.dumps(explained)
         assert (await below.explained("bash", "ls"))["action"] == "ask"
         await close_child(helper)
 

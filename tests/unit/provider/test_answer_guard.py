@@ -162,7 +162,7 @@ async def test_ordinary_answer_passes_unchanged_and_retry_resets_count() -> None
     part = TextPart(text="z" * 10_000)
     events = [
         TextDelta(0, "z" * 10_000),
-        Retry(1, 1.0, "the answer was broken"),
+        Retry(1, 1.0, "the response was not valid"),
         TextDelta(0, "z" * 10_000),
         PartStop(0, part),
         Complete((part,), "end_turn", Usage(input=1), "m"),

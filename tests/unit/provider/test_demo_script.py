@@ -49,7 +49,7 @@ class Shop:
 
     def run(self, name: str, args: dict[str, Any]) -> str:
         if name == self.refuse:
-            return "Permission denied: the person refused."
+            return "Permission denied: the user refused."
         match name:
             case "read":
                 return Path(args["file_path"]).read_text("utf-8")

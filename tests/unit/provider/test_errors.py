@@ -105,7 +105,7 @@ def test_messages_say_what_to_do_and_never_show_a_key() -> None:
     env = {"ANTHROPIC_API_KEY": "sk-ant-secret", "ANTHROPIC_BASE_URL": "http://x"}
     failure = Failure(401, "authentication_error", "bad key sk-ant-secret given")
     error = error_for(failure, host="api.x", key_name="ANTHROPIC_API_KEY", env=env)
-    assert str(error) == "api.x rejected the API key: check ANTHROPIC_API_KEY. It said: bad key *** given"
+    assert str(error) == "api.x rejected the API key. Check ANTHROPIC_API_KEY. It said: bad key *** given"
 
 
 def test_short_values_and_addresses_are_not_redacted() -> None:

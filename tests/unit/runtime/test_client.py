@@ -146,9 +146,9 @@ async def test_daemon_death_fails_pending_and_later_requests(fake: FakeDaemon) -
 
     fake.handlers["die"] = die
     async with connected(fake) as client:
-        with pytest.raises(ConnectionLostError, match="broke off"):
+        with pytest.raises(ConnectionLostError, match="connection to the daemon was lost"):
             await client.request("die")
-        with pytest.raises(ConnectionLostError, match="broke off"):
+        with pytest.raises(ConnectionLostError, match="connection to the daemon was lost"):
             await client.request("goalwright/daemon/status")
         with pytest.raises(ConnectionLostError):
             await client.notify("anything")

@@ -130,7 +130,7 @@ def test_run_without_a_task_at_a_terminal_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Piped(b"", terminal=True))
-    assert "what should be done?" in usage_error(capsys, "run")
+    assert "what should the agent do?" in usage_error(capsys, "run")
     monkeypatch.setattr(sys, "stdin", Piped(b""))
     assert "the task is empty" in usage_error(capsys, "run")
 

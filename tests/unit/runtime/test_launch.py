@@ -184,7 +184,7 @@ async def test_daemon_holding_its_lock_while_stopping_is_awaited(launcher: Launc
     with paths.hold_lock():
         starting = asyncio.create_task(ensure_daemon(workspace, launcher=launcher))
         # At least one daemon was started in vain.
-        await until(lambda: paths.log_file.exists() and b"running already" in paths.log_file.read_bytes())
+        await until(lambda: paths.log_file.exists() and b"already running" in paths.log_file.read_bytes())
     assert (await starting).pid != os.getpid()
 
 

@@ -49,7 +49,7 @@ async def test_yes_allows_everything_once(terminal: TerminalRun) -> None:
 
 BUDGET: dict[str, Any] = {
     "permission": "budget",
-    "title": "This session has used $5.02 of $5.00. Go on?",
+    "title": "This session has used $5.02 of $5.00. Continue?",
     "targets": ["session"],
     "suggestions": [{"permission": "budget", "pattern": "session"}],
 }
@@ -67,7 +67,10 @@ async def test_budget_limit_stops_a_script_even_with_yes(terminal: TerminalRun, 
     said = terminal.text + terminal.told
     assert "$5.02 of $5.00" in said
     assert "goalwright budget" in said
-    assert "to allow everything" not in said
+    assert (
+        "To allow it, run in a terminal and answer there, run with --yes to approve everything once"
+        not in said
+    )
 
 
 def loop(command: str = "ls") -> dict[str, Any]:
@@ -96,7 +99,7 @@ async def test_repeated_call_gets_feedback_and_then_ends_the_run(terminal: Termi
     assert "do something else" in replies[0]["feedback"]
     assert "do something else" in replies[1]["feedback"]
     assert not replies[2].get("feedback")
-    assert "the model repeats itself" in terminal.text
+    assert "the model repeated itself again." in terminal.text
 
 
 async def test_a_model_that_finds_ever_new_loops_is_stopped(terminal: TerminalRun) -> None:
@@ -118,7 +121,7 @@ async def test_a_repeated_call_ends_a_run_without_a_terminal(terminal: TerminalR
 
     terminal.fake.script = script
     assert await terminal.run() == 5
-    assert "the model repeats itself" in terminal.told
+    assert "the model repeats itself." in terminal.told
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,9 @@ async def test_limits_of_a_run_go_to_the_daemon_as_settings(terminal: TerminalRu
 async def test_user_is_asked_to_exceed_a_limit(terminal: TerminalRun) -> None:
     terminal.fake.script = over_budget
     assert await answering(Person(terminal), ("y\n", ASKED)) == 0
-    assert "Go on? [y]es, with the same amount again / [a]lways, without this limit / [n]o" in terminal.text
+    assert (
+        "Continue? [y]es, with the same amount again / [a]lways, without this limit / [n]o" in terminal.text
+    )
 
 
 async def test_script_never_answers_requests_of_another_client(terminal: TerminalRun) -> None:
@@ -245,7 +250,7 @@ async def test_removing_all_grants_returns_to_the_question(terminal: TerminalRun
 async def test_feedback_is_requested_and_the_turn_continues(terminal: TerminalRun) -> None:
     terminal.fake.script = edit_with_permission
     code = await answering(
-        Person(terminal), ("what?\n", ASKED), ("f\n", ASKED), ("über 9\n", "What instead? ")
+        Person(terminal), ("what?\n", ASKED), ("f\n", ASKED), ("über 9\n", "What should be different? ")
     )
     assert code == 0
     assert "Done: über 9" in terminal.text
@@ -293,7 +298,7 @@ async def test_answer_to_a_withdrawn_request_does_not_end_the_run(terminal: Term
     terminal.fake.script = edit_with_permission
     terminal.fake.handlers["goalwright/permission/reply"] = reply
     assert await terminal.run(yes=True) == 0
-    assert "the request is gone" in terminal.text
+    assert "(the request is no longer open:" in terminal.text
 
 
 async def test_pending_request_of_a_loaded_session_can_be_answered(terminal: TerminalRun) -> None:

@@ -76,7 +76,11 @@ async def test_pick_arguments_are_parsed_in_every_spelling(
     [
         (["Q:src"], "There is no branch Q. Branches: A, B, C."),
         (["A", "Q:src"], "There is no branch Q. Branches: A, B, C."),
-        (["A", "b"], "b is a file of branch A, and names branch B, too: say A:b for the file, or say B: for"),
+        (
+            ["A", "b"],
+            "b is both a file of branch A and the name of branch B: write A:b for the file; for the "
+            "branch, write B:.",
+        ),
     ],
 )
 async def test_ambiguous_pick_is_not_guessed(terminal: Terminal, words: list[str], said: str) -> None:
@@ -119,7 +123,9 @@ async def test_diff_of_an_ignored_file_is_shown_only_by_name(terminal: Terminal)
     assert await terminal.play("explore", "diff", "A") == 0
     assert "+log" not in terminal.lines[3:]
     assert await terminal.play("explore", "diff", "A", "logs/other.log", "docs") == 1
-    assert "Branch A did not change logs/other.log. Its files: src/cart.py, docs/new.md" in terminal.told
+    assert (
+        "Branch A did not change logs/other.log. Files it changed: src/cart.py, docs/new.md" in terminal.told
+    )
 
 
 async def test_diff_accepts_only_one_branch(terminal: Terminal) -> None:
@@ -142,7 +148,7 @@ def test_failed_test_command_never_looks_successful() -> None:
     assert outcome(failed=2) == "5 passed, 2 failed, exit code 0"
     assert outcome(passed=None, failed=None) == "ok"
     assert outcome(passed=None, failed=None, exitCode=127) == "exit code 127"
-    assert outcome(exitCode=None, durationMs=600_000) == "not ended in 10 min 0 s"
+    assert outcome(exitCode=None, durationMs=600_000) == "timed out after 10 min 0 s"
     assert outcome(exitCode=None, durationMs=0, detail="no\nshell") == "not run: no shell"
     (_, row) = score_lines([branch("A", score={"test": None, "files": 1})])
     assert "not run" in row

@@ -142,7 +142,7 @@ async def test_edit_command_without_a_file_name_asks_for_one(person: Person) -> 
 @pytest.mark.usefixtures("editor")
 async def test_an_editor_that_fails_loses_nothing(person: Person) -> None:
     text = await person.types(("e new.py\n", ASKED), ("y\n", ASKED))
-    assert "The editor did not work" in text
+    assert "The editor failed:" in text
     assert person.replies[0]["reply"] == "once"
 
 
@@ -210,7 +210,7 @@ async def test_invalid_option_numbers_are_asked_again(person: Person) -> None:
     (reply,) = person.replies
     assert [answer["chosen"] for answer in reply["answers"]] == [["PostgreSQL"], ["cache"], []]
     assert text.count("Choose one number from 1 to 2.") == 2
-    assert text.count("  Choose from 1 to 2.") == 1
+    assert text.count("  Choose numbers from 1 to 2.") == 1
 
 
 async def test_questions_that_are_all_skipped_are_refused_as_a_whole(person: Person) -> None:

@@ -69,7 +69,7 @@ async def test_grants_are_revoked_by_number_or_id(
     terminal.answer("goalwright/permission/forget", {"forgotten": RULES["grants"][1:]})
     assert await terminal.play("permissions", "forget", *ids) == 0
     assert terminal.fake.params("goalwright/permission/forget") == [{"grantIds": sent}]
-    assert terminal.lines == ["Asked about again: edit: src/*"]
+    assert terminal.lines == ["No longer allowed: edit: src/*"]
 
 
 @pytest.mark.parametrize("wrong", ["3", "0", "x", "-1"])
@@ -132,7 +132,7 @@ async def test_jobs_are_listed_and_stopped(terminal: Terminal) -> None:
     assert terminal.fake.params("goalwright/job/kill") == [{"sessionId": "s1", "jobId": "job_1"}]
     other = {**running, "sessionId": "s2"}
     terminal.answer("goalwright/job/list", {"jobs": [running, other]})
-    for wrong, words in (("job_1", "name one with --session (s1, s2)"), ("job_9", "There is no job job_9")):
+    for wrong, words in (("job_1", "Name one with --session (s1, s2)."), ("job_9", "There is no job job_9")):
         assert await terminal.play("jobs", "--kill", wrong) == 1
         assert words in terminal.told
 

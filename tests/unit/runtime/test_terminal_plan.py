@@ -169,7 +169,7 @@ async def test_default_session_is_the_newest_own_one(terminal: Terminal) -> None
     assert terminal.fake.params("goalwright/session/load")[0]["sessionId"] == "s1"
     terminal.fake.sessions.clear()
     assert await terminal.play("goals") == 1
-    assert "There is no session in" in terminal.told
+    assert "There are no sessions in" in terminal.told
 
 
 CONTEXT: dict[str, Any] = {
@@ -256,7 +256,7 @@ async def test_the_context_is_shown_whole(terminal: Terminal) -> None:
         "do it",
         "[file x.png (image/png, 3 bytes)]",
         "",
-        "── 2 user · goal 4 · in place of the messages of an ended goal · 1 token",
+        "── 2 user · goal 4 · replaces the messages of an ended goal · 1 token",
         "Redis was too slow",
         "",
         "── 3 assistant · goal 1.2 Coupons · 30 tokens",
@@ -269,7 +269,7 @@ async def test_the_context_is_shown_whole(terminal: Terminal) -> None:
         "[result of read, failed]",
         *["1"] * 9,
         "",
-        "── plan, at the end of the last message",
+        "── the plan, at the end of the last message",
         "## Current Plan",
     ]
 
@@ -286,7 +286,7 @@ async def test_context_is_cut_only_with_brief_and_tools_show_schemas(terminal: T
     [
         (10_000, 2_000, "The context was compacted from 10,000 to 2,000 tokens."),
         (3_288, 3_555, "The context was compacted from 3,288 to 3,555 tokens: the summary is no shorter."),
-        (100, 100, "There is nothing to compact: all that is there are the last steps."),
+        (100, 100, "There is nothing to compact yet: the conversation has only the most recent steps."),
     ],
 )
 async def test_compaction_result_is_printed_once(
@@ -303,7 +303,7 @@ async def test_compaction_result_is_printed_once(
 async def test_compaction_without_detail_is_reported_in_numbers(terminal: Terminal) -> None:
     terminal.answer("goalwright/session/compact", {"before": 10_000, "after": 2_000})
     await terminal.play("compact")
-    assert terminal.lines == ["The context has about 10,000 → 2,000 tokens (80 % less)."]
+    assert terminal.lines == ["Context: about 10,000 → 2,000 tokens (80 % less)."]
 
 
 async def test_a_session_is_handed_over_and_the_new_one_is_named(terminal: Terminal) -> None:
@@ -311,8 +311,8 @@ async def test_a_session_is_handed_over_and_the_new_one_is_named(terminal: Termi
     terminal.answer("goalwright/session/handover", begun)
     assert await terminal.play("handover", "execute", "s1") == 0
     assert terminal.lines == [
-        "Session s2 begins with what session s1 knows.",
-        'Go on: goalwright run --session s2 "…"',
+        "Session s2 starts from the context of session s1.",
+        'Continue with: goalwright run --session s2 "…"',
     ]
     assert terminal.fake.params("goalwright/session/handover") == [{"sessionId": "s1", "agent": "execute"}]
     with pytest.raises(SystemExit):
@@ -336,7 +336,7 @@ async def test_limits_are_shown_and_set_without_losing_the_others(terminal: Term
         "goalTokens": None,
     }
     await terminal.play("budget", "--usd", "none", "--goal-tokens", "none")
-    assert terminal.lines[-1] == "There is no limit."
+    assert terminal.lines[-1] == "No limits are set."
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ async def test_continue_uses_the_last_used_session_not_the_highest_id(
     listed["unreadable"] = [{"sessionId": "s1", "why": "it is torn"}]
     listed["sessions"] = sessions[:1]
     assert await terminal.run(resume_last=True) == 1
-    assert "The session used last, s1, cannot be gone on with: it is torn" in terminal.told
+    assert "The last session used, s1, cannot be continued: it is torn" in terminal.told
     assert "--session s9" in terminal.told
 
 
@@ -153,12 +153,12 @@ async def test_reason_of_a_declining_model_is_printed(terminal: TerminalRun) -> 
         return {
             "promptId": params["promptId"],
             "stopReason": "end_turn",
-            "detail": "The model declined to go on.",
+            "detail": "The model declined to continue.",
         }
 
     terminal.fake.handlers["goalwright/session/prompt"] = declined
     assert await terminal.run() == 0
-    assert terminal.told == "The model declined to go on.\n"
+    assert terminal.told == "The model declined to continue.\n"
 
 
 async def test_continue_without_a_session_is_an_error(terminal: TerminalRun) -> None:
@@ -183,7 +183,7 @@ async def test_daemon_that_cannot_be_started_is_an_error_with_its_log(tmp_path: 
     fake = FakeDaemon(tmp_path / "work", tmp_path / "home")  # not listening
     terminal = TerminalRun(fake, tmp_path / "home")
     assert await terminal.run() == 1
-    assert "ended at once (exit code 1)" in terminal.told
+    assert "The daemon exited at once (exit code 1):" in terminal.told
     assert await terminal.run(json=True) == 1
     assert terminal.json_lines[-1]["stopReason"] == "error"
 
@@ -198,7 +198,7 @@ async def test_daemon_death_ends_the_run_with_an_error(terminal: TerminalRun) ->
 
     terminal.fake.script = die
     assert await terminal.run() == 1
-    assert "broke off" in terminal.told
+    assert "connection to the daemon was lost" in terminal.told
     assert terminal.text.startswith("Hel\n")
 
 
@@ -331,7 +331,7 @@ async def test_steered_task_joins_the_running_turn_and_ends_with_it(
 
     terminal.fake.handlers |= {"goalwright/session/prompt": prompt}
     assert await terminal.run(steer=True) == 0
-    assert "waiting for the session's running turn to take it at its next step" in terminal.text
+    assert "waiting for the session's running turn to reach its next step" in terminal.text
     assert terminal.fake.params("goalwright/session/prompt")[0]["whenBusy"] == "steer"
 
 

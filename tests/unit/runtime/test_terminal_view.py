@@ -100,13 +100,15 @@ def test_reasoning_is_shown_only_when_wanted() -> None:
 def test_answer_that_breaks_off_begins_again() -> None:
     screen = Screen()
     screen.delta("text", "Hel")
-    screen.event("message_discarded", messageId="m", reason="the stream broke off")
+    screen.event(
+        "message_discarded", messageId="m", reason="the stream ended early or was not the expected JSON"
+    )
     screen.delta("text", "Hel")
     screen.delta("text", "lo.")
     screen.message("assistant", text("Hello."))
     assert screen.lines == [
         "Hel",
-        "  ⟲ the answer broke off and begins again (the stream broke off)",
+        "  ⟲ the response was interrupted and starts again (the stream ended early or was not the expected JSON)",
         "Hello.",
     ]
 
@@ -273,7 +275,7 @@ def test_compaction_messages_and_notes_are_not_shown() -> None:
     for kind, role in (("request", "user"), ("summary", "assistant"), ("carried", "user")):
         mark = {"type": "compaction", "kind": kind, "reason": "threshold", "keepFrom": 9}
         screen.message(role, text("very long"), mark, message_id=kind)
-    screen.message("user", {"type": "note", "text": "Note: since your last message the person …"})
+    screen.message("user", {"type": "note", "text": "Note: since your last message the user …"})
     assert screen.lines == []
 
 

@@ -151,7 +151,7 @@ def test_a_trace_of_an_older_version_has_no_system_prompt(tmp_path: Path, store:
     show_trace(screen.at(tmp_path))
     assert "system prompt" not in screen.out
     assert show_trace(prompts.at(tmp_path), system_prompt=True) == 0
-    assert "older Goalwright" in prompts.err
+    assert "no request was made, or it was written by an older version of Goalwright." in prompts.err
 
 
 def test_unfinished_trace_without_a_daemon_is_shown_as_failed(tmp_path: Path, store: FileTraceStore) -> None:
@@ -199,7 +199,7 @@ def test_trace_is_found_by_id_or_prefix(tmp_path: Path, store: FileTraceStore, w
 @pytest.mark.parametrize(
     ("wanted", "branch", "told"),
     [
-        ("2024", None, "is the beginning of 2 traces"),
+        ("2024", None, "matches 2 traces:"),
         ("1999", None, "There is no trace '1999'"),
         ("../x", None, "There is no trace"),
         (TRACE, "A", "has no branch or sub-agent 'A': it has none"),
@@ -306,7 +306,7 @@ def test_dump_replaces_a_file_only_with_force(tmp_path: Path, store: FileTraceSt
     for name in ("mine.txt", "link"):
         code, out, err = _worked(tmp_path, name)
         assert (code, out) == (1, "")
-        assert err == f"{tmp_path / name} exists already. Name another file, or replace it by --force.\n"
+        assert err == f"{tmp_path / name} already exists. Choose another file, or replace it with --force.\n"
     assert (tmp_path / "mine.txt").read_text() == "mine"
     assert _worked(tmp_path, "link", force=True)[0] == 0
     assert (tmp_path / "link").is_symlink()
@@ -353,7 +353,7 @@ def test_call_of_a_dead_session_is_shown_as_failed(tmp_path: Path, store: FileTr
     screen = Screen()
     show_trace(screen.at(tmp_path))
     assert "[✗] action: bash(sleep 30)" in screen.out
-    assert "nobody works on it any more" in screen.out
+    assert "nobody is working on it any more." in screen.out
 
 
 def test_reason_of_a_failed_turn_is_shown(tmp_path: Path, store: FileTraceStore) -> None:
@@ -380,7 +380,7 @@ def test_truncated_answer_is_shown_as_failed(tmp_path: Path, store: FileTraceSto
     show_trace(screen.at(tmp_path))
     assert "failed 2 messages" in screen.out
     assert "[✗] response: cut off by" in screen.out
-    assert "The last answer was cut off" in screen.out
+    assert "The last response was cut off:" in screen.out
 
 
 def test_line_breaks_in_a_call_id_are_escaped(tmp_path: Path, store: FileTraceStore) -> None:

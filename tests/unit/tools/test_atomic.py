@@ -154,7 +154,7 @@ def test_a_file_that_appears_is_not_replaced(root: Path, journal: Path) -> None:
                 (root / "b").write_bytes(b"theirs")
             return super().__getattr__(name)
 
-    with dying(Appearing()), pytest.raises(atomic.ChangedOnDiskError, match="somebody else"):
+    with dying(Appearing()), pytest.raises(atomic.ChangedOnDiskError, match="another program"):
         atomic.write_all(plan, journal)
     assert (tree(root).keys(), (root / "b").read_bytes()) == ({"b"}, b"theirs")
 

@@ -219,7 +219,7 @@ def test_failed_recovery_is_reported_and_retried(
             found = atomic.recover(field.journal)
         if system.count:
             assert [one.outcome for one in found] == ["failed"]
-            assert "next start tries again" in found[0].text
+            assert "Goalwright tries again at the next start." in found[0].text
         atomic.recover(field.journal)
         field.check(f"broken recovery after {at}")
 

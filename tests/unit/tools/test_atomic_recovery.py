@@ -59,7 +59,7 @@ def test_interrupted_change_is_completed_and_reported(root: Path, journal: Path)
     kill_before("replace", three(root), journal, path=root / "b")
     (found,) = atomic.recover(journal)
     assert (found.outcome, len(found.files)) == ("completed", 3)
-    assert found.text == "A change of 3 files was interrupted by the daemon's end. It was completed."
+    assert found.text == "The daemon stopped while it changed 3 files. The change was completed."
     assert {path.name: path.read_bytes() for path in root.iterdir()} == dict.fromkeys("anb", b"new")
 
 
@@ -69,7 +69,7 @@ def test_change_that_had_not_begun_is_dropped_and_reported(root: Path, journal: 
     kill_before("fsync", plan, journal, number=5)
     assert len(tree(root)) > len(old)
     (found,) = atomic.recover(journal)
-    assert found.outcome == "untouched" and "before it was written" in found.text
+    assert found.outcome == "untouched" and "Nothing was written." in found.text
     assert tree(root) == old
 
 
@@ -133,12 +133,12 @@ def test_folder_with_unplanned_contents_is_not_replaced(root: Path, journal: Pat
     plan = turning(root)
     (root / "deep/er/other").write_bytes(b"not in the plan")
     old = tree(root)
-    with pytest.raises(atomic.ChangedOnDiskError, match="got another file in it"):
+    with pytest.raises(atomic.ChangedOnDiskError, match="now contains another file"):
         atomic.write_all(plan, journal)
     assert tree(root) == old and bits(root / "private") == 0o700
     (root / "deep/er/other").unlink()
     (root / "deep/er/empty").mkdir()
-    with pytest.raises(atomic.ChangedOnDiskError, match="got another file in it"):
+    with pytest.raises(atomic.ChangedOnDiskError, match="now contains another file"):
         atomic.write_all(plan, journal)
 
 
@@ -159,7 +159,7 @@ def test_recovery_without_its_backups_invents_nothing(root: Path, journal: Path)
         path.unlink()
     (found,) = atomic.recover(journal)
     assert found.outcome == "undone"
-    assert f"{root / 'a'}: still new" in found.text
+    assert f"{root / 'a'}: still has the new content" in found.text
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"new", "b": b"old"}
     assert atomic.recover(journal) == []
 

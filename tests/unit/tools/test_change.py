@@ -113,7 +113,7 @@ async def test_a_file_changed_during_the_approval_is_not_overwritten(
             path.write_bytes(meanwhile)
 
     ctx.permission.on_ask = change
-    with pytest.raises(ToolError, match="while the approval was awaited"):
+    with pytest.raises(ToolError, match="while approval was pending"):
         await apply_changes([update(path, b"two\n")], ctx)
     assert (path.read_bytes() if path.exists() else None) == meanwhile
     assert not ctx.history.done
@@ -128,7 +128,7 @@ async def test_a_file_created_during_the_approval_is_not_overwritten(
         path.write_bytes(b"the person's\n")
 
     ctx.permission.on_ask = create
-    with pytest.raises(ToolError, match="while the approval was awaited"):
+    with pytest.raises(ToolError, match="while approval was pending"):
         await apply_changes([FileChange(path, None, b"mine\n")], ctx)
     assert path.read_bytes() == b"the person's\n"
 
@@ -142,7 +142,7 @@ async def test_a_buffer_made_dirty_during_the_approval_stops_the_write(
         ctx.files.buffers[path] = "typed"
 
     ctx.permission.on_ask = type_something
-    with pytest.raises(ToolError, match="changed in the editor meanwhile"):
+    with pytest.raises(ToolError, match="changed in the editor in the meantime"):
         await apply_changes([update(path, b"two\n")], ctx)
     assert path.read_bytes() == b"one\n"
 
@@ -189,7 +189,7 @@ async def test_file_changed_since_read_is_refused_but_a_touch_is_not(
 
 async def test_change_without_effect_is_refused(ctx: FakeToolContext, workspace: Path) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
-    with pytest.raises(ToolError, match="stay as it is"):
+    with pytest.raises(ToolError, match="nothing to change"):
         await apply_changes([update(path, b"one\n")], ctx)
     with pytest.raises(ToolError, match="nothing to change"):
         await apply_changes([], ctx)
@@ -365,7 +365,7 @@ async def test_changes_the_user_keeps_are_written_and_reported(ctx: FakeToolCont
     assert result.content.startswith("Edit applied: a.py (+1 -1)\n")
     assert "-one\n+mine" in result.content
     assert "a.py, - as you proposed it, + as it was written:\n@@ -1 +1 @@\n-two\n+mine" in result.content
-    assert "Left out by the person, unchanged on disk: b.py" in result.content
+    assert "Left out by the user, unchanged on disk: b.py" in result.content
     assert result.metadata["altered"] is True
     assert [entry["path"] for entry in result.metadata["files"]] == ["a.py"]
     assert ctx.files.last_read(first) == sha256(b"mine\n")
@@ -421,7 +421,7 @@ async def test_a_buffer_that_moved_during_the_approval_stops_the_write(
         ctx.files.buffers[path] = "typed more\n"
 
     ctx.permission.on_ask = type_more
-    with pytest.raises(ToolError, match="changed in the editor meanwhile"):
+    with pytest.raises(ToolError, match="changed in the editor in the meantime"):
         await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
     assert (path.read_bytes(), ctx.files.unsaved(path)) == (b"one\n", "typed more\n")
 

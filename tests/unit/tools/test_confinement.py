@@ -201,7 +201,11 @@ async def test_missing_confinement_is_reported_and_commands_still_run(
             fenced.ctx, branch=replace(fenced.ctx.branch, confinement=lacking), tell_person=told.append
         )
         assert (await BashTool().run(BashInput(command="echo ran"), ctx)).content == "Exit code: 0\nran\n"
-        assert len(told) == 1 and "Nothing keeps the programs that branches run" in told[0]
+        assert (
+            len(told) == 1
+            and "Here, nothing prevents the programs that branches run from writing to the workspace:"
+            in told[0]
+        )
         assert ctx.permission.asks[-1].fenced is False
 
 

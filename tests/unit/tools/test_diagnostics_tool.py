@@ -51,10 +51,9 @@ async def test_the_workspace_is_looked_at_newest_files_first(
     result = await diagnostics(ctx)
     assert calls == [(["README.md", "src/new.py", "old.py"], "warning")]
     assert result.content == (
-        "3 problems, 2 of them errors, in 2 of 2 files (fake):\n"
-        '<diagnostics file="old.py">\nERROR [2:1] bad (fake E1)\nERROR [9:1] bad (fake E1)\n</diagnostics>\n'
-        '<diagnostics file="src/new.py">\nWARNING [3:1] bad (fake E1)\n</diagnostics>\n'
-        "(No language server looks after: .md (1).)"
+        '3 problems, 2 of them errors, in 2 of 2 files (fake):\n<diagnostics file="old.py">\nERROR [2:1] '
+        'bad (fake E1)\nERROR [9:1] bad (fake E1)\n</diagnostics>\n<diagnostics file="src/new.py">\n'
+        "WARNING [3:1] bad (fake E1)\n</diagnostics>\n(No language server for: .md (1).)"
     )
     assert result.metadata["verdict"] == "problems"
     assert [each["path"] for each in result.metadata["diagnostics"]] == ["old.py", "old.py", "src/new.py"]
@@ -89,7 +88,10 @@ async def test_files_that_nobody_looks_after_are_no_success(ctx: FakeToolContext
     ctx.diagnostics.now = CurrentProblems((), (), (), (ctx.workspace / "README.md",))
     result = await diagnostics(ctx, path="README.md")
     assert result.is_error
-    assert result.content.startswith("No language server looks after README.md. `goalwright doctor`")
+    assert result.content.startswith(
+        "No language server is available for README.md. `goalwright doctor` shows the user which one "
+        "to install."
+    )
 
 
 async def test_denied_files_are_neither_asked_about_nor_shown(
@@ -120,7 +122,7 @@ async def test_much_is_bounded_and_said(ctx: FakeToolContext, monkeypatch: pytes
     assert len(calls[0][0]) == MAX_CANDIDATES
     assert len(result.content) < MAX_CHARACTERS + 1_000
     assert result.content.startswith("11800 problems, 11800 of them errors, in 200 of 200 files")
-    assert "(305 older files were not looked at: too many. Name a folder or a file.)" in result.content
+    assert "(305 older files were not checked: too many. Name a folder or a file.)" in result.content
     assert len(result.metadata["diagnostics"]) == 200
 
 

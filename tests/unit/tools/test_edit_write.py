@@ -151,7 +151,7 @@ async def test_write_keeps_mixed_line_ends_of_lines_that_stay(ctx: FakeToolConte
 
 async def test_write_to_an_existing_file_needs_a_fresh_read(ctx: FakeToolContext) -> None:
     path = put(ctx, "a.txt", b"a\n")
-    with pytest.raises(ToolError, match="stay as it is"):
+    with pytest.raises(ToolError, match="nothing to change"):
         await write(ctx, "a.txt", "a\n")
     path.write_bytes(b"b\n")
     with pytest.raises(ToolError, match="changed since"):
@@ -266,8 +266,8 @@ async def test_file_name_with_a_line_end_is_shown_on_one_line(ctx: FakeToolConte
     ("content", "old", "told"),
     [
         (b"x = 1\n", "y = 1", "The text to replace is not in the file."),
-        (b"x = 1\nx = 1\n", "x = 1", "The text to replace is in several places of the file."),
-        (b"x = 2\n", "x = 2", "The file is already as the agent wanted it."),
+        (b"x = 1\nx = 1\n", "x = 1", "The text to replace occurs several times in the file."),
+        (b"x = 2\n", "x = 2", "The file already has the agent's change."),
         (None, "x = 1", "The file does not exist."),
     ],
 )
@@ -294,6 +294,6 @@ async def test_failed_write_shows_the_user_the_reason(
 
     assert await told("x = 2\n") == "The agent had not read the file."
     await ReadTool().run(ReadInput(file_path="a.py"), ctx)
-    assert await told("x = 1\n") == "The file is already as the agent wanted it."
+    assert await told("x = 1\n") == "The file already has the agent's change."
     path.write_text("x = 3\n")
     assert await told("x = 2\n") == "The file has changed since the agent read it."

@@ -69,7 +69,7 @@ async def test_invalid_arguments_are_refused_with_a_reason(
 async def test_hand_over_without_a_recipient_is_refused(tmp_path: Path) -> None:
     result = await run(tmp_path, report="x")
     assert result.is_error
-    assert "nobody to hand over to" in result.content
+    assert "no agent to hand over to" in result.content
 
 
 def test_tool_description_is_short() -> None:

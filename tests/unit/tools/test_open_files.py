@@ -94,7 +94,7 @@ async def test_failed_disk_write_restores_the_buffers(ctx: FakeToolContext) -> N
         other.write_bytes(b"somebody else\n")
 
     ctx.permission.on_ask = meanwhile
-    with pytest.raises(ToolError, match="changed while the approval was awaited"):
+    with pytest.raises(ToolError, match="changed while approval was pending"):
         await apply_changes([FileChange(p, b"one\n", b"two\n") for p in (path, other)], ctx)
     assert path.read_bytes() == b"one\n"
 

@@ -145,7 +145,7 @@ async def test_unread_and_changed_files_are_refused(ctx: FakeToolContext) -> Non
 async def test_adding_what_exists_is_refused(ctx: FakeToolContext) -> None:
     put(ctx, "a.py", b"a\n")
     add = "*** Begin Patch\n*** Add File: a.py\n+{}\n*** End Patch"
-    assert "exists already, so it cannot be added" in await refused(ctx, add.format("b"))
+    assert "already exists, so it cannot be added." in await refused(ctx, add.format("b"))
     assert "already applied" in await refused(ctx, add.format("a"))
 
 
@@ -164,7 +164,7 @@ async def test_moves_onto_itself_or_another_file_are_refused(ctx: FakeToolContex
     put(ctx, "b.py", b"b\n")
     move = "*** Begin Patch\n*** Update File: a.py\n*** Move to: {}\n@@\n-a\n+A\n*** End Patch"
     assert "onto itself" in await refused(ctx, move.format("./a.py"))
-    assert "exists already" in await refused(ctx, move.format("b.py"))
+    assert "already exists" in await refused(ctx, move.format("b.py"))
 
 
 async def test_a_move_keeps_the_mode_and_says_where_it_came_from(ctx: FakeToolContext) -> None:

@@ -128,7 +128,7 @@ def test_hunk_whose_number_points_to_a_near_twin_is_refused() -> None:
     body = "".join(f"# {n}\n" for n in range(40))
     old = (block.format(1, 33) + body + block.format(1, 3)).encode()
     hunk = "@@ -1,5 +1,5 @@\n def f1():\n     first = 1\n-    second = 2\n+    second = 5\n     third = 3\n"
-    assert "reads nearly the same" in no(HEAD + hunk, old)
+    assert "where its header points, is nearly the same." in no(HEAD + hunk, old)
     assert ok(HEAD + hunk.replace("-1,5 +1,5", "-20,5 +20,5"), old).endswith(
         b"= 5\n    third = 3\n    return third\n"
     )
@@ -142,7 +142,7 @@ def test_hunk_below_another_heading_than_stated_is_refused() -> None:
     assert ok(HEAD + far.format("Elsewhere"), old.encode()).endswith(b"y = 5\n")
     # Its own heading speaks for the place, though the stated line reads nearly the same.
     assert ok(HEAD + hunk.format("B"), old.encode()).endswith(b"y = 5\n")
-    assert "reads nearly the same" in no(HEAD + hunk.format("Elsewhere"), old.encode())
+    assert "where its header points, is nearly the same." in no(HEAD + hunk.format("Elsewhere"), old.encode())
 
 
 def test_short_hunk_is_not_applied_to_the_twin_of_a_changed_line() -> None:
@@ -151,7 +151,7 @@ def test_short_hunk_is_not_applied_to_the_twin_of_a_changed_line() -> None:
         b"def b():\n    y = 2\n    if value is None:  # x\n        return None\n    return y\n"
     )
     hunk = "@@ -10,2 +10,2 @@\n-    if value is None:\n-        return None\n+    if not value:\n+        return 0\n"
-    assert "line 10, where its header points, reads nearly the same" in no(HEAD + hunk, old)
+    assert "but line 10, where its header points, is nearly the same." in no(HEAD + hunk, old)
 
 
 def test_hunk_follows_the_shift_of_others_not_an_older_twin() -> None:
@@ -162,7 +162,7 @@ def test_hunk_follows_the_shift_of_others_not_an_older_twin() -> None:
         "@@ -46,4 +46,4 @@\n     start()\n-    run(value)\n+    run(2)\n     stop()\n     check()\n"
         "@@ -70,4 +70,4 @@\n alpha\n-beta\n+BETA\n gamma\n delta\n"
     )
-    assert "reads nearly the same" in no(HEAD + patch, old.encode())
+    assert "where its header points, is nearly the same." in no(HEAD + patch, old.encode())
 
 
 def test_hunk_shifted_like_another_hunk_is_accepted() -> None:

@@ -50,7 +50,7 @@ async def test_a_refused_read_is_not_remembered(ctx: FakeToolContext) -> None:
 async def test_long_files_come_in_pages(ctx: FakeToolContext) -> None:
     (ctx.workspace / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 2501)))
     first = await read(ctx, "a.txt")
-    assert first.content.endswith("2000→line 2000\n(Lines 1-2000 of 2500. Go on with offset=2001.)")
+    assert first.content.endswith("2000→line 2000\n(Lines 1-2000 of 2500. Continue with offset=2001.)")
     last = await read(ctx, "a.txt", offset=2499)
     assert last.content == "2499→line 2499\n2500→line 2500\n(Lines 2499-2500 of 2500: the end of the file.)"
     with pytest.raises(ToolError, match="has only 2500 lines"):
@@ -62,7 +62,7 @@ async def test_long_lines_and_many_bytes_are_cut(ctx: FakeToolContext) -> None:
     content = (await read(ctx, "a.txt")).content
     assert "x" * 2000 + "… [line cut: 5000 characters]" in content
     assert len(content) < 52_000
-    assert "Go on with offset=" in content
+    assert "Continue with offset=" in content
 
 
 async def test_an_empty_file_is_said_to_be_empty(ctx: FakeToolContext) -> None:

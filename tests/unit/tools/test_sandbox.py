@@ -284,7 +284,7 @@ async def test_failed_sandboxed_command_is_offered_outside_with_reason(
     assert second.leaves.startswith("it failed in the sandbox: touch: ")
     assert second.suggestions == ()
     assert refused.content.startswith("Exit code: 1")
-    assert "The user was asked whether to run it outside, and refused." in refused.content
+    assert "The user was asked whether to run it outside, and rejected that." in refused.content
     assert not target.exists()
     ctx.permission.outside = True
     done = await bash(ctx, line)
@@ -338,7 +338,7 @@ async def test_read_only_policy_sandboxes_approved_commands_too(ctx: FakeToolCon
     ctx = replace(ctx, sandbox=SandboxPolicy("read-only", always=True))
     ctx.permission.answered = True
     result = await bash(ctx, "touch new")
-    assert "its commands run only there" in result.content
+    assert "This mode or agent changes nothing, so its commands only run there:" in result.content
     assert not (ctx.workspace / "new").exists()
     with pytest.raises(ToolError, match="only in a read-only sandbox"):
         await bash(ctx, "touch new", unsandboxed=True, reason="it must")
@@ -363,7 +363,7 @@ async def test_read_only_changes_nothing(ctx: FakeToolContext) -> None:
     assert "Read-only file system" in result.content or "Permission denied" in result.content
     result = await bash(ctx, "echo x >> plain")
     assert "(disk read-only, no network; " in result.content
-    assert "secrets hidden), which may be why: " in result.content
+    assert "secrets hidden), which may be the reason: " in result.content
     assert result.metadata["sandbox"] == "disk read-only, no network"
 
 

@@ -221,7 +221,7 @@ async def test_marks_of_running_commands_are_not_removed(ctx: FakeToolContext) -
 async def test_tmp_is_kept_from_command_to_command_of_a_session(ctx: FakeToolContext) -> None:
     name = f"goalwright-{os.getpid()}-{threading.get_ident()}"
     first = await bash(ctx, f"echo hello > /tmp/{name}")
-    assert "session's own" in first.content
+    assert "It ran in a sandbox with its own /tmp for this session:" in first.content
     assert all(access.permission == "bash" for access in ctx.permission.asks[0].all_accesses)
     assert (await bash(ctx, f"cat /tmp/{name}")).content == "Exit code: 0\nhello\n"
     assert not Path("/tmp", name).exists()

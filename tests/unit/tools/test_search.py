@@ -98,7 +98,7 @@ async def test_grep_groups_lines_by_file_newest_first(ctx: FakeToolContext) -> N
         "src/deep/er/item.py", "1→class Item:",
         "src/cart.ts", "1→class Cart {}", "2→class Total {}",
         "src/cart.py", "1→class Cart:",
-        "(1 files with matches are left out: reading them is not allowed without asking.)",
+        "(1 files with matches are left out: reading them needs approval.)",
     ]  # fmt: skip
 
 
@@ -161,13 +161,13 @@ async def test_walk_that_times_out_returns_partial_results_with_a_note(
     if limit == "TIMEOUT_S" and ripgrep.ripgrep(ctx.workspace):
         return  # its process has a timeout, tested below
     *found, said = await glob(ctx, "**/*.py")
-    assert said == "(The search was stopped before its end: too many files, or too long.)"
+    assert said == "(The search was stopped early: too many files, or it took too long.)"
     assert found
     assert set(found) < {"src/cart.py", "src/deep/er/item.py", "test_cart.py", ".hidden/conf.py"}
     if limit == "FINISH_S":
         left = itertools.count(1, -1)
         *found, said = await grep(ctx, "class")
-        assert said.startswith("(The search was stopped before its end")
+        assert said.startswith("(The search was stopped early:")
         assert found
 
 
@@ -184,7 +184,7 @@ async def test_a_search_that_takes_too_long_is_stopped(
     monkeypatch.setattr(ripgrep, "ripgrep", lambda workspace: None)
     monkeypatch.setattr(ripgrep, "TIMEOUT_S", 0.5)
     (ctx.workspace / "evil.txt").write_text("a" * 60 + "!\n")
-    assert (await grep(ctx, "(a+)+$", "evil.txt"))[-1].startswith("(The search was stopped before its end")
+    assert (await grep(ctx, "(a+)+$", "evil.txt"))[-1].startswith("(The search was stopped early:")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="of POSIX")

@@ -71,7 +71,7 @@ async def test_missing_name_error_shows_what_the_line_has(ctx: FakeToolContext) 
     result = await symbols(ctx, "definition", path="cart.py", symbol="total", line=4)
     assert result.is_error
     assert result.content.startswith("cart.py:4 has no `total`. It says: return self.total_of(self.items)")
-    assert "It stands on lines 2, 3, 8." in result.content
+    assert "It is on lines 2, 3, 8." in result.content
     result = await symbols(ctx, "definition", path="cart.py", symbol="total", line=40)
     assert result.content == "cart.py has 9 lines; line 40 is beyond its end."
     result = await symbols(ctx, "definition", path="cart.py", symbol="nowhere")
@@ -108,7 +108,7 @@ async def test_a_name_in_a_string_is_passed_over(ctx: FakeToolContext, servers: 
 async def test_a_rename_without_a_line_must_not_guess(ctx: FakeToolContext, servers: FakeNavigation) -> None:
     result = await symbols(ctx, "rename", path="cart.py", symbol="total", new_name="sum_up")
     assert (result.content, result.is_error) == (
-        "`total` stands on lines 2, 3, 8 of cart.py: say which line.",
+        "`total` is on lines 2, 3, 8 of cart.py: say which line.",
         True,
     )
     assert servers.asked == []
@@ -141,7 +141,7 @@ async def test_unsaved_buffer_is_examined(ctx: FakeToolContext, servers: FakeNav
         ),
         (
             {"operation": "rename", "path": "cart.py", "line": 3, "column": 9, "new_name": "b"},
-            "renames nothing at",
+            "The language server finds nothing to rename at",
         ),
         ({"operation": "teleport"}, "input should be 'definition'"),
     ],
@@ -159,7 +159,10 @@ async def test_missing_server_is_reported_clearly(ctx: FakeToolContext) -> None:
     bare = dataclasses.replace(fake_context(ctx.workspace), scratch=ctx.scratch)
     result = await symbols(bare, "references", path="cart.py", symbol="total", line=3)
     assert result.is_error
-    assert result.content.startswith("No language server looks after cart.py. `goalwright doctor`")
+    assert result.content.startswith(
+        "No language server is available for cart.py. `goalwright doctor` shows the user which one to "
+        "install."
+    )
     result = await symbols(bare, "find", query="total")
     assert result.is_error
     assert "`goalwright doctor`" in result.content
@@ -180,9 +183,9 @@ async def test_places_are_judged_by_the_rules_for_reading(
     result = await symbols(ctx, "references", path="cart.py", symbol="total", line=3)
     assert result.content.split("\n") == [
         "cart.py:3:9 def total",
-        "my.env.py:2:1 (not to be read without asking)",
+        "my.env.py:2:1 (reading it needs approval)",
         "user.py:2:1 print()",
-        "/usr/lib/typing.py:9:1 (not to be read without asking)",
+        "/usr/lib/typing.py:9:1 (reading it needs approval)",
         "(1 more are in files that must not be read.)",
     ]
     assert result.metadata == {"count": 4, "left_out": 1, "silent": []}
@@ -216,7 +219,7 @@ async def test_long_results_are_cut_and_silent_servers_named(
     result = await symbols(ctx, "references", path="cart.py", symbol="total", line=3)
     lines = result.content.split("\n")
     assert (len(lines), lines[100]) == (102, "(399 places; the first 100 are shown.)")
-    assert lines[101] == "(May be incomplete: slow did not tell all in time.)"
+    assert lines[101] == "(May be incomplete: slow did not report everything in time.)"
     few = await symbols(ctx, "references", path="cart.py", symbol="total", line=3, limit=2)
     assert few.content.startswith("cart.py:1:1\ncart.py:2:1\n(399 places; the first 2")
 
@@ -292,9 +295,9 @@ async def test_rename_reports_where_the_old_name_remains(
     servers.renamed = rename_of(ctx, "cart.py", "user.py")
     result = await rename(ctx)
     assert result.content.splitlines()[-1] == (
-        "The name total still stands in cart.py:2, docs/notes.md:1, tests/test_cart.py:3 (2 places), typed.py:1, "
-        "user.py:2. The language server did not take these places for the same symbol, or does not know the files: "
-        "change those that are meant."
+        "The name total still occurs in cart.py:2, docs/notes.md:1, tests/test_cart.py:3 (2 places), "
+        "typed.py:1, user.py:2. The language server did not recognize these places as the same symbol, or "
+        "does not know the files: change those that are meant."
     )
 
 
@@ -320,7 +323,7 @@ async def test_rename_names_some_files_and_counts_the_others(
     servers.renamed = rename_of(ctx, "cart.py")
     # By its place alone, the name is that in the text.
     result = await symbols(ctx, "rename", path="cart.py", line=3, column=11, new_name="sum_up")
-    assert "The name total still stands in cart.py:2, t0.py:1, t1.py:1" in result.content
+    assert "The name total still occurs in cart.py:2, t0.py:1, t1.py:1" in result.content
     assert "t6.py:1 and in 3 more files. The language server" in result.content
 
 

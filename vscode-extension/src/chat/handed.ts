@@ -3,7 +3,7 @@
 import { t } from "../l10n";
 
 const PROBLEMS = /^(Fix|Explain) (?:this problem|these (\d+) problems) in @([^\n]+?)\.(?: Change nothing\.)?\n\n> /;
-const PLACE = /^Explain what stands in @([^\n]+)\. Change nothing\.\n\nThe file/;
+const PLACE = /^Explain (?:the code|what stands) in @([^\n]+)\. Change nothing\.\n\nThe file/;
 const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
 /** How such a prompt goes on, whatever it is about (see `lsp_bridge/server/editor/prompts.py`). */
 const TAIL = /\n\nThe file(?: as it is in the editor|'s text is not quoted here)[^]*$/;

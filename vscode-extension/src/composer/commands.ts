@@ -26,7 +26,7 @@ export function builtIns(): readonly BuiltIn[] {
     { name: "explore", detail: t("Try several approaches in parallel and compare them"), prompt: (words) => t("Explore several approaches to this in parallel branches, and compare them: {0}", words), needsWords: true },
     { name: "review", detail: t("Review the uncommitted changes"), prompt: (words) => [t("Review my uncommitted changes. Look for bugs, missing tests and unclear code. Change nothing."), words].filter(Boolean).join(" "), mention: "changes" },
     { name: "new", detail: t("Start a new session"), command: "newSession" },
-    { name: "fork", detail: t("Start a new session with what was said in this one"), command: "forkSession" },
+    { name: "fork", detail: t("Start a new session with this conversation"), command: "forkSession" },
     { name: "compact", detail: t("Summarize the conversation to free context"), command: "compact" },
     { name: "undo", detail: t("Undo the last file change"), command: "undoChange" },
     { name: "model", detail: t("Choose the model"), command: "chooseModel" },
@@ -86,7 +86,7 @@ export type Slash =
 /** What a command of the composer comes to; undefined: it is a prompt like any other. */
 export function slash(name: string, words: string, own: readonly OwnPrompt[]): Slash | undefined {
   const shipped = builtIns().find((one) => one.name === name);
-  if (shipped?.needsWords && !words) return { kind: "problem", text: t("Write what to do after /{0}.", name) };
+  if (shipped?.needsWords && !words) return { kind: "problem", text: t("Write the task after /{0}.", name) };
   if (shipped?.prompt) return { kind: "prompt", text: shipped.prompt(words), ...(shipped.mention ? { mention: shipped.mention } : {}) };
   if (shipped?.command) return { kind: "command", command: shipped.command, words };
   const prompt = own.find((one) => one.name === name);

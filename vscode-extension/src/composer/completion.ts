@@ -114,7 +114,7 @@ function contexts(): Completion[] {
     row("terminal", t("Selected text or last output of the terminal")),
     row("changes", t("Uncommitted changes in git")),
     { kind: "goal", label: "@goal", detail: t("A goal of the plan"), insert: "@goal ", leads: true },
-    { kind: "session", label: "@session", detail: t("What was said in another session"), insert: "@session ", leads: true },
+    { kind: "session", label: "@session", detail: t("Conversation of another session"), insert: "@session ", leads: true },
   ];
 }
 

@@ -110,7 +110,7 @@ export async function gitRepository(uri: vscode.Uri): Promise<Repository | null>
 export async function changes(): Promise<Attachment> {
   const folder = workspaceFolder();
   const repository = folder ? await gitRepository(folder.uri) : null;
-  if (!repository) throw new Error(t("This folder has no git repository that VS Code knows."));
+  if (!repository) throw new Error(t("VS Code knows no git repository for this folder."));
   const [staged, unstaged] = await Promise.all([repository.diff(true), repository.diff(false)]);
   const { untrackedChanges = [], workingTreeChanges } = repository.state;
   const fresh = [...untrackedChanges, ...workingTreeChanges.filter(({ status }) => status === UNTRACKED)].map(({ uri }) => `?? ${nameOf(uri)}`);

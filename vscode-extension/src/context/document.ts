@@ -13,9 +13,9 @@ const LAYERS: Record<ContextPart["layer"], string> = {
 };
 const KINDS: Record<ContextMessage["kind"], string> = {
   message: "",
-  goal_summary: t("instead of the messages of an ended goal"),
+  goal_summary: t("replaces the messages of an ended goal"),
   compaction: t("compaction"),
-  history: t("left of a past turn"),
+  history: t("rest of an earlier turn"),
 };
 
 export function contextDocument(context: ContextResult, tree: GoalTree, title: string): string {
@@ -43,8 +43,8 @@ function overview({ model, tokens, meter }: ContextResult): string {
   const fits = meter.contextWindow > 0 ? t("{0} of a {1} window", tokensWord(tokens), short(meter.contextWindow)) : tokensWord(tokens);
   const amounts = meter.compactAt > 0 ? t("{0}; auto-compacts at {1}", fits, short(meter.compactAt)) : fits;
   return [
-    t("Exactly what `{0}` would be sent if you said nothing more: about {1}.", oneLine(model), amounts),
-    t("Counts of parts are estimates. *Refresh*, in the title bar, brings it up to date."),
+    t("Exactly what `{0}` would receive now: about {1}.", oneLine(model), amounts),
+    t("Token counts of parts are estimates. Use *Refresh* in the title bar to update them."),
   ].join(" ");
 }
 

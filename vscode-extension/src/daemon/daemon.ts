@@ -138,7 +138,7 @@ export class Daemon implements vscode.Disposable {
 
   /** Why an attempt to connect ends: another one takes its place, or the user stopped the daemon and wants none. */
   private givenUp(): Problem {
-    return new Problem(this.wanted ? "canceled" : "stopped", t("The connection is no longer wanted."));
+    return new Problem(this.wanted ? "canceled" : "stopped", t("The connection was canceled."));
   }
 
   private begin(lost: boolean): Promise<Connection> {

@@ -53,7 +53,7 @@ export async function findPython(installation: Installation): Promise<string> {
   const installed = await installation.python();
   if (installed) return installed;
   if (await installation.isOutdated()) {
-    throw new Problem("outdated", t("This version of the extension brings a new daemon. Install it to go on."), [
+    throw new Problem("outdated", t("This version of the extension includes a new daemon. Install it to continue."), [
       "install",
       "showLog",
     ]);

@@ -37,7 +37,7 @@ export async function chooseFolder(): Promise<boolean> {
   }
   const pick = await vscode.window.showQuickPick(picks, {
     title: t("Choose Folder"),
-    placeHolder: t("Goalwright works in one folder; the others are outside of it and need your permission."),
+    placeHolder: t("Goalwright works in one folder. Access to the others needs your permission."),
     matchOnDescription: true,
   });
   if (!pick || pick.folder === current) return false;

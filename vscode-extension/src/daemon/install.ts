@@ -59,8 +59,8 @@ export class Installation {
     await rm(folder, { recursive: true, force: true });
     await mkdir(this.storageFolder, { recursive: true });
     try {
-      options.report(t("making a virtual environment…"));
-      await this.step(options, (why) => t("Could not make the virtual environment: {0}", why), base.command, ["-I", "-m", "venv", folder]);
+      options.report(t("creating a virtual environment…"));
+      await this.step(options, (why) => t("Could not create the virtual environment: {0}", why), base.command, ["-I", "-m", "venv", folder]);
       const python = interpreter(folder);
       options.report(t("installing packages…"));
       const pip = ["-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"];
@@ -145,7 +145,7 @@ async function readBundle(folder: string): Promise<Bundle> {
   if (!name) {
     throw new Problem(
       "noBundle",
-      t("This build of the extension carries no daemon. Set goalwright.python to a Python that has Goalwright installed."),
+      t("This build of the extension does not include the daemon. Set goalwright.python to a Python that has Goalwright installed."),
       ["choosePython", "openSettings"],
     );
   }

@@ -60,7 +60,7 @@ export function readAnswer(done: Finished, python: string): Endpoint {
     throw new Problem(
       "incompatible",
       older
-        ? t("The running daemon ({0}) is older than this extension: restart the daemon, or update the Goalwright of your Python.", answer.version)
+        ? t("The running daemon ({0}) is older than this extension: restart the daemon, or update Goalwright in your Python.", answer.version)
         : t("The running daemon ({0}) is newer than this extension: update the extension.", answer.version),
       older ? ["restartDaemon", "openSettings"] : ["showLog"],
     );

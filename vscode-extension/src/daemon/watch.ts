@@ -66,7 +66,7 @@ export function watchSurroundings({ daemon, sessions, history, installation, mod
 /** What is shown already stays in its language until the window is loaded again. */
 async function offerReload(): Promise<void> {
   const reload = t("Reload Window");
-  const choice = await vscode.window.showInformationMessage(t("Goalwright speaks the new language after a reload of the window."), reload);
+  const choice = await vscode.window.showInformationMessage(t("Reload the window to use the new language."), reload);
   if (choice) await vscode.commands.executeCommand("workbench.action.reloadWindow");
 }
 
@@ -78,7 +78,7 @@ async function offerUpdate(running: string, installation: Installation, log: vsc
     return;
   }
   log.info(`the daemon is version ${running}, the extension brings ${bundled}`);
-  const text = t("The Goalwright daemon is version {0}; this extension brings {1}.", running, bundled);
+  const text = t("The Goalwright daemon is version {0}; this extension includes {1}.", running, bundled);
   const { label, command } = setting("python") ? ACTIONS.install : ACTIONS.restartDaemon;
   const choice = await vscode.window.showInformationMessage(text, label);
   if (choice) await vscode.commands.executeCommand(command);

@@ -150,7 +150,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     try {
       await vscode.workspace.fs.writeFile(file, new TextEncoder().encode(svg));
     } catch (error) {
-      void vscode.window.showErrorMessage(t("Cannot save the graph: {0}. Choose another place.", asProblem(error).message));
+      void vscode.window.showErrorMessage(t("Cannot save the graph: {0}. Choose another location.", asProblem(error).message));
       return;
     }
     vscode.window.setStatusBarMessage(t("Saved the graph as {0}", vscode.workspace.asRelativePath(file)), 6_000);

@@ -271,7 +271,7 @@ export class Review implements vscode.Disposable {
 
   /** The next daemon may ask for the same by another id, and would not know an answer to this one. */
   private mustBeConnected(): void {
-    if (this.daemon.state.phase !== "connected") throw new Error(t("Not connected: answer when Goalwright is back"));
+    if (this.daemon.state.phase !== "connected") throw new Error(t("Not connected: answer when Goalwright is connected again"));
   }
 
   private async send(request: PermissionRequest, answer: Answer): Promise<void> {
@@ -304,7 +304,7 @@ export class Review implements vscode.Disposable {
       await this.note(proposed);
     }
     const choice = this.drafts.choice(request.requestId);
-    if (isEmpty(request.files, choice)) throw new Error(t("Nothing of this change is chosen. Choose a part of it, or reject it."));
+    if (isEmpty(request.files, choice)) throw new Error(t("No part of this change is chosen. Choose a part of it, or reject it."));
     return { files: answers(request.files, choice, texts), texts };
   }
 

@@ -66,7 +66,7 @@ function testOf(argument: unknown): { name: string; path: string; line: number |
 async function commitMessage(daemon: Daemon, control: unknown): Promise<void> {
   const root = (control as vscode.SourceControl | undefined)?.rootUri ?? workspaceFolder()?.uri;
   const repository = root && (await gitRepository(root));
-  if (!repository) throw new Error(t("This folder has no git repository that VS Code knows."));
+  if (!repository) throw new Error(t("VS Code knows no git repository for this folder."));
   const options = { location: vscode.ProgressLocation.SourceControl, title: t("Writing a commit message…") };
   await vscode.window.withProgress(options, async () => {
     const staged = await repository.diff(true);

@@ -6,7 +6,7 @@ import { t } from "../l10n";
 /** The agent of sessions for which none was chosen. */
 export const USUAL_AGENT = "build";
 
-const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: t("yours"), workspace: t("of this folder") };
+const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: t("yours"), workspace: t("from this folder") };
 
 export function agentRow({ name, description, source, model }: AgentInfo): { label: string; description: string; detail: string } {
   const whose = Object.hasOwn(WHOSE, source) ? WHOSE[source] : source;

@@ -44,7 +44,7 @@ export async function handOver({ daemon, sessions, chat }: Parts): Promise<void>
   if (!sessionId) return;
   const targets: (vscode.QuickPickItem & { agent: "init" | "execute" })[] = [
     { label: t("Execute"), description: "execute", detail: t("Carries out the design of this session"), agent: "execute" },
-    { label: t("Init"), description: "init", detail: t("Designs with the results of this session"), agent: "init" },
+    { label: t("Init"), description: "init", detail: t("Revises the design with the results of this session"), agent: "init" },
   ];
   const picked = await vscode.window.showQuickPick(targets, { title: t("Hand over"), placeHolder: t("Which agent takes over?"), matchOnDetail: true });
   if (!picked) return;
@@ -68,7 +68,7 @@ export async function replan({ daemon, sessions, chat }: Parts): Promise<void> {
   if (!sessionId) return;
   const reason = await vscode.window.showInputBox({
     title: t("Replan"),
-    prompt: t("What is wrong with the plan, or has changed? Empty: just plan again from here."),
+    prompt: t("What is wrong with the plan, or what has changed? Leave it empty to plan again from here."),
     ignoreFocusOut: true,
   });
   if (reason === undefined) return;

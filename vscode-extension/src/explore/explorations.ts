@@ -84,7 +84,7 @@ export class Explorations implements vscode.Disposable {
   async remove(sessionId: string, branchId: string): Promise<void> {
     const branch = this.branch(sessionId, branchId);
     const name = branch ? branchLabel({ id: branchId, description: brief(branch.description) }) : branchId;
-    const detail = t("What it changed is deleted and cannot be used any more; its conversation stays to be read. This cannot be undone.");
+    const detail = t("Its changes are deleted and can no longer be used; its conversation is kept. This cannot be undone.");
     const answer = await vscode.window.showWarningMessage(t("Remove branch {0}?", name), { modal: true, detail }, t("Remove"));
     if (answer === undefined) return;
     await this.daemon.request("goalwright/explore/remove", { sessionId, branchId });

@@ -26,7 +26,7 @@ export function board(branches: readonly BranchMeta[]): Row[] {
   return FACTS.map(({ name, hover, cell }) => ({
     name,
     hover,
-    cells: branches.map(({ score }) => (score ? cell(score) : unknown(t("Not known: the branch did not come to an end")))),
+    cells: branches.map(({ score }) => (score ? cell(score) : unknown(t("Unknown: the branch did not finish")))),
   }));
 }
 
@@ -42,11 +42,11 @@ const FACTS: readonly Fact[] = [
   { name: t("Files"), hover: t("Files changed, and lines added and removed"), cell: files },
   { name: t("Tokens"), hover: t("Sent and received"), cell: ({ tokens }) => plain(short(tokens), t("{0} tokens", tokens.toLocaleString("en"))) },
   { name: t("Cost"), hover: t("US dollars, as far as prices are known"), cell: ({ cost }) => plain(money(cost), `$${cost}`) },
-  { name: t("Time"), hover: t("From its beginning to its end"), cell: ({ durationMs }) => plain(duration(durationMs), t("{0} seconds", (durationMs / 1000).toFixed(1))) },
+  { name: t("Time"), hover: t("From start to end"), cell: ({ durationMs }) => plain(duration(durationMs), t("{0} seconds", (durationMs / 1000).toFixed(1))) },
 ];
 
 function problems({ newProblems, fixedProblems }: Score): Cell {
-  if (newProblems === null || fixedProblems === null) return unknown(t("Not known: no language server gave a verdict"));
+  if (newProblems === null || fixedProblems === null) return unknown(t("Unknown: no language server reported"));
   const hover = t("{0} new, {1} fixed", newProblems, fixedProblems);
   if (newProblems === 0 && fixedProblems === 0) return { text: t("none new"), hover, tone: "good" };
   return { text: `+${newProblems} −${fixedProblems}`, hover, tone: newProblems > 0 ? "bad" : "good" };
@@ -63,7 +63,7 @@ function tests(test: CheckRun | null): Cell {
 
 /** How a test command ended, in the words of `daemon/explore/score_text.py`: the model and the terminal read the same. */
 function ended({ exitCode, passed, failed, durationMs, detail }: CheckRun): string {
-  if (exitCode === null && durationMs) return t("not ended in {0}", duration(durationMs));
+  if (exitCode === null && durationMs) return t("timed out after {0}", duration(durationMs));
   if (exitCode === null) return detail.trim() ? t("not run: {0}", cut(detail)) : NOT_RUN;
   const counts = [passed === null ? "" : t("{0} passed", passed), failed === null ? "" : t("{0} failed", failed)].filter(Boolean);
   if (counts.length === 0) return exitCode === 0 ? t("ok") : exitWord(exitCode);
@@ -81,7 +81,7 @@ function cut(text: string): string {
 }
 
 function files({ files: count, added, removed }: Score): Cell {
-  if (count === null || added === null || removed === null) return unknown(t("Not known: what the branch changed could not be read"));
+  if (count === null || added === null || removed === null) return unknown(t("Unknown: the branch's changes could not be read"));
   return plain(`${count} · +${added} −${removed}`, plural(count, "{0} file, {1} lines added, {2} removed", "{0} files, {1} lines added, {2} removed", count, added, removed));
 }
 

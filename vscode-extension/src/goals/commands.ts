@@ -46,7 +46,7 @@ export class GoalCommands {
     const action = (icon: string, label: string, command: string): vscode.QuickPickItem & { command: string } => ({ label: `$(${icon}) ${label}`, command });
     const isCurrent = goal.id === this.tree.currentId;
     const items = [
-      ...(goal.cumulativeStats.messageCount > 0 ? [action("comment-discussion", t("Go to its place in the chat"), "showGoal")] : []),
+      ...(goal.cumulativeStats.messageCount > 0 ? [action("comment-discussion", t("Show it in the chat"), "showGoal")] : []),
       action("type-hierarchy", t("Show in the graph"), "showGraph"),
       ...(open
         ? [
@@ -118,7 +118,7 @@ export class GoalCommands {
       if (code === ErrorCode.BUSY && !this.changedFiles(goal)) return false;
       if (code !== ErrorCode.HISTORY_CONFLICT && code !== ErrorCode.BUSY) throw error;
       const { message, detail } = headline((error as Error).message);
-      const words = [t("Its file changes cannot be reverted now, so they would stay:"), message, detail].filter(Boolean).join("\n");
+      const words = [t("Its file changes cannot be reverted now and would stay:"), message, detail].filter(Boolean).join("\n");
       return (await choose(question, words, ABANDON)) === ABANDON ? false : undefined;
     }
     if (planned.files.length === 0) return false;
@@ -136,7 +136,7 @@ export class GoalCommands {
   async shift(goalId: string, by: "up" | "down"): Promise<void> {
     const place = step(this.tree, goalId, by);
     if (place) await this.move(goalId, place);
-    else tell(by === "up" ? t("this goal is the first already") : t("this goal is the last already"));
+    else tell(by === "up" ? t("this goal is already first") : t("this goal is already last"));
   }
 
   async move(goalId: string, place: Place): Promise<void> {

@@ -116,7 +116,7 @@ export class GoalsView
   filter(): void {
     const box = vscode.window.createInputBox();
     box.title = t("Filter goals");
-    box.placeholder = t("Words of the goal or its summary, or its number");
+    box.placeholder = t("Text of the goal or its summary, or its number");
     box.value = this.query;
     // A click on a goal that was found must not clear what found it.
     box.ignoreFocusOut = true;
@@ -205,7 +205,7 @@ export class GoalsView
     const folded = shown.state === "collapsed" && !this.branched(inBranch).has(goal.id);
     item.id = `${this.sessions.sessionId}:${element}${isFound ? ":found" : folded ? ":folded" : ""}`;
     item.description = shown.description;
-    if (inBranch === undefined) item.command = { command: "goalwright.showGoal", title: t("Go to its place in the chat"), arguments: [goal.id] };
+    if (inBranch === undefined) item.command = { command: "goalwright.showGoal", title: t("Show it in the chat"), arguments: [goal.id] };
     item.iconPath = new vscode.ThemeIcon(
       shown.icon.id,
       shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined,

@@ -13,7 +13,7 @@ let reviews = 0;
 /** What makes the earlier texts known to VS Code's diff editors. */
 export function earlierTexts(): vscode.Disposable {
   return vscode.workspace.registerTextDocumentContentProvider(BEFORE, {
-    provideTextDocumentContent: (uri) => texts.get(uri.toString()) ?? t("Open the review again: its texts are no longer kept."),
+    provideTextDocumentContent: (uri) => texts.get(uri.toString()) ?? t("The texts of this review are no longer kept. Open the review again."),
   });
 }
 
@@ -30,6 +30,6 @@ export async function reviewSince(history: FileHistory, about: Pick<HistoryResto
     // Seen from the restoration: what it would delete was created, and the other way round.
     return [[now, file.kind === "delete" ? undefined : then, file.kind === "create" ? undefined : now]];
   });
-  if (changes.length === 0) void vscode.window.showInformationMessage(t("No file reads otherwise than before."));
+  if (changes.length === 0) void vscode.window.showInformationMessage(t("The contents of all files are the same as before."));
   else await vscode.commands.executeCommand("vscode.changes", t("Changes by Goalwright"), changes);
 }

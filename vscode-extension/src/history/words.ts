@@ -47,7 +47,7 @@ function targetWords(target: string): string {
 /** One file in a list of what would happen, seen from the file: `src/a.py +1 −2`. */
 export function fileLine({ path, kind, added, removed, movedFrom }: Counted): string {
   if (movedFrom) return `${movedFrom} → ${path}`;
-  const what = { create: t("comes back"), update: `+${added} −${removed}`, delete: t("is deleted") }[kind];
+  const what = { create: t("will be restored"), update: `+${added} −${removed}`, delete: t("will be deleted") }[kind];
   return `${path}  ${what}`;
 }
 

@@ -70,12 +70,12 @@ export function line(meter: Meter, tree: GoalTree): MeterLine {
     costly: costlyWords(meter, tree),
     cost: costWords(meter),
     cache: cacheWords(usage),
-    spoken: t("About {0} tokens of context; it is compacted at {1}", short(contextTokens), short(limit)),
+    spoken: t("About {0} tokens of context; compacted at {1}", short(contextTokens), short(limit)),
   };
 }
 
 function costlyWords(meter: Meter, tree: GoalTree): string {
-  if (budgets(meter, tree).some((one) => one.near)) return t("the budget is nearly used");
+  if (budgets(meter, tree).some((one) => one.near)) return t("the budget is nearly used up");
   const { cost, warningUsd = 0 } = meter;
   return warningUsd > 0 && cost >= warningUsd ? t("no budget is set") : "";
 }

@@ -50,7 +50,7 @@ export class ModelCommands {
     await keys.ready;
     if (!keys.lost) return;
     const again = t("Connect a Model…");
-    const lost = t("This window of VS Code does not keep keys: the one you entered is gone. Enter it again, or set it in the environment that VS Code starts in.");
+    const lost = t("This VS Code window cannot store keys, so the one you entered is lost. Enter it again, or set it in the environment that VS Code starts in.");
     if ((await vscode.window.showWarningMessage(lost, again)) === again) await this.connect();
   }
 
@@ -181,9 +181,9 @@ export class ModelCommands {
   private async typed(provider: ModelProvider): Promise<string | undefined> {
     const name = await vscode.window.showInputBox({
       title: t("Model of {0}", provider.name),
-      prompt: provider.error || t("{0} lists no models. Write the name of the one to use.", provider.name),
+      prompt: provider.error || t("{0} lists no models. Enter the name of the one to use.", provider.name),
       ignoreFocusOut: true,
-      validateInput: (text) => (text.trim() ? undefined : t("Write a name.")),
+      validateInput: (text) => (text.trim() ? undefined : t("Enter a name.")),
     });
     return name && `${provider.id}/${name.trim()}`;
   }

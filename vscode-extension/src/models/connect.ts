@@ -14,7 +14,7 @@ type Listing = (env: Record<string, string>) => Promise<readonly ModelProvider[]
 
 const START: Readonly<Record<string, { how: string; page: string }>> = {
   ollama: { how: t("Ollama does not answer on this machine. Start it with `ollama serve`, and get a model with `ollama pull qwen3-coder`."), page: "https://ollama.com/download" },
-  lm_studio: { how: t("LM Studio does not answer on this machine. Start its local server, and load a model."), page: "https://lmstudio.ai" },
+  lm_studio: { how: t("LM Studio does not answer on this machine. Start its local server and load a model."), page: "https://lmstudio.ai" },
 };
 
 /** Asks for what a provider needs until it takes it. Undefined when the user gave up. */
@@ -69,7 +69,7 @@ async function running(provider: ModelProvider, list: Listing): Promise<Entered 
 /** The key, empty where none is needed. A whole key that is pasted counts as entered. */
 function askKey(provider: ModelProvider, problem: string): Promise<string | undefined> {
   const input = vscode.window.createInputBox();
-  const page: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("link-external"), tooltip: t("Open the page where keys are made") };
+  const page: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("link-external"), tooltip: t("Open the page to create a key") };
   input.title = provider.urlVariable ? t("Connect to an OpenAI-compatible server (2/2)") : t("Connect to {0}", provider.name);
   input.prompt = provider.urlVariable
     ? t("API key; empty if the server needs none. It is kept in VS Code's secret storage.")

@@ -41,7 +41,7 @@ export function providerOfKey(key: string): keyof typeof PROVIDER_NAMES | undefi
 
 /** Why a text cannot be a provider's key; undefined when it can. */
 export function keyProblem(provider: Pick<ModelProvider, "id" | "name">, key: string): string | undefined {
-  if (/\s/.test(key.trim())) return t("A key has no spaces.");
+  if (/\s/.test(key.trim())) return t("A key cannot contain spaces.");
   const other = providerOfKey(key.trim());
   if (other && other !== provider.id && SHAPES.some(([id]) => id === provider.id)) return t("This looks like a key of {0}.", PROVIDER_NAMES[other]);
   return undefined;
@@ -59,12 +59,12 @@ export function addressProblem(text: string): string | undefined {
   } catch {
     // No address at all.
   }
-  return t("Write a web address, for example http://localhost:8000/v1.");
+  return t("Enter a web address, for example http://localhost:8000/v1.");
 }
 
 /** Levels of thinking as the model picker offers them, in tokens. */
 export const THINKING: readonly { tokens: number; label: string; detail: string }[] = [
-  { tokens: 0, label: t("Off"), detail: t("Answers at once") },
+  { tokens: 0, label: t("Off"), detail: t("Answers immediately") },
   { tokens: 2_000, label: t("Low"), detail: t("Up to 2,000 tokens before each answer") },
   { tokens: 8_000, label: t("Medium"), detail: t("Up to 8,000 tokens before each answer") },
   { tokens: 24_000, label: t("High"), detail: t("Up to 24,000 tokens before each answer") },

@@ -11,7 +11,7 @@ import { t } from "../l10n";
 const SHOWN_MS = 4_000;
 const TRUST = t("Manage Workspace Trust");
 const REMOVE: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("trash"), tooltip: t("Remove") };
-const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: t("Open the file it stands in") };
+const OPEN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("go-to-file"), tooltip: t("Open the file with this rule") };
 
 const ICONS: Readonly<Record<Action, string>> = { allow: "pass", ask: "question", deny: "circle-slash" };
 
@@ -133,7 +133,7 @@ function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] 
   return [
     separator(t("Granted by you")),
     ...newest.map((grant): Item => ({ ...grantRow(grant, now), iconPath: new vscode.ThemeIcon("key"), buttons: [REMOVE], grant })),
-    ...(grants.length === 0 ? [{ label: t("Nothing yet"), detail: t("“Always…” on a question adds something here.") }] : []),
+    ...(grants.length === 0 ? [{ label: t("Nothing yet"), detail: t("To add one, choose “Always allow…” on a request.") }] : []),
     separator(t("Active rules, highest priority first")),
     ...[...rules].reverse().map((rule): Item => ({ ...ruleRow(rule, places()), iconPath: new vscode.ThemeIcon(ICONS[rule.action]), buttons: rule.file ? [OPEN] : [], rule })),
   ];

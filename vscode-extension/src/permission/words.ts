@@ -146,7 +146,7 @@ export const SCOPES: readonly ScopeWords[] = [
   {
     scope: "workspace",
     label: t("This workspace"),
-    explanation: t("Applies to all your sessions in this folder, on this machine. Nothing is written into the folder."),
+    explanation: t("Applies to all your sessions in this folder, on this machine. Nothing is written to the folder."),
   },
   { scope: "user", label: t("Everywhere"), explanation: t("Applies to every folder you open, on this machine.") },
 ];
@@ -175,7 +175,7 @@ const ASK: ModeWords = { mode: "ask", label: t("Approve each step"), icon: "ques
 export const MODES: readonly ModeWords[] = [
   ASK,
   { mode: "accept-edits", label: t("Accept edits"), icon: "edit", detail: t("Edits files without asking; commands still need approval.") },
-  { mode: "plan", label: t("Read only"), icon: "book", detail: t("Reads and plans. Changes no file and runs only what reads.") },
+  { mode: "plan", label: t("Read only"), icon: "book", detail: t("Reads and plans. Changes no files and runs only read-only commands.") },
   {
     mode: "auto",
     label: t("Autonomous"),

@@ -6,7 +6,7 @@ import { t } from "../l10n";
 /** Why a call was rejected, and by whom. */
 export function rejectionWords({ metadata, content }: ToolResultPart): string {
   const { by, feedback, mode, hook } = metadata;
-  if (metadata["after_rejection"] === true || /^Permission denied: not run after/.test(content)) return t("Not run: you rejected the call before it.");
+  if (metadata["after_rejection"] === true || /^Permission denied: not run (?:after|because)/.test(content)) return t("Not run: you rejected the call before it.");
   if (by === "timeout") return t("Nobody answered in time, so this was rejected.");
   if (typeof hook === "object" && hook !== null) return content.replace(/^Permission denied\.\s*/, "");
   if (typeof mode === "string" && mode === "plan") return t("Not allowed in the mode {0}.", modeWords(mode as Mode).label);

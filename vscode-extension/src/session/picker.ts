@@ -143,7 +143,7 @@ export class SessionPicker {
   }
 
   private async rename(session: SessionInfo): Promise<void> {
-    const title = await vscode.window.showInputBox({ title: t("Rename Session"), value: session.trace.title, prompt: t("The title of the session"), validateInput: (text) => (text.trim() ? undefined : t("Write a title.")) });
+    const title = await vscode.window.showInputBox({ title: t("Rename Session"), value: session.trace.title, prompt: t("The title of the session"), validateInput: (text) => (text.trim() ? undefined : t("Enter a title.")) });
     if (title?.trim()) await this.parts.daemon.request("goalwright/session/set", { sessionId: session.trace.traceId, title: title.trim() });
   }
 
@@ -159,7 +159,7 @@ export class SessionPicker {
     const { sessions, daemon } = this.parts;
     const { traceId } = session.trace;
     const confirm = t("Delete");
-    const detail = t("Its messages, plan and file history are deleted. Files of the workspace stay as they are.");
+    const detail = t("Its messages, plan and file history are deleted. Workspace files stay as they are.");
     if ((await vscode.window.showWarningMessage(t("Delete the session “{0}”?", titleOf(session)), { modal: true, detail }, confirm)) !== confirm) return;
     await daemon.request("goalwright/session/delete", { sessionId: traceId });
     await this.pin(traceId, false);

@@ -64,7 +64,7 @@ function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[
   const found: PlannedStep[] = [];
   for (const one of list) {
     const fields: Record<string, unknown> = typeof one === "string" ? { goal: one } : typeof one === "object" && one !== null ? { ...one } : {};
-    const goal = typeof fields["goal"] === "string" ? fields["goal"] : "keep" in fields ? t("Goal {0}, as it is", String(fields["keep"])) : "";
+    const goal = typeof fields["goal"] === "string" ? fields["goal"] : "keep" in fields ? t("Goal {0}, unchanged", String(fields["keep"])) : "";
     if (!goal.trim()) return undefined;
     const steps = depth > 1 && Array.isArray(fields["steps"]) ? (stepsIn(fields["steps"], depth - 1) ?? []) : [];
     found.push({ goal: goal.trim(), steps });

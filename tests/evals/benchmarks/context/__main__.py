@@ -14,7 +14,7 @@ from tests.evals.benchmarks.context.script import build_script
 def main() -> int:
     """Play the session in each way. 0 also when a target is missed: numbers are for people to judge."""
     parser = argparse.ArgumentParser(prog="python -m tests.evals.benchmarks.context", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="output for programs")
     parser.add_argument("--seeds", type=int, default=0, help="only the shares, over so many other sessions")
     args = parser.parse_args()
     if args.seeds:

@@ -37,8 +37,9 @@ _CONTINUE = (
     "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed."
 )
 _AGENT = (
-    "You are a helpful AI assistant tasked with summarizing conversations. Say what was done, what is being worked on, "
-    "which files are involved, what comes next, and what the person asked for and insists on."
+    "You are a helpful AI assistant tasked with summarizing conversations. Say what was done, what is "
+    "being worked on, which files are involved, what comes next, and what the user asked for and insists "
+    "on."
 )
 _ASK = (
     "Provide a detailed prompt for continuing our conversation above. The new session will not have access to it: "

@@ -25,8 +25,8 @@ MISSION = (
 RENAMED = ("Cancel in the client", "Cancel in the client and wait for late answers")
 DROPPED = "Write the guide"
 NOTE = (
-    f'Note: since your last message the person renamed the goal "{RENAMED[0]}" to "{RENAMED[1]}".\n'
-    f'Then the person removed the goal "{DROPPED}".'
+    f'Note: since your last message the user renamed the goal "{RENAMED[0]}" to "{RENAMED[1]}".\nThen the '
+    f'user removed the goal "{DROPPED}".'
 )
 """What the model is told of it: the same words for all variants."""
 _START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)

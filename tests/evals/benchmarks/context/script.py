@@ -122,7 +122,7 @@ class _Writer:
             "I make a plan first.",
             add="Understand how requests travel\nCancel running requests\nReview changes hunk by hunk\n"
             "Test and report\nWrite the guide",
-            reason="the person asked for these, in this order",
+            reason="the user asked for these, in this order",
             focus="1",
         )
         yield self._goal(

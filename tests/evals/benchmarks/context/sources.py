@@ -73,7 +73,7 @@ class Sources:
             shown.append(row)
         last = offset + len(shown) - 1
         if last < total:
-            shown.append(f"(Lines {offset}-{last} of {total}. Go on with offset={last + 1}.)")
+            shown.append(f"(Lines {offset}-{last} of {total}. Continue with offset={last + 1}.)")
         elif offset > 1:
             shown.append(f"(Lines {offset}-{last} of {total}: the end of the file.)")
         arguments: dict[str, object] = {"file_path": file.path}

@@ -39,7 +39,7 @@ async def test_plan_runs_nothing_that_may_change_something_in_any_mode(tmp_path:
         assert (await session.prompt("go")).stop == "end_turn"
         *denied, looked = results(session)
         assert [result.content.startswith("Permission denied.") for result in denied] == [True] * len(LINES)
-        assert "this agent only looks (read_only)" in denied[0].content
+        assert "this agent is read-only" in denied[0].content
         assert "s.py" in looked.content
         assert not (bench.workspace / "by_program.txt").exists()
 

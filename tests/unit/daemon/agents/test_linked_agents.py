@@ -54,7 +54,7 @@ def refused(found: Agents, name: str, because: str) -> None:
 )
 def test_a_link_of_a_workspace_out_of_its_agents_is_refused(home: Path, workspace: Path, target: str) -> None:
     (workspace / ".goalwright" / "agents" / "leak.md").symlink_to(target)
-    refused(agents_of(home, workspace), "leak", "leads out of the folder of agents")
+    refused(agents_of(home, workspace), "leak", "it is a symbolic link that leads out of the agents folder:")
 
 
 @pytest.mark.parametrize("where", ["agents", ".goalwright"])
@@ -90,8 +90,8 @@ def test_links_within_workspace_agents_are_followed(home: Path, workspace: Path)
     ("kind", "because"),
     [
         ("/dev/zero", "it is not a file"),
-        ("nowhere.md", "leads nowhere"),
-        ("odd.md", "leads nowhere"),
+        ("nowhere.md", "broken symbolic link"),
+        ("odd.md", "broken symbolic link"),
         ("a folder", "it is not a file"),
         ("a pipe", "it is not a file"),
     ],
@@ -118,7 +118,7 @@ def test_user_agent_linking_to_a_secret_is_refused(home: Path, workspace: Path, 
     folder = home / ".goalwright" / "agents"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "leak.md").symlink_to(home / target)
-    refused(agents_of(home, workspace), "leak", "it is a link to what is protected")
+    refused(agents_of(home, workspace), "leak", "it is a link to a protected file")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_file_replaced_by_a_link_is_noticed_at_once(home: Path, workspace: Path)
     path.unlink()
     path.symlink_to(home / "elsewhere.md")
     os.utime(path, ns=(time, time))
-    refused(found, "fine", "leads out of the folder of agents")
+    refused(found, "fine", "it is a symbolic link that leads out of the agents folder:")
 
 
 async def test_linked_secret_never_reaches_the_model(tmp_path: Path) -> None:

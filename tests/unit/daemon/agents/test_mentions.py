@@ -165,7 +165,7 @@ async def test_agent_switch_and_similar_agent_names_are_announced(tmp_path: Path
     async with daemon(tmp_path, "Planned.", "Well.") as bench:
         session = bench.session()
         await session.prompt("@plan think about it")
-        assert "agent plan works" in bench.events(Notice)[-1].text
+        assert "now uses the agent plan" in bench.events(Notice)[-1].text
         await session.prompt("@explor find it")
         assert "Did you mean @explore?" in bench.events(Notice)[-1].text
         assert session.state.messages[-2].content == (TextPart(text="@explor find it"),)
@@ -176,7 +176,7 @@ async def test_a_name_alone_switches_or_asks_for_a_task(tmp_path: Path) -> None:
         session = bench.session()
         assert switch_alone(session, "@plan")
         assert session.agent.name == session.state.trace.agent == "plan"
-        assert "agent plan works" in bench.events(Notice)[-1].text
+        assert "now uses the agent plan" in bench.events(Notice)[-1].text
         assert switch_alone(session, " @Plan ")
         assert "already" in bench.events(Notice)[-1].text
         with pytest.raises(ToolError, match="explore needs a task"):
@@ -192,7 +192,7 @@ async def test_an_agent_is_not_switched_alone_in_the_middle_of_a_turn(tmp_path: 
         session = bench.session()
         working = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
-        with pytest.raises(ToolError, match="in the middle of a turn"):
+        with pytest.raises(ToolError, match="The agent cannot be switched during a turn"):
             switch_alone(session, "@plan")
         hold.go.set()
         await working
@@ -215,6 +215,6 @@ async def test_image_is_refused_if_the_sub_agent_model_is_blind(tmp_path: Path) 
     async with daemon(tmp_path, command_line=blind) as bench:
         session = bench.session()
         image = FilePart(name="shot.png", media_type="image/png", data=PNG)
-        with pytest.raises(ToolError, match="turbo cannot see images"):
+        with pytest.raises(ToolError, match="turbo cannot read images"):
             await attached(session, (image,), "p", LOOK)
         assert await attached(session, (image,), "p", "find the entry point")

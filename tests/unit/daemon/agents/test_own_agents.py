@@ -60,9 +60,10 @@ async def test_session_with_unusable_agent_is_refused_with_the_choices(tmp_path:
     put(own(tmp_path), "broken", "mode: x")
     async with daemon(tmp_path) as bench:
         for name, message in {
-            "explore": "explore only works for other agents; a session begins with: build, plan, init, execute, critic",
-            "compaction": "only works for other agents",
-            "nobody": "There is no agent 'nobody'; there are: build, plan, init, execute, general, explore, critic",
+            "explore": "Start a session with one of: build, plan, init, execute, critic",
+            "compaction": "only works as a sub-agent.",
+            "nobody": "There is no agent 'nobody'; available agents: build, plan, init, execute, general, "
+            "explore, critic",
             "broken": "broken.md: line 2: mode must be",
         }.items():
             with pytest.raises(UnknownAgentError, match=message):
@@ -128,8 +129,8 @@ async def test_agents_of_untrusted_folder_are_unused_and_reported_once(tmp_path:
             assert "evil" not in request.system[0].text
             assert not any("evil" in tool.description for tool in request.tools)
         assert [text for text in told(bench) if "agents of this folder" in text] == [
-            "The agents of this folder (build, helper) are not used: it is not trusted. If it is yours, run "
-            "`goalwright trust` in it, or trust it in the editor."
+            "The agents of this folder (build, helper) are not used, because the folder is not trusted. If "
+            "it is yours, run `goalwright trust` in it, or trust it in the editor."
         ]
         with pytest.raises(UnknownAgentError):
             bench.core.new_session(agent="helper")
@@ -176,7 +177,7 @@ async def test_session_whose_agent_is_gone_falls_back_to_build(tmp_path: Path) -
         again.policy.use(default_model="fake/model")
         await again.prompt("go on")
         assert again.agent == load_agent("build")
-        assert "There is no agent critic here: build works in its place." in told(bench)
+        assert "There is no agent critic here: build is used instead." in told(bench)
 
 
 @pytest.mark.parametrize(("name", "place"), [("critic", "build"), ("plan", "plan"), ("build", "build")])
@@ -192,7 +193,7 @@ async def test_fallback_for_a_broken_agent_file_is_read_only(tmp_path: Path, nam
         await again.prompt("go on")
         assert (again.agent.name, again.agent.only_looks) == (place, True)
         assert again.rules.decide("edit", "a").action == "deny"
-        assert any("there is no permission 'edti'" in text for text in told(bench))
+        assert any("permission 'edti'" in text for text in told(bench))
         put(own(tmp_path), name, "description: harmless\nread_only: false")
         await again.prompt("go on")
         assert again.rules.decide("edit", "a").action == "allow"

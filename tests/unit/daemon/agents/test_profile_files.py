@@ -44,13 +44,15 @@ def said(found: tuple[Rule, ...]) -> list[tuple[str, str, str]]:
         ("context: {profile: init}", {"context": "init"}),
         ("insist: edit", {"insists": ("edit",)}),
         ("name: x", {"problems": ()}),
-        ("name: y", {"problems": ("line 2: name is not used: an agent goes by its file's name, x",)}),
+        ("name: y", {"problems": ("line 2: name is not used: an agent is named after its file, x",)}),
         ("temperature: 0.2", {"problems": ("line 2: temperature is not used here",)}),
         (
             "model: sonnet",
             {
                 "model": "",
-                "problems": ("line 2: 'sonnet' is not provider/model: the model of the session is used",),
+                "problems": (
+                    "line 2: 'sonnet' is not of the form provider/model: the session's model is used",
+                ),
             },
         ),
         ("", {"description": "You are x."}),
@@ -87,9 +89,12 @@ def test_its_rules(head: str, expected: list[tuple[str, str, str]]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("---\ndescription: a\nHi.", "line 1: the front matter that begins here has no end"),
-        ("---\ndescription: Use it: now\n---\nHi.", "line 2: mapping values .*; put a text with a colon"),
-        ("---\ntools: *\n---\nHi.", "line 2: .*in quotes"),
+        ("---\ndescription: a\nHi.", "line 1: the front matter that starts here has no end;"),
+        (
+            "---\ndescription: Use it: now\n---\nHi.",
+            "line 2: mapping values .*; quote text that contains a colon",
+        ),
+        ("---\ntools: *\n---\nHi.", "line 2: .*quote values"),
         ("---\na: x\n\tb: y\n---\nHi.", "line 3: .*use spaces"),
         ("---\n- a\n---\nHi.", "line 2: the front matter must be lines like"),
         ("---\nmode: everything\n---\nHi.", "line 2: mode must be one of primary, subagent, all"),
@@ -101,9 +106,9 @@ def test_its_rules(head: str, expected: list[tuple[str, str, str]]) -> None:
         ("---\ncontext: {window: 3}\n---\nHi.", "line 2: context must be"),
         (
             "---\npermission: {edit: deny}\npermission: {bash: deny}\n---\nHi.",
-            "line 3: 'permission' stands there twice",
+            "line 3: 'permission' appears twice;",
         ),
-        ("---\npermission:\n  edit: deny\n  edit: allow\n---\nHi.", "line 4: 'edit' stands there twice"),
+        ("---\npermission:\n  edit: deny\n  edit: allow\n---\nHi.", "line 4: 'edit' appears twice;"),
         ("---\ndescription: a\n---\n", "it has no text"),
         ("", "it has no text"),
     ],
@@ -208,7 +213,9 @@ def test_agents_of_a_folder_that_is_not_trusted_are_never_read(
     assert agents.find("review", trust).prompt == "Mine."
     assert "evil" not in [agent.name for agent in found.agents]
     assert found.problems == ()
-    assert "The agents of this folder (broken, evil, review) are not used: it is not trusted." in found.unread
+    assert (
+        "The agents of this folder (broken, evil, review) are not used, because the folder is not trusted."
+    ) in found.unread
     with pytest.raises(UnknownAgentError, match="There is no agent 'evil'"):
         agents.find("evil", trust)
     assert agents.all("trusted").unread == ""
@@ -224,16 +231,17 @@ def test_broken_agent_file_is_reported_and_others_are_loaded(agents: Agents, loc
     found = agents.all("trusted")
     assert "fine" in [agent.name for agent in found.agents]
     assert [problem.removeprefix(f"{own}/") for problem in found.problems] == [
-        "My Agent.md: an agent goes by its file's name, which must be small letters, digits and hyphens: rename it",
+        "My Agent.md: an agent is named after its file: rename it so that it has only lowercase letters, "
+        "digits and hyphens",
         "folder.md: it is not a file",
-        f"large.md: it has more than {MAX_FILE:,} bytes: make it shorter",
+        f"large.md: it is larger than {MAX_FILE:,} bytes: shorten it",
         "latin.md: it is not UTF-8 text: save it as UTF-8",
         "review.md: line 2: mode must be one of primary, subagent, all",
     ]
     with pytest.raises(UnknownAgentError, match=r"The agent review cannot be used: .*review.md: line 2"):
         agents.find("review", "trusted")
     broken.unlink()
-    with pytest.raises(UnknownAgentError, match="There is no agent 'review'; there are: build"):
+    with pytest.raises(UnknownAgentError, match="There is no agent 'review'; available agents: build"):
         agents.find("review", "trusted")
 
 

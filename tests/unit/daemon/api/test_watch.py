@@ -275,7 +275,7 @@ async def test_clients_over_the_limit_are_rejected_until_one_leaves() -> None:
             async with bench.watch() as third:
                 assert await closed(third) == (
                     1013,
-                    "2 clients watch this trace already: close one of them, or try again later.",
+                    "2 clients watch this trace already. Close one of them, or try again later.",
                 )
             async with bench.watch(trace_id=other), bench.watch(trace_id=other) as fourth:
                 code, words = await closed(fourth)

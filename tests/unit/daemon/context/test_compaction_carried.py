@@ -27,7 +27,7 @@ def test_carried_text_is_all_user_messages_without_model_text() -> None:
     talk.step("read", {"file_path": "a.py"}, "secret content", text="I look first")
     talk.says("Done so far.")
     talk.user("", files=["screen.png"])
-    talk.user("Now quotes", note="the person moved a goal")
+    talk.user("Now quotes", note="the user moved a goal")
     text = carried(talk)
     places = [
         text.index(part)
@@ -36,7 +36,7 @@ def test_carried_text_is_all_user_messages_without_model_text() -> None:
             "[attached: spec.pdf]",
             "[attached: screen.png]",
             "Now quotes",
-            "Go on with the work",
+            "Continue the work",
         )
     ]
     assert places == sorted(places)
@@ -290,7 +290,7 @@ def test_step_history_replaces_finished_and_open_goals() -> None:
     assert "<said>\nChange the configuration\n</said>" in text
     assert (
         """\
-## The plan, and what came of it
+## The plan and its results
 
 <goal_summaries>
 [done] 探索代码库

@@ -90,10 +90,13 @@ def test_the_fields_of_init_and_execute_are_those_of_the_seed() -> None:
 
 
 def test_summary_prompt_asks_for_json_and_adds_user_instructions() -> None:
-    assert "what you leave out is lost" in summary_prompt("build")
+    assert (
+        "After this you no longer see the messages before this one, and anything you leave out is lost."
+        in summary_prompt("build")
+    )
     assert "one JSON object and nothing else" in summary_prompt("build")
     assert summary_prompt("build", instructions="  keep the API names ").endswith("keep the API names")
-    assert "The person says" not in summary_prompt("build", instructions="  ")
+    assert "The user says" not in summary_prompt("build", instructions="  ")
     assert len(summary_prompt("init")) < 2_500
 
 
@@ -175,9 +178,9 @@ def test_summary_accepts_null_and_lists_of_paths() -> None:
 
 @pytest.mark.parametrize("agent", ["build", "init", "execute"])
 def test_empty_or_echoed_summary_is_rejected(agent: str) -> None:
-    assert "says nothing" in problem(json.dumps(summary_fields(agent)), agent)
+    assert "it is empty:" in problem(json.dumps(summary_fields(agent)), agent)
     empty = {name: type(value)() for name, value in summary_fields(agent).items()}
-    assert "says nothing" in problem(json.dumps(empty), agent)
+    assert "it is empty:" in problem(json.dumps(empty), agent)
 
 
 def test_overlong_summary_is_refused() -> None:

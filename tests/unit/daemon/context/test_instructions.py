@@ -83,7 +83,7 @@ def test_unusual_instruction_files_are_skipped_or_decoded(folders: tuple[Path, P
 
 def test_instructions_linked_out_of_the_workspace_are_not_sent(folders: tuple[Path, Path]) -> None:
     workspace, home = folders
-    put(workspace.parent / "secret.md", "the person's own notes")
+    put(workspace.parent / "secret.md", "the user's own notes")
     (workspace / "AGENTS.md").symlink_to(workspace.parent / "secret.md")
     put(workspace / "rules.md", "be brief")
     (workspace / "CLAUDE.md").symlink_to(workspace / "rules.md")
@@ -227,7 +227,10 @@ def test_listings_searches_and_commands_name_no_file_at_work(tool: str) -> None:
 
 
 def test_listed_folder_and_failed_call_name_no_file_at_work() -> None:
-    assert files_at_work("read", ToolResult("a is a folder", metadata={"path": "a"})) == ()
+    assert (
+        files_at_work("read", ToolResult("a, which was a file, is now a folder.", metadata={"path": "a"}))
+        == ()
+    )
     failed = ToolResult("no", metadata={"path": "a/x.py", "sha256": "0"}, is_error=True)
     assert files_at_work("edit", failed) == ()
 

@@ -46,7 +46,7 @@ def test_layer_order_and_names_change_the_hash_and_loss_is_shown() -> None:
     history = PromptHistory()
     (_, again) = changes([one], [one, one])
     history.apply(again)
-    assert "lost" in history.text(again.layers[0])
+    assert "is missing" in history.text(again.layers[0])
 
 
 def test_secrets_are_in_neither_text_nor_hash() -> None:

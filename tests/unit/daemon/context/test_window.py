@@ -168,12 +168,8 @@ def test_sub_goals_are_summarized_by_depth_in_the_parent_message() -> None:
     s.done("parser.py")
     (note,) = [line for line in s.lines() if "<goal_summary" in line]
     assert note == (
-        'u: <goal_summary status="completed" goal="Build it">\n'
-        "- Design: Two tables.\n  One index.\n"
-        "- Try a cache: given up: too slow\n"
-        "- Write\n"
-        "  - Parser: parser.py\n"
-        "</goal_summary>"
+        'u: <goal_summary status="completed" goal="Build it">\n- Design: Two tables.\n  One index.\n- Try '
+        "a cache: abandoned: too slow\n- Write\n  - Parser: parser.py\n</goal_summary>"
     )
     # The cascade joined what the children say; that is not said twice.
     assert s.plan.goals["1"].summary == "Two tables.\nOne index.; parser.py"
@@ -196,7 +192,7 @@ def test_own_summary_precedes_those_of_sub_goals() -> None:
     ("status", "words"),
     [
         ("completed", "It was completed without a summary."),
-        ("abandoned", "It was given up without a reason."),
+        ("abandoned", "It was abandoned without a reason."),
     ],
 )
 def test_missing_goal_summary_gets_a_placeholder(status: str, words: str) -> None:
@@ -310,7 +306,7 @@ def test_abandoned_goal_leaves_reason_and_successor_mentions_it() -> None:
         'u: <goal_summary status="abandoned" goal="方案 B">\n同样\n</goal_summary>',
     ]
     s.step("3", "c")
-    told = "Tried before for what comes next, and given up:\n- 方案 A: 依赖问题\n- 方案 B: 同样"
+    told = "Earlier attempts at this that were abandoned:\n- 方案 A: 依赖问题\n- 方案 B: 同样"
     told = f"u: <earlier_attempts>\n{told}\n</earlier_attempts>"
     assert s.lines()[3:] == [told, "a: call 3", "t: 3=c"]
     s.done("C works")

@@ -56,7 +56,7 @@ HISTORIES: dict[str, list[Step]] = {
     ],
     "pruned results": [[READ], [LOOK], ["So."], [NOW]],
     "a steered prompt": [[Hold(), READ], [NOW]],
-    "a note of the person's": [[Call("goal", {"add": "look, work", "focus": "1"})], ["Planned."], [NOW]],
+    "a note of the user's": [[Call("goal", {"add": "look, work", "focus": "1"})], ["Planned."], [NOW]],
     "a picture": [[READ], [NOW]],
     "calls before and after it": [[Think("three"), "At once.", READ, NOW, LOOK]],
     "two of them, and one between": [[NOW, READ, explore("three", "four")]],
@@ -86,7 +86,7 @@ async def played(bench: Bench, name: str, session: Session) -> None:
     elif name == "pruned results":
         tools = tuple(message.sequence for message in session.state.messages if message.role == "tool")
         session.emit(ContextMarked(trace_id=session.session_id, time=session.services.now(), pruned=tools))
-    elif name == "a note of the person's":
+    elif name == "a note of the user's":
         PersonPlan(session, "me").add("another one")
     if steps.left:
         await session.prompt("and now?")

@@ -58,7 +58,7 @@ async def test_explore_waits_for_the_user_choice_and_reports_it(tmp_path: Path) 
         await bench.answer("once")
         assert "b.py" in (await pick).content
         told = await task
-        assert "The person (VS Code) has chosen B." in told and "Edit applied: b.py" in told
+        assert "The user (VS Code) chose B." in told and "Edit applied: b.py" in told
         assert codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
         assert session.status == "idle" and not awaited(session)
         assert session.state.notes == ()  # it was told already
@@ -78,7 +78,7 @@ async def test_rejected_review_leaves_the_choice_open(tmp_path: Path) -> None:
             await picking(session, "X")
         assert not task.done() and awaited(session) == ("1",)
         branch_actions.leave_to_model(session, "1", "VS Code")
-        assert "VS Code leaves the choice to you" in await task
+        assert "VS Code lets you choose:" in await task
 
 
 async def test_user_may_choose_none_of_the_branches(tmp_path: Path) -> None:
@@ -87,14 +87,14 @@ async def test_user_may_choose_none_of_the_branches(tmp_path: Path) -> None:
         explored(session, {"A": []})
         task = await waiting(session)
         branch_actions.choose_none(session, "1", "VS Code")
-        assert "The person (VS Code) wants none of the branches" in await task
+        assert "The user (VS Code) rejected all branches" in await task
         goal = session.state.plan.goals["2"]
         assert (goal.status, goal.summary) == (
             "completed",
-            "The person (VS Code) wants none of the branches.",
+            "The user (VS Code) rejected all branches.",
         )
         assert (goal.selected_branch, session.state.plan.current_id) == (None, None)
-        with pytest.raises(ToolError, match="Nobody waits"):
+        with pytest.raises(ToolError, match="There is no open choice for the exploration"):
             branch_actions.choose_none(session, "1")
 
 
@@ -107,7 +107,7 @@ async def test_a_cancellation_ends_the_waiting(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not awaited(session) and codes(bench) == [CHOICE_AWAITED, CHOICE_MADE]
-        with pytest.raises(ToolError, match="Nobody waits"):
+        with pytest.raises(ToolError, match="There is no open choice for the exploration"):
             branch_actions.choose_none(session, "1")
 
 
@@ -116,7 +116,7 @@ async def test_choice_timeout_selects_nothing(tmp_path: Path) -> None:
         session = bench.session(settings={**PERSON, "permission_timeout_s": 0.05})
         explored(session, {"A": [created("a.py", "a\n")]})
         told = await awaited_choice(session, "1")
-        assert "Nobody chose within 0.05 s" in told and "do not select a branch yourself" in told
+        assert "Nobody chose a branch within 0.05 s." in told and "do not select a branch yourself" in told
         assert not (bench.workspace / "a.py").exists()
 
 
@@ -150,18 +150,18 @@ async def test_user_choice_is_not_open_to_the_model_until_released(tmp_path: Pat
         session.policy.use(config=session.config.overlaid(settings, "editor", "test"))
         with pytest.raises(ToolError, match="goalwright explore pick") as refused:
             await model_picks(session, "A")
-        decided = {"none": "wants none of the branches", "picked": "Selected: branch B"}.get(how)
-        assert ("wait for a choice" in str(refused.value)) == (decided is None)
+        decided = {"none": "rejected all branches", "picked": "Selected: branch B"}.get(how)
+        assert ("say at the end that the branches await a choice." in str(refused.value)) == (decided is None)
         assert (decided or "say at the end") in str(refused.value)
         assert session.state.plan.goals["2"].status == ("pending" if decided is None else "completed")
-        with pytest.raises(ToolError, match="The person chooses"):
+        with pytest.raises(ToolError, match="The user chooses"):
             await model_picks(session, "A:a.py")
         assert not (bench.workspace / "a.py").exists()
         assert leavable(session) == ("1",)
         branch_actions.leave_to_model(session, "1", "VS Code")
         assert leavable(session) == ()
         assert "a.py" in (await model_picks(session, "A")).content
-        with pytest.raises(ToolError, match="Nobody waits"):
+        with pytest.raises(ToolError, match="There is no open choice for the exploration"):
             branch_actions.leave_to_model(session, "1")
     async with daemon(tmp_path) as bench:
         assert leavable(await bench.opened(session.session_id)) == ()
@@ -180,7 +180,7 @@ async def test_model_may_choose_if_nobody_was_asked_or_setting_changed(
         branch_actions.choose_none(session, "3")
         await task
         assert "a.py" in (await model_picks(session, "A")).content  # the other exploration is none of that
-        with pytest.raises(ToolError, match="The person chooses"):
+        with pytest.raises(ToolError, match="The user chooses"):
             await model_picks(session, "A", "B")
         session.policy.use(config=session.config.overlaid({"explore_choice": "model"}, "editor", "test"))
         assert "b.py" in (await model_picks(session, "B")).content
@@ -216,11 +216,13 @@ async def test_conflict_message_for_users_differs_from_that_for_models(tmp_path:
         with pytest.raises(ToolError) as people:
             await picking(session, "A")
         assert "See goalwright explore diff A 'my file.py'" in str(people.value)
-        assert "Show changes" in str(people.value)
+        assert (
+            "Use Show Changes in the editor to see what each branch changed, and add what is missing by hand."
+        ) in str(people.value)
         assert ".trace" not in str(people.value)
         with pytest.raises(ToolError) as model:
             await model_picks(session, "A")
-        assert "To be read at .trace/" in str(model.value)
+        assert ".trace/" in str(model.value)
         assert "goalwright explore" not in str(model.value)
 
 
@@ -233,7 +235,7 @@ async def test_choice_for_one_exploration_does_not_answer_another(tmp_path: Path
         await picking(session, "A")
         assert not task.done()
         await picking(session, "B")
-        assert "has chosen B" in await task
+        assert "chose B" in await task
 
 
 # -- at any time --
@@ -248,12 +250,12 @@ async def test_later_merge_by_the_user_is_noted_in_the_next_prompt(tmp_path: Pat
         await pick
         note = notes_text(session.state.notes)
         assert (
-            "the person merged branch A (Way A). Written on disk: a.py." in note
+            "the user merged branch A (Way A). Written on disk: a.py." in note
             and "Read these files again" in note
         )
         assert session.state.plan.goals["2"].selected_branch == "A"
         await finish(prompted(session, "go on"))
-        assert "the person merged branch A" in str(bench.models.requests[-1].messages)
+        assert "the user merged branch A" in str(bench.models.requests[-1].messages)
         await Restorer(session).undo()
         assert not (bench.workspace / "a.py").exists()
 
@@ -304,7 +306,7 @@ async def test_clients_see_what_a_branch_changed(tmp_path: Path) -> None:
         assert ignored == ()
         assert sorted(files) == ["a.py", "data.bin", "link", "long.txt", "new.py", "odd\\udcff\\n.txt"]
         assert (
-            files["a.py"].diff.startswith("Mode of a.py: 100644 is 100755 now\n")
+            files["a.py"].diff.startswith("Mode of a.py changed from 100644 to 100755")
             and "-1\n+2\n" in files["a.py"].diff
         )
         assert files["new.py"].moved_from == "old.py"
@@ -344,8 +346,8 @@ async def test_branch_of_imported_session_is_not_removed_or_merged(tmp_path: Pat
         session = bench.session()
         explored(session, {"A": [created("a.py", "a\n")]})
         session.record.foreign = True
-        with pytest.raises(ToolError, match="not begun by you"):
+        with pytest.raises(ToolError, match="not started by you"):
             await branch_actions.remove_branch(session, "A")
-        with pytest.raises(ToolError, match="not begun by you"):
+        with pytest.raises(ToolError, match="not started by you"):
             await picking(session, "A")
         assert (session.services.trace_folder(f"{session.session_id}:A") / "result").is_dir()

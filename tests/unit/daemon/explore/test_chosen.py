@@ -60,14 +60,14 @@ async def test_pick_during_exploration_is_recorded_and_ends_the_choice(tmp_path:
         assert not awaited(session)
         merge = session.state.plan.goals["2"]
         assert (merge.type, merge.status, merge.selected_branch) == ("explore_merge", "completed", "A")
-        words = "The person (VS Code) has chosen branch A while others were at work."
+        words = "The user (VS Code) chose branch A while other branches were still working."
         assert merge.summary is not None and words in merge.summary
         assert merge.merge_summary is not None and words in merge.merge_summary
         (ended,) = [e for e in bench.events(ExploreCompleted) if e.trace_id == session.session_id]
         assert ended.merge_summary == merge.merge_summary
         assert (
             words in told(session).content
-            and "Nothing of it is in the workspace" not in told(session).content
+            and "Nothing of this is in the workspace yet." not in told(session).content
         )
         assert used(session) == "A"
         replays(bench, session)
@@ -118,7 +118,7 @@ async def test_undo_of_a_repeated_pick_clears_the_selected_branch(tmp_path: Path
         explored(session, {"A": [created("a.py", "a\n")], "B": [created("a.py", "a\n")]})
         await picked(bench, session, "A")
         again = await branch_actions.select_for_person(session, ["A:a.py"], "VS Code")
-        assert "Already as in the branch: a.py" in again.content
+        assert "Already the same as in the branch: a.py" in again.content
         await Restorer(session).undo()
         assert used(session) is None
         goal = session.state.plan.goals["2"]
@@ -130,7 +130,7 @@ async def test_branch_without_changes_is_selected_but_not_used(tmp_path: Path) -
         session = bench.session()
         explored(session, {"A": []})
         said = await branch_actions.select_for_person(session, ["A"], "VS Code")
-        assert "there is nothing to take over" in said.content
+        assert "there is nothing to merge." in said.content
         assert used(session) is None and session.state.plan.goals["2"].status == "completed"
 
 
@@ -176,10 +176,10 @@ async def test_usage_of_branches_counts_for_the_exploration_goal(tmp_path: Path)
 @pytest.mark.parametrize(
     ("how", "said", "unsaid"),
     [
-        ("picked", "The person (VS Code) has chosen A.", "explore(select="),
-        ("none", "wants none of the branches", "explore(select="),
+        ("picked", "The user (VS Code) chose A.", "explore(select="),
+        ("none", "rejected all branches", "explore(select="),
         ("nobody", "do not select a branch yourself", "explore(select="),
-        ("left", "Take a branch over with explore(select=", "do not select"),
+        ("left", 'Merge a branch with explore(select=["', "do not select"),
     ],
 )
 async def test_result_reports_the_decision_without_contradiction(
@@ -201,11 +201,15 @@ async def test_result_reports_the_decision_without_contradiction(
         assert (await turn).stop == "end_turn"
         first, second = [message for message in session.state.messages if message.role == "tool"]
         assert said in str(first.content) and unsaid not in str(first.content)
-        refusal = {"picked": "Selected: branch A", "none": "wants none", "nobody": "wait for a choice"}.get(
-            how
-        )
+        refusal = {
+            "picked": "Selected: branch A",
+            "none": "rejected all",
+            "nobody": "say at the end that the branches await a choice.",
+        }.get(how)
         assert (refusal or "Selected: branch B") in str(second.content)
-        assert ("wait for a choice" in str(second.content)) == (how == "nobody")
+        assert ("say at the end that the branches await a choice." in str(second.content)) == (
+            how == "nobody"
+        )
         goal = session.state.plan.goals["2"]
         assert (goal.status == "completed") == (how != "nobody")
         replays(bench, session)

@@ -63,7 +63,7 @@ async def test_canceling_the_main_turn_ends_branches_and_keeps_results(tmp_path:
         await until(lambda: alive(tmp_path) == [], "the end of the processes")
         ended = {event.branch_id: event for event in bench.events(BranchCompleted)}
         assert {event.status for event in ended.values()} == {"abandoned"}
-        assert ended["A"].summary.startswith("Canceled before it was done.")
+        assert ended["A"].summary.startswith("Canceled before it finished.")
         assert session.state.plan.goals["1"].status == "abandoned"
         assert session.state.plan.current_id is None
         (completed,) = [e for e in bench.events(ExploreCompleted) if e.trace_id == session.session_id]
@@ -183,7 +183,7 @@ async def test_user_abandons_a_running_exploration(tmp_path: Path) -> None:
             ["A", "B"],
         )
         assert not [goal for goal in goals.values() if goal.type == "explore_merge"]
-        assert "The person gave this exploration up" in told(session).content
+        assert "The user stopped this exploration" in told(session).content
         assert "B works." in told(session).content
         assert session.state.children.branches["A"].status == "abandoned"
 

@@ -123,8 +123,7 @@ async def test_the_result_reads_as_in_the_design(tmp_path: Path) -> None:
             "### Branch B: use a dict\nA dict it is: quick. Long.\n\n"
         )
         assert (
-            '---\nNothing of it is in the workspace yet. Take a branch over with explore(select=["A"])'
-            in text
+            '---\nNothing of this is in the workspace yet. Merge a branch with explore(select=["A"])' in text
         )
         assert not told(session).is_error
 
@@ -233,7 +232,7 @@ async def test_branch_ids_continue_across_explorations(tmp_path: Path) -> None:
         ({"branches": [f"way {n}" for n in range(9)]}, "9 branches are too many"),
         ({"branches": ["a" * 5_000, "b"]}, "too long"),
         ({"branches": ["a", "b"], "select": ["A"]}, "give one of the two"),
-        ({"branches": ["a", "b"], "background": "x" * 100_001}, "sum it up"),
+        ({"branches": ["a", "b"], "background": "x" * 100_001}, "summarize it."),
     ],
 )
 async def test_invalid_explore_call_is_an_error_and_starts_nothing(
@@ -323,7 +322,7 @@ async def test_branches_ask_concurrently_and_are_answered_in_any_order(tmp_path:
         assert (await turn).stop == "end_turn"
         status = {branch.id: branch.status for branch in session.state.children.branches.values()}
         assert status == {"A": "abandoned", "B": "completed", "C": "completed"}
-        assert "Stopped by a refusal" in told(session).content
+        assert "Stopped because the user rejected a request" in told(session).content
 
 
 async def test_edits_of_a_branchs_copy_are_not_asked_about(tmp_path: Path) -> None:
@@ -363,7 +362,8 @@ async def test_unsaved_files_are_listed_as_missing_from_branches(tmp_path: Path)
         bench.unsaved[bench.workspace / "src" / "a.py"] = "typed"
         session = await ran(bench)
         assert (
-            "Not in the branches, because it is not saved in the editor: src/a.py." in told(session).content
+            "Not in the branches, because they are not saved in the editor: src/a.py."
+            in told(session).content
         )
 
 
@@ -380,5 +380,5 @@ async def test_fork_keeps_the_plan_of_an_exploration_without_branches(tmp_path: 
         ]
         assert bench.core.store.children(fork.session_id) == []
         branch = await bench.opened(f"{session.session_id}:A")
-        with pytest.raises(ForkError, match="fork the session it belongs to"):
+        with pytest.raises(ForkError, match="Fork the session it belongs to"):
             await bench.core.keeping.fork(branch)

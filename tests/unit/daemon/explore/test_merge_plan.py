@@ -91,28 +91,32 @@ def test_merge_plan_writes_the_expected_content(
             file(OLD.replace("\n", "\r\n")),
             "both sides changed the same lines",
         ),
-        (updated("a", OLD, OLD.replace("one", "1")), ABSENT, "now has it deleted, and branch A changed it"),
+        (
+            updated("a", OLD, OLD.replace("one", "1")),
+            ABSENT,
+            "the current file deleted it, but branch A changed it",
+        ),
         (
             deleted("a", OLD),
             file(OLD + "x"),
-            "branch A deleted it, and the file as it is now has other changes",
+            "branch A deleted it, but the current file has other changes",
         ),
-        (created("a", "mine"), file("yours"), "both made it"),
+        (created("a", "mine"), file("yours"), "both created it, with different contents"),
         (updated("a", b"\0one", b"\0two"), file(b"\0three"), "it is not text"),
         (updated("a", "é\n", "é\nx\n"), file("é\n".encode("utf-16")), "encoding was changed"),
         (
             updated("a", OLD, "x"),
-            FileVersion("absent", why="there is a folder of this name now", in_the_way=("a/x",)),
-            "there is a folder of this name now",
+            FileVersion("absent", why="there is now a folder with this name", in_the_way=("a/x",)),
+            "there is now a folder with this name",
         ),
-        (updated("a", OLD, "x"), FileVersion("link", b"b"), "the file as it is now has a symbolic link"),
+        (updated("a", OLD, "x"), FileVersion("link", b"b"), "the current file has a symbolic link"),
         (
             updated("a", "x", "y"),
-            FileVersion("absent", why="what was a folder above it is a file now", in_the_way=("above",)),
-            "what was a folder above it is a file now",
+            FileVersion("absent", why="what was a folder above it is now a file", in_the_way=("above",)),
+            "what was a folder above it is now a file",
         ),
         (created("a", "x"), FileVersion(in_the_way=("a/y", "a/z/")), "than the selection deletes: a/y, a/z/"),
-        (created("a", "x"), FileVersion(in_the_way=("a/",)), "an empty folder of this name is there"),
+        (created("a", "x"), FileVersion(in_the_way=("a/",)), "an empty folder with this name exists:"),
     ],
 )
 def test_merge_plan_detects_the_conflict(change: BranchChange, now: FileVersion, reason: str) -> None:
@@ -121,7 +125,7 @@ def test_merge_plan_detects_the_conflict(change: BranchChange, now: FileVersion,
 
 def test_merge_into_a_renamed_file_is_a_conflict_with_both_sides() -> None:
     found = plan(("A", updated("a.py", OLD, OLD + "six\n")), b_py=file(OLD))
-    assert "has it deleted" in conflict(found)
+    assert "deleted it, but" in conflict(found)
     text = conflicts_text(found, {"a.py": ["kept/x (branch A)"]})
     assert (
         "six" in text
@@ -160,7 +164,9 @@ def test_changes_of_two_branches_to_one_file_merge_or_conflict() -> None:
     assert found.conflicts[0].sides == ("branch A", "branch B")
     assert "deleted it" in conflict(plan(("A", top), ("B", deleted("a", OLD)), a=file(OLD)))
     elsewhere = updated("a", "other beginning\n", "x\n")
-    assert "different beginnings" in conflict(plan(("A", top), ("B", elsewhere), a=file(OLD)))
+    assert "changed it from different starting points" in conflict(
+        plan(("A", top), ("B", elsewhere), a=file(OLD))
+    )
 
 
 def test_file_and_folder_of_the_same_name_conflict() -> None:
@@ -170,19 +176,19 @@ def test_file_and_folder_of_the_same_name_conflict() -> None:
 
 def test_merge_turns_a_file_into_a_folder_and_back() -> None:
     opened = [("A", deleted("x", "file")), ("A", created("x/y", "inner"))]
-    below = FileVersion(why="what was a folder above it is a file now", in_the_way=("x",))
+    below = FileVersion(why="what was a folder above it is now a file", in_the_way=("x",))
     now = {"x": file("file"), "x/y": below}
     assert written(plan(*opened, **now)) == {"x": None, "x/y": b"inner"}
     closed = [("A", deleted("x/y", "inner")), ("A", deleted("x/z/w", "deep")), ("A", created("x", "file"))]
-    folder = FileVersion(why="there is a folder of this name now", in_the_way=("x/y", "x/z/w"))
+    folder = FileVersion(why="there is now a folder with this name", in_the_way=("x/y", "x/z/w"))
     now = {"x": folder, "x/y": file("inner"), "x/z/w": file("deep")}
     assert written(plan(*closed, **now)) == {"x": b"file", "x/y": None, "x/z/w": None}
 
 
 def test_blocked_type_change_is_a_conflict_with_usable_advice() -> None:
-    below = FileVersion(why="what was a folder above it is a file now", in_the_way=("x",))
+    below = FileVersion(why="what was a folder above it is now a file", in_the_way=("x",))
     alone = plan(("A", created("x/y", "inner")), **{"x/y": below})
-    assert "x would have to be a folder, and is a file that the selection does not delete" in conflict(alone)
+    assert "x must be a folder, but is a file that the selection does not delete" in conflict(alone)
     changes = [("A", deleted("x", "file")), ("A", created("x/y", "inner")), ("A", created("other", "1"))]
     mine = plan(*changes, **{"x": file("mine"), "x/y": below})
     assert [one.name for one in mine.conflicts] == ["x", "x/y"]
@@ -222,7 +228,9 @@ def test_unwritable_changes_are_left_out_and_named() -> None:
     assert [item.name for item in found.files] == ["good"]
     assert len(found.left_out) == 5 and not found.conflicts
     text = remarks(found)
-    assert "symbolic links are not written" in text and "odd\\udcff" in text and "link, old-link" in text
+    assert (
+        "a merge does not write symbolic links:" in text and "odd\\udcff" in text and "link, old-link" in text
+    )
 
 
 # -- laws --

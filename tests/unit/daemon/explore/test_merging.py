@@ -144,8 +144,8 @@ async def test_one_conflict_blocks_the_merge_without_asking(tmp_path: Path) -> N
         words = await refusal(session, "A")
         assert "a.py: both sides changed the same lines" in words
         assert "mine" in words and "line two" in words and "select them by name: b.py" in words
-        kept = next(line for line in words.splitlines() if "To be read at" in line)
-        name = kept.split("To be read at ")[1].split(" (")[0]
+        kept = next(line for line in words.splitlines() if "Read" in line)
+        name = kept.split("Read ")[1].split(" (")[0]
         assert (bench.workspace / name).read_text() == TOP
         assert (bench.workspace / "b.py").read_text() == "b\n"
         assert session.state.plan.goals["2"].status == "pending"
@@ -158,10 +158,10 @@ async def test_one_conflict_blocks_the_merge_without_asking(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda path: path.unlink(), "has it deleted"),
-        (lambda path: (path.unlink(), path.mkdir()), "there is a folder of this name now"),
+        (lambda path: path.unlink(), "deleted it, but"),
+        (lambda path: (path.unlink(), path.mkdir()), "there is now a folder with this name"),
         (lambda path: (path.unlink(), path.symlink_to("b.py")), "symbolic link"),
-        (lambda path: path.rename(path.with_name("moved.py")), "has it deleted"),
+        (lambda path: path.rename(path.with_name("moved.py")), "deleted it, but"),
         (lambda path: path.write_bytes(OLD.replace("\n", "\r\n").encode()), "same lines"),
         (lambda path: path.write_bytes(OLD.encode("utf-16")), "encoding"),
     ],
@@ -251,7 +251,7 @@ async def test_type_changes_can_be_selected_one_by_one(tmp_path: Path) -> None:
         await selected(bench, session, "A:folder", call="one")
         assert (root / "folder").read_text() == "is a file\n" and (root / "plain").is_file()
         words = await refusal(session, "A:plain/beside.txt")
-        assert "plain would have to be a folder, and is a file that the selection does not delete" in words
+        assert "plain must be a folder, but is a file that the selection does not delete" in words
         await selected(bench, session, "A:plain", call="two")
         assert (root / "plain/in/side.txt").read_text() == "in\n"
 
@@ -264,7 +264,7 @@ async def test_other_files_in_a_folder_replaced_by_a_file_are_kept(tmp_path: Pat
         (root / "folder/deep/mine.log").write_text("mine")
         old = files(root)
         words = await refusal(session, "A")
-        assert "folder: there is a folder of this name, with more in it than the selection deletes" in words
+        assert "folder: a folder with this name exist" in words
         assert "folder/deep/mine.log" in words and files(root) == old
         # While it is reviewed: not even then.
         (root / "folder/deep/mine.log").unlink()
@@ -272,7 +272,7 @@ async def test_other_files_in_a_folder_replaced_by_a_file_are_kept(tmp_path: Pat
         await bench.asked()
         (root / "folder/deep/mine.log").write_text("mine")
         await bench.answer("once")
-        with pytest.raises(ToolError, match=r"folder got another file in it"):
+        with pytest.raises(ToolError, match=r"folder now contains another file"):
             await task
         assert files(root) == old
         # And an undo leaves what the person put into the new folder.
@@ -280,7 +280,7 @@ async def test_other_files_in_a_folder_replaced_by_a_file_are_kept(tmp_path: Pat
         await selected(bench, session, "A", call="again")
         (root / "plain/mine.txt").write_text("mine")
         new = files(root)
-        with pytest.raises(RestoreRefusedError, match=r"plain is a folder now"):
+        with pytest.raises(RestoreRefusedError, match=r"plain, which was a file, is now a folder"):
             await Restorer(session).undo()
         assert files(root) == new
 
@@ -331,7 +331,8 @@ async def test_second_merge_uses_the_base_of_the_first(tmp_path: Path) -> None:
         await selected(bench, session, "A", call="one")
         again = await selecting(session, "A", call="two")
         assert (
-            "Already as in the branch: a.py" in again.content and "Nothing had to be written" in again.content
+            "Already the same as in the branch: a.py" in again.content
+            and "Nothing needed to be written." in again.content
         )
         await selected(bench, session, "B", call="three")
         assert (bench.workspace / "a.py").read_text() == TOP.replace("line 29\n", "line twenty-nine\n")
@@ -354,10 +355,10 @@ async def test_hunks_left_out_by_the_user_are_reported_to_the_model(tmp_path: Pa
         told = await task
         assert (bench.workspace / "a.py").read_text() == END
         assert (bench.workspace / "b.py").read_text() == "b\n"
-        assert "The person altered your change" in told.content
-        assert "Left out by the person, unchanged on disk: b.py" in told.content
+        assert "edited" in told.content
+        assert "Left out by the user, unchanged on disk: b.py" in told.content
         summary = session.state.plan.goals["2"].summary
-        assert summary is not None and "altered" in summary and "b.py" not in summary
+        assert summary is not None and "edited" in summary and "b.py" not in summary
 
 
 async def test_rejected_merge_writes_and_selects_nothing(tmp_path: Path) -> None:
@@ -412,7 +413,7 @@ async def test_imported_session_is_never_merged(tmp_path: Path) -> None:
         write(bench, a_py=OLD)
         explored(session, {"A": [updated("a.py", OLD, TOP)]})
         session.record.foreign = True
-        assert "not begun by you" in await refusal(session, "A")
+        assert "not started by you" in await refusal(session, "A")
         assert (bench.workspace / "a.py").read_text() == OLD
 
 
@@ -426,10 +427,13 @@ async def test_links_and_non_text_names_are_left_out_and_named(tmp_path: Path) -
         ]
         explored(session, {"A": changes, "B": changes[:2]})
         told = await selected(bench, session, "A")
-        assert "Left out: link: symbolic links" in told.content and "odd\\udcff" in told.content
+        assert (
+            "Skipped: link: a merge does not write symbolic links" in told.content
+            and "odd\\udcff" in told.content
+        )
         assert sorted(p.name for p in bench.workspace.iterdir() if p.name != ".trace") == ["ok"]
         words = await refusal(session, "B")
-        assert "Nothing of that can be written" in words
+        assert "None of these files can be written." in words
 
 
 async def test_a_mode_alone_is_a_change(tmp_path: Path) -> None:
@@ -450,13 +454,13 @@ async def test_a_branch_without_changes_can_be_chosen(tmp_path: Path) -> None:
         assert "It changed no files" in told.content
         goal = session.state.plan.goals["2"]
         assert (goal.status, goal.selected_branch) == ("completed", None)
-        assert goal.summary is not None and goal.summary.endswith("there is nothing to take over.")
+        assert goal.summary is not None and goal.summary.endswith("there is nothing to merge.")
 
 
 async def test_invalid_selection_error_lists_the_choices(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session()
-        assert "nothing was explored" in await refusal(session, "A")
+        assert "this session has no explorations." in await refusal(session, "A")
         explored(session, {"A": [created("src/a.py", "x")], "B": [created("b.py", "x")]})
         assert "Branches: A (Way A; completed), B (Way B; completed)" in await refusal(session, "X")
         now = session.services.now()
@@ -473,7 +477,7 @@ async def test_invalid_selection_error_lists_the_choices(tmp_path: Path) -> None
         assert "not in the workspace" in await refusal(session, "A:/etc/passwd")
         assert "Nothing is selected" in await refusal(session)
         remove_result(session.services.trace_folder(f"{session.session_id}:B") / "result")
-        assert "Nothing is stored of what branch B" in await refusal(session, "B")
+        assert "The changes of branch B" in await refusal(session, "B")
         (session.services.trace_folder(f"{session.session_id}:A") / "result/changes.json").write_text("{")
         assert "damaged" in await refusal(session, "A")
 

@@ -68,7 +68,7 @@ async def test_queued_branch_is_canceled_at_once(tmp_path: Path) -> None:
         a.go.set()
         assert (await turn).stop == "end_turn"
         summary = session.state.children.branches["B"].summary
-        assert summary == "Canceled before it had begun."
+        assert summary == "Canceled before it started."
 
 
 async def test_canceled_branch_gets_a_diff_score_without_running_tests(tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ async def refused(bench: Bench) -> None:
     ("settings", "answer", "trusted", "words"),
     [
         ({}, "reject", True, "not run: rejected by the user: they delete my data"),
-        ({"permission_timeout_s": 0.05}, "", True, "not run: Nobody answered the question within 0.05 s"),
+        ({"permission_timeout_s": 0.05}, "", True, "not run: Nobody answered the request within 0.05 s"),
         ({"permission": {"*": "allow", "bash": "deny"}}, "", True, "not run: The editor rule"),
         ({"test_command": None}, "", True, "not run: no test command is known (setting test_command)"),
-        ({"test_command": ""}, "", True, "not run: test_command is set to nothing"),
+        ({"test_command": ""}, "", True, "not run: test_command is empty"),
         ({}, "", False, "not run: this folder is not trusted"),
         (
             {
@@ -197,7 +197,7 @@ async def refused(bench: Bench) -> None:
             },
             "",
             True,
-            "not ended",
+            "timed out after",
         ),
     ],
 )
@@ -222,7 +222,7 @@ async def test_score_table_gives_the_reason_for_missing_tests(
 @pytest.mark.parametrize(
     ("last", "why"),
     [
-        (["Half of it is there.", End("max_tokens")], "Its last answer was cut off"),
+        (["Half of it is there.", End("max_tokens")], "Its last answer was truncated"),
         ([Fail("bad_request", "No such model.")], "Failed: No such model."),
     ],
 )
@@ -238,7 +238,7 @@ async def test_unfinished_branch_is_selectable_and_names_its_end(
         assert branch.summary is not None
         assert branch.summary.startswith(why)
         said = "Half of it is there." if last[0] == "Half of it is there." else "I write it now."
-        assert f"What it said last: {said}" in branch.summary
+        assert f"Its last message: {said}" in branch.summary
         assert branch.score is not None and branch.score.files == 1
         assert (bench.workspace / "a.txt").read_text() == "1\n2\n"
         assert not told(session).is_error

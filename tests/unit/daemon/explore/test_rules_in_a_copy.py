@@ -324,7 +324,7 @@ def test_command_grant_for_workspace_path_covers_the_copy_path(place: BranchPlac
     rules = place.rules(session=[granted])
     verdict = rules.judge(place.command(f"make -C {place.copy.root}{end}"))
     assert verdict.action == "allow"
-    assert str(place.copy.root) in verdict.reasons[0].target, "the person reads what would run"
+    assert str(place.copy.root) in verdict.reasons[0].target, "the user reads what would run"
     assert rules.judge(place.command(f"make -C {place.copy.root}-2")).action != "allow"
 
 

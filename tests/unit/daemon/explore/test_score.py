@@ -49,10 +49,10 @@ def test_score_table_shows_facts_and_unknowns() -> None:
     ("test", "words"),
     [
         (None, "not run"),
-        (CheckRun(command="t", detail="the person said no"), "not run: the person said no"),
+        (CheckRun(command="t", detail="the user said no"), "not run: the user said no"),
         (
             CheckRun(command="t", detail="it did not end within 3 s\n…", duration_ms=3000),
-            "not ended in 3.0 s |",
+            "timed out after 3.0 s |",
         ),
         (CheckRun(command="t", exit_code=0, passed=3, failed=0), "3 passed, 0 failed |"),
         (CheckRun(command="t", exit_code=0), "ok"),

@@ -86,7 +86,7 @@ async def test_branch_under_test_refuses_prompts_and_undo(tmp_path: Path) -> Non
             Restorer(child).redo(),
             Restorer(child).restore(message_id="x"),
         ):
-            with pytest.raises(SealedError, match="Branch A has ended its work"):
+            with pytest.raises(SealedError, match="Branch A has ended"):
                 await change
         (child.services.workspace / "go").touch()
         await turn

@@ -59,7 +59,9 @@ async def test_ignored_files_of_a_branch_are_kept_and_merged_by_name(tmp_path: P
         score = session.state.children.branches["A"].score
         assert score is not None and score.files == 0 and score.test is not None
         assert "ignored" in score.test.detail
-        assert "Not among" not in (session.state.children.branches["B"].summary or "")
+        assert "Not included in its changes, because" not in (
+            session.state.children.branches["B"].summary or ""
+        )
 
         nothing = (await selecting(session, "A")).content
         assert "changed no files" not in nothing
@@ -110,12 +112,12 @@ async def test_failed_comparison_keeps_changes_from_history_unscored(
         branch = session.state.children.branches["A"]
         assert branch.status == "abandoned"
         assert "An object is missing." in (branch.summary or "")
-        assert "is kept: " in (branch.summary or "")
+        assert "are kept: " in (branch.summary or "")
         assert branch.score is not None
         assert (branch.score.files, branch.score.added, branch.score.removed) == (None, None, None)
         assert (branch.score.new_problems, branch.score.fixed_problems) == (None, None)
         assert branch.score.test is not None and "could not be read" in branch.score.test.detail
-        assert "unknown | not run: what it changed could not be read | unknown" in told(session).content
+        assert "unknown | not run: its changes could not be read | unknown" in told(session).content
         result = load_result(bench.core.store.folder(f"{session.session_id}:A") / "result")
         assert result is not None
         changed = {change.name: (change.before, change.after) for change in result.changes}

@@ -124,7 +124,7 @@ async def test_endlessly_printing_hook_is_killed(tmp_path: Path, workspace: Path
 
 async def test_non_json_output_is_a_failure(tmp_path: Path, workspace: Path) -> None:
     failed = await failure(hook(workspace, program(tmp_path, "h", "echo all is well")))
-    assert (failed.kind, str(failed)) == ("answer", "printed what is not JSON: all is well")
+    assert (failed.kind, str(failed)) == ("answer", "printed output that is not JSON: all is well")
 
 
 async def test_non_text_output_is_a_failure(tmp_path: Path, workspace: Path) -> None:

@@ -164,10 +164,10 @@ async def test_output_and_input_of_a_function_are_isolated(tmp_path: Path) -> No
         ("fail", "error", "KeyError: 'missing'"),
         ("quit", "error", "SystemExit: I go"),
         ("strange", "error", "not JSON serializable"),
-        ("much", "error", "more than 64 KB"),
+        ("much", "error", "larger than 64 KB"),
         ("eat", "error", "MemoryError"),
         ("gone", "error", "has no attribute 'gone'"),
-        ("nothing", "error", "is no function"),
+        ("nothing", "error", "is not a function"),
         ("wrong", "answer", "cannot allow"),
     ],
 )

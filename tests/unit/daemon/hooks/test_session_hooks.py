@@ -171,7 +171,7 @@ async def test_a_hook_that_allows_changes_nothing(tmp_path: Path) -> None:
         await bench.answer("reject")
         await finish(turn)
         (notice,) = notices(bench)
-        assert "it cannot allow" in notice
+        assert "a hook can deny, but cannot allow what rules ask about" in notice
 
 
 async def test_only_the_tools_that_are_named_are_asked_about(tmp_path: Path) -> None:
@@ -304,7 +304,11 @@ async def test_watchers_receive_their_events_in_order(tmp_path: Path) -> None:
     watch, kept = listening(tmp_path / "h")
     names = ("session__start", "session__end", "permission__asked", "goal__completed", "tool__execute__after")
     hooks = settings(allow=False, **{name: [of(watch, tools="bash")] for name in names})
-    goals = [Call("goal", {"add": "one"}), Call("goal", {"focus": "1"}), Call("goal", {"done": "it is done"})]
+    goals = [
+        Call("goal", {"add": "one"}),
+        Call("goal", {"focus": "1"}),
+        Call("goal", {"done": "you can read it, but nothing in it is run or allowed in your name."}),
+    ]
     steps = [*goals, ECHO, "Done."]
     async with daemon(tmp_path, *steps) as bench:
         session = bench.session(settings=hooks)
@@ -321,7 +325,7 @@ async def test_watchers_receive_their_events_in_order(tmp_path: Path) -> None:
         "session.end",
     ]
     assert heard[0]["source"] == "new"
-    assert heard[1]["goal"]["summary"] == "it is done"
+    assert heard[1]["goal"]["summary"] == "you can read it, but nothing in it is run or allowed in your name."
     assert heard[1]["goal_id"] == heard[1]["goal"]["id"]
     assert heard[2]["request_id"] == request.request.request_id
     assert all(entry["session_id"] == session.session_id for entry in heard)
@@ -397,7 +401,7 @@ async def test_failing_system_hook_is_skipped_with_a_notice(tmp_path: Path) -> N
         session = bench.session(settings=settings(prompt__system=[of(broken)]))
         assert (await session.prompt("go")).stop == "end_turn"
         assert "hook_context" not in bench.models.requests[0].system[-1].text
-        assert "It went on without it." in notices(bench)[0]
+        assert "Goalwright continued without it." in notices(bench)[0]
 
 
 # -- compaction.before --

@@ -86,19 +86,19 @@ async def test_unattachable_files_are_refused_with_advice(tmp_path: Path) -> Non
         for name, words in [
             ("lib.so", "binary file"),
             ("empty.txt", "empty"),
-            ("large.txt", "too large to attach: a text file of 257 KB, and 256 KB are the limit. Name it"),
-            ("large.png", "4.0 MB are the limit"),
+            ("large.txt", "this text file has 257 KB, and the limit is 256 KB. Name it"),
+            ("large.png", "the limit is 4.0 MB"),
             ("sub", "is a folder"),
             ("emty.txt", "Did you mean empty.txt?"),
             (" ", "path is empty"),
         ]:
             assert words in await refused(session, path(name)), name
-        assert "more than 20" in await refused(session, *[path("a")] * (MOST_FILES + 1))
+        assert "the limit is 20" in await refused(session, *[path("a")] * (MOST_FILES + 1))
         assert "not valid base64" in await refused(
             session, FilePart(name="a", media_type="image/png", data="ä!")
         )
         many = [pasted(PNG + b"\0" * (MAX_IMAGE_BYTES - 100))] * 5
-        assert "together" in await refused(session, *many)
+        assert "in total" in await refused(session, *many)
 
 
 async def test_file_under_an_ask_rule_is_attached_only_after_approval(tmp_path: Path) -> None:
@@ -172,10 +172,10 @@ async def test_model_without_vision_gets_no_image(tmp_path: Path) -> None:
         session = bench.core.new_session(model="ollama/qwen3-coder")
         words = await refused(session, pasted(PNG, "shot.png"))
         assert words == (
-            "shot.png cannot be attached. The model ollama/qwen3-coder cannot see images. Remove the image, or choose "
-            "a model that can see."
+            "shot.png cannot be attached. The model ollama/qwen3-coder cannot read images. Remove the "
+            "image, or choose a model that can."
         )
-        assert "takes no PDF" in await refused(session, pasted(PDF, "a.pdf"))
+        assert "does not accept PDF files." in await refused(session, pasted(PDF, "a.pdf"))
 
 
 async def test_attachments_of_a_waiting_prompt_survive_a_kill(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ async def test_reached_budget_asks_even_if_everything_is_allowed(
         turn = asyncio.create_task(session.prompt("go"))
         asked = (await bench.asked())[0]
         assert asked.permission == "budget"
-        assert asked.title == "This session has used $0.02 of $0.02. Go on?"
+        assert asked.title == "This session has used $0.02 of $0.02. Continue?"
         assert len(bench.models.requests) == 2
         await bench.answer("once")
         assert (await turn).stop == "end_turn"
@@ -64,7 +64,7 @@ async def test_a_goals_limit_names_the_goal(tmp_path: Path) -> None:
         session = bench.session(settings={**ALLOW_ALL, "goal_budget_usd": 0.01})
         turn = asyncio.create_task(session.prompt("go"))
         asked = (await bench.asked())[0]
-        assert asked.title == 'The goal "Small one" has used $0.01 of $0.01. Go on?'
+        assert asked.title == 'The goal "Small one" has used $0.01 of $0.01. Continue?'
         assert asked.goal_id == session.state.plan.find("1").id
         await bench.answer("once")
         assert (await turn).stop == "end_turn"
@@ -140,7 +140,7 @@ async def test_raised_limit_survives_a_restart(tmp_path: Path) -> None:
         session = await bench.opened(session_id)
         turn = asyncio.create_task(session.prompt("go on"))
         asked = (await bench.asked())[0]
-        assert asked.title == "This session has used 2,320 of 2,320 tokens. Go on?"
+        assert asked.title == "This session has used 2,320 of 2,320 tokens. Continue?"
         await bench.answer("once")
         assert (await turn).stop == "end_turn"
 
@@ -162,7 +162,7 @@ def cost_notices(bench: Bench) -> list[str]:
 async def test_session_without_budget_warns_at_each_cost_step(
     tmp_path: Path,
 ) -> None:
-    said = "This session has cost ${} so far. Set a budget to be asked before it costs more."
+    said = "This session has cost ${} so far. To pause it before it costs more, set a budget."
     settings = {"budget_warning_usd": 0.03}
     async with daemon(tmp_path, *"1234567") as bench:
         session = bench.session(settings=settings)

@@ -64,7 +64,7 @@ async def test_ended_branch_accepts_no_prompt(tmp_path: Path) -> None:
         await close_child(child)
         again = await bench.opened(child.session_id)
         assert len(again.state.messages) == 2
-        with pytest.raises(SealedError, match="go on in the session"):
+        with pytest.raises(SealedError, match="Continue in the session that started it"):
             await again.prompt("more")
 
 

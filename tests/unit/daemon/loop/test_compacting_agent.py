@@ -63,14 +63,14 @@ async def test_file_with_only_a_model_keeps_the_shipped_prompt(tmp_path: Path) -
     own(tmp_path, "model: small/one")
     async with daemon(tmp_path) as bench:
         await compacted(bench, ANSWER)
-        assert bench.models.requests[-1].system[0].text.startswith("You sum up the work of an agent")
+        assert bench.models.requests[-1].system[0].text.startswith("You summarize the work of an agent")
 
 
 async def test_models_setting_chooses_the_compaction_model(tmp_path: Path) -> None:
     async with daemon(tmp_path, command_line={"models": {"compaction": "small/one"}}) as bench:
         await compacted(bench, ANSWER)
         assert bench.models.models[-2:] == ["fake/model", "small/one"]
-        assert bench.models.requests[-1].system[0].text.startswith("You sum up the work of an agent")
+        assert bench.models.requests[-1].system[0].text.startswith("You summarize the work of an agent")
 
 
 async def test_without_a_model_the_session_prompt_is_reused(tmp_path: Path) -> None:
@@ -92,6 +92,6 @@ async def test_failed_compaction_agent_falls_back_to_session_model(tmp_path: Pat
         assert "tokens" in detail
         told = [event.text for event in bench.events(Notice) if "small/one" in event.text]
         assert told == [
-            "The model of the agent compaction, small/one, could not sum up; fake/model does. "
-            "There is no key for small."
+            "The agent compaction could not summarize with its model small/one; fake/model is used "
+            "instead. There is no key for small."
         ]

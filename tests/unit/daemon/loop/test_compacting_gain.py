@@ -128,7 +128,14 @@ async def test_trigger_below_the_minimum_does_not_cause_a_loop(
             assert (await session.prompt(f"PERSON {number} " + "please " * 100)).stop == "end_turn"
         assert 2 <= len(marks(session)) <= 20
         assert all(mark.after < mark.before for mark in marks(session))
-        assert sum("compact_at_tokens higher" in text for text in told) == 1
+        assert (
+            sum(
+                "To make room, lower keep_steps, raise compact_at_tokens, or start a new session for the "
+                "rest of the work." in text
+                for text in told
+            )
+            == 1
+        )
         for number in range(6):
             assert f"PERSON {number} " in window(session)
 
@@ -149,7 +156,11 @@ async def test_backoff_and_warning_state_survive_a_restart(tmp_path: Path) -> No
             await session.prompt("go on")
         before, last = marks(session)[-2:]
         assert last.before - before.after > 2_000
-        assert not any("compact_at_tokens higher" in text for text in told)
+        assert not any(
+            "To make room, lower keep_steps, raise compact_at_tokens, or start a new session for the "
+            "rest of the work." in text
+            for text in told
+        )
 
 
 async def test_higher_trigger_resets_the_backoff(tmp_path: Path) -> None:
@@ -217,7 +228,14 @@ async def test_a_summary_that_makes_the_context_larger_is_not_stored(tmp_path: P
         # As soon as there is enough to sum up, it is.
         assert all(mark.after < mark.before for mark in marks(session))
         assert len(marks(session)) < models.questions <= 5
-        assert sum("compact_at_tokens higher" in text for text in told) == 1
+        assert (
+            sum(
+                "To make room, lower keep_steps, raise compact_at_tokens, or start a new session for the "
+                "rest of the work." in text
+                for text in told
+            )
+            == 1
+        )
         assert any("would have" in text for text in told)
         assert "summary 0" not in stored(session, "summary")[0].text()
 

@@ -38,7 +38,7 @@ Summaries = Callable[[int], Reply]
 
 def is_question(request: Json) -> bool:
     """A request for a summary."""
-    return "Sum up the work so far" in json.dumps(request["messages"][-1])
+    return "Summarize the work so far:" in json.dumps(request["messages"][-1])
 
 
 class Model:
@@ -202,7 +202,7 @@ async def test_step_history_is_the_fallback_for_any_server_failure(tmp_path: Pat
         last = texts(served.others[-1])
         assert "[in progress] Read all; never touch vendor/" in last
         assert "→ read(f1.txt): " in last
-        assert "Carried over word for word" in last
+        assert "Copied word for word" in last
         kinds = [c.kind for m in session.state.messages if (c := m.compaction())]
         assert kinds == ["request", "summary", "carried"]
 

@@ -216,10 +216,10 @@ async def test_impossible_fork_is_refused_and_leaves_nothing(tmp_path: Path) -> 
         session = await worked(bench)
         answer = session.state.messages[1]
         for message in (answer.message_id, "msg_999999_00000000"):
-            with pytest.raises(ForkError, match="of the user"):
+            with pytest.raises(ForkError, match="no user message"):
                 await bench.core.keeping.fork(session, message)
         session.record.foreign = True
-        with pytest.raises(ForkError, match="not begun by you"):
+        with pytest.raises(ForkError, match="not started by you"):
             await bench.core.keeping.fork(session)
         assert bench.core.store.trace_ids() == [session.session_id]
         assert not list(bench.core.store.root.glob(f"{STAGING}*"))

@@ -163,7 +163,7 @@ async def test_finished_plan_is_summarized_once(tmp_path: Path) -> None:
     steps: tuple[Step, ...] = (
         [Call("goal", {"add": "mend the cart", "focus": "1"})],
         [Call("goal", {"done": "The sum was wrong."})],
-        "All is well.",
+        "No problems found.",
         "You are welcome.",
         [Call("goal", {"add": "mend more", "focus": "2"})],
         "I began.",

@@ -80,9 +80,12 @@ async def test_model_abandons_a_goal_and_reverts_its_files(tmp_path: Path) -> No
         assert not (bench.workspace / "new").exists()
         said = results(session)[-1]
         assert not said.is_error
-        for words in ("Taken back: ", "a.py (+1 -1)", "new/b.txt (deleted)", "Read these files again"):
+        for words in ("Undone: ", "a.py (+1 -1)", "new/b.txt (deleted)", "Read these files again"):
             assert words in said.content
-        assert statuses(session) == {"one way": "abandoned", "another way": "in_progress"}
+        assert statuses(session) == {
+            "one way": "abandoned",
+            "another way": "in_progress",
+        }
         (event,) = bench.events(FilesRestored)
         assert (event.action, event.by) == ("restore", "")
         assert session.state.notes == ()
@@ -137,7 +140,10 @@ async def test_partial_approval_of_a_revert_is_refused(tmp_path: Path) -> None:
         await finish(turn)
         said = results(session)[-1]
         assert said.is_error
-        assert "only a part" in said.content
+        assert (
+            "The user accepted only some of the files, but a goal's changes are undone completely or "
+            "not at all."
+        ) in said.content
         assert "still open" in said.content
         assert (bench.workspace / "new" / "b.txt").exists()
         assert statuses(session) == {"one way": "in_progress"}
@@ -167,7 +173,10 @@ async def test_goal_without_changes_is_abandoned_and_reported(tmp_path: Path) ->
         session = begun(bench, [goal(add=["one way"], focus="1")], [READ], GIVE_UP, "Done.")
         await finish(prompted(session, "go"))
         assert "No file was changed for it" in results(session)[-1].content
-        assert statuses(session) == {"one way": "abandoned", "another way": "in_progress"}
+        assert statuses(session) == {
+            "one way": "abandoned",
+            "another way": "in_progress",
+        }
         assert bench.events(FilesRestored) == []
 
 
@@ -241,14 +250,14 @@ async def test_pending_plan_notes_survive_a_crash(tmp_path: Path) -> None:
         session = await bench.opened(session_id)
         await finish(prompted(session, "go on"))
         said = str(bench.models.requests[-1].messages[-1].content)
-        assert 'called the goal "zwei" done: ok' in said
+        assert 'the user marked the goal "zwei" as done: ok' in said
 
 
 async def test_plan_edit_of_an_unnamed_client_counts_as_the_user(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = begun(bench)
         PersonPlan(session, "").add("one")
-        assert session.state.notes == ('the person added the goal "one" at the top level.',)
+        assert session.state.notes == ('the user added the goal "one" at the top level.',)
 
 
 async def test_user_reverts_only_an_idle_session_and_all_or_nothing(tmp_path: Path) -> None:

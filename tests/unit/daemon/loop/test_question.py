@@ -64,10 +64,10 @@ async def test_invalid_answers_are_refused_and_the_question_stays_open(
         permissions = bench.core.permissions
         one, none = QuestionAnswer(chosen=("a",)), QuestionAnswer()
         for answers, words in [
-            ((), "2 questions and 0 answers"),
-            ((one,), "2 questions and 1 answers"),
-            ((none, none), "Nothing is answered"),
-            ((QuestionAnswer(chosen=("c",)), none), "'c' is no option"),
+            ((), "2 questions, but 0 answers"),
+            ((one,), "2 questions, but 1 answers"),
+            ((none, none), "No question is answered:"),
+            ((QuestionAnswer(chosen=("c",)), none), "'c' is not an option"),
             ((one, QuestionAnswer(text="x" * 20_001)), "20001 characters"),
         ]:
             with pytest.raises(ToolError, match=words):
@@ -87,7 +87,7 @@ async def test_answers_fit_only_questions_and_their_number_of_options(tmp_path: 
     async with daemon(tmp_path, write, ASK, "Good.") as bench:
         turn = prompted(bench.session(), "go")
         (request,) = await bench.asked()
-        with pytest.raises(ToolError, match="asks no questions"):
+        with pytest.raises(ToolError, match="This request has no questions:"):
             bench.core.permissions.reply(request.request_id, "once", None, "test", answers=SQLITE)
         await bench.answer()
         (request,) = await bench.asked()

@@ -129,7 +129,7 @@ async def test_canceled_caller_does_not_stop_the_turn(tmp_path: Path) -> None:
 
 async def test_two_sessions_work_side_by_side(tmp_path: Path) -> None:
     one, two = Hold(), Hold()
-    async with daemon(tmp_path, [one, "first answer"], [two, "second answer"]) as bench:
+    async with daemon(tmp_path, [one, "first response"], [two, "second answer"]) as bench:
         a, b = bench.session(), bench.session()
         turn_a = prompted(a, "a")
         await one.reached.wait()
@@ -141,7 +141,7 @@ async def test_two_sessions_work_side_by_side(tmp_path: Path) -> None:
         assert a.running
         one.go.set()
         await finish(turn_a)
-        assert [s.state.messages[-1].text() for s in (a, b)] == ["first answer", "second answer"]
+        assert [s.state.messages[-1].text() for s in (a, b)] == ["first response", "second answer"]
 
 
 # -- cancel --

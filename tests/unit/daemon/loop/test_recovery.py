@@ -147,7 +147,7 @@ async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     meta.write_text(json.dumps({**json.loads(meta.read_bytes()), "format": FORMAT + 1}))
     before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     async with daemon(tmp_path, check=False) as bench:
-        with pytest.raises(NewerFormatError, match="update Goalwright"):
+        with pytest.raises(NewerFormatError, match="Update Goalwright to open it"):
             await bench.opened(session_id)
         # Also when only the log can tell.
         meta.unlink()
@@ -156,7 +156,7 @@ async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
         event = json.loads(first)
         event["trace"]["format"] = FORMAT + 1
         log.write_text(json.dumps(event) + "\n" + "".join(rest))
-        with pytest.raises(NewerFormatError, match="update Goalwright"):
+        with pytest.raises(NewerFormatError, match="Update Goalwright to open it"):
             await bench.opened(session_id)
     after = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
     unchanged = set(before) - {meta, log}

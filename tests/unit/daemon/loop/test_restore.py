@@ -124,7 +124,7 @@ async def test_an_older_change_can_be_undone_alone(tmp_path: Path) -> None:
         first, second = (await Restorer(session).overview()).changes
         await Restorer(session).undo(first.change_id)
         assert (bench.workspace / "a.py").read_text() == LINES.replace("line 8\n", "eight\n")
-        with pytest.raises(RestoreRefusedError, match="undone already"):
+        with pytest.raises(RestoreRefusedError, match="already undone"):
             await Restorer(session).undo(first.change_id)
         with pytest.raises(RestoreRefusedError, match="not undone"):
             await Restorer(session).redo(second.change_id)
@@ -197,7 +197,7 @@ async def test_restore_undoes_everything_since_a_message(tmp_path: Path) -> None
         assert path.read_text() == LINES.replace("line 5\n", "five\n").replace("line 1\n", "mine\n")
         assert not (bench.workspace / "new.txt").exists()
         assert outcome.target.startswith("3 changes since message")
-        with pytest.raises(UnknownChangeError, match="undone already"):
+        with pytest.raises(UnknownChangeError, match="already undone"):
             await Restorer(session).restore(message_id=second.message_id)
         for _ in range(3):
             await Restorer(session).redo()
@@ -213,7 +213,15 @@ async def test_restoring_a_goal_leaves_other_goals_edits(tmp_path: Path) -> None
             [Call("goal", {"focus": "1"})],
             [Call("goal", {"add": "below the first, another", "focus": "1.1"})],
             edit("line 2\n", "two\n"),
-            [Call("goal", {"done": "it is done", "focus": "2"})],
+            [
+                Call(
+                    "goal",
+                    {
+                        "done": "you can read it, but nothing in it is run or allowed in your name.",
+                        "focus": "2",
+                    },
+                )
+            ],
             edit("line 5\n", "five\n"),
             [Call("goal", {"focus": "1"})],
             edit("line 8\n", "eight\n"),
@@ -269,7 +277,7 @@ async def test_undo_is_noted_once_and_requires_a_new_read(tmp_path: Path) -> Non
         said = next(m for m in session.state.messages if m.text().startswith("go on"))
         texts = [part.text for part in said.content if isinstance(part, TextPart | NotePart)]
         assert texts[0] == "go on"
-        assert "the person undid your edit of a.py" in texts[1]
+        assert "the user undid your edit of a.py" in texts[1]
         assert "a.py (+1 -1)" in texts[1]
         answers = [r for m in session.state.messages if (r := m.tool_result()) is not None]
         assert [r.is_error for r in answers[-3:]] == [True, False, False]
@@ -311,7 +319,7 @@ async def test_imported_session_cannot_undo(tmp_path: Path) -> None:
             Restorer(session).redo(),
             Restorer(session).restore(message_id=session.state.messages[0].message_id),
         ):
-            with pytest.raises(RestoreRefusedError, match="not begun by you"):
+            with pytest.raises(RestoreRefusedError, match="not started by you"):
                 await attempt
         assert "five" in path.read_text()
 
@@ -459,10 +467,10 @@ async def test_parts_that_cannot_be_undone_are_named(tmp_path: Path, monkeypatch
         session = await worked(
             bench, bash("seq 500 > large.txt; sed -i s/5/five/ a.py"), bash("seq 600 > large.txt")
         )
-        with pytest.raises(RestoreRefusedError, match="not known"):
+        with pytest.raises(RestoreRefusedError, match="content is unknown"):
             second = (await Restorer(session).overview()).changes[1]
             await Restorer(session).undo(second.change_id)
         outcome = await Restorer(session).undo()
-        assert outcome.target.endswith("(not large.txt: the old content is not known)")
+        assert outcome.target.endswith("(without large.txt: the previous content is unknown)")
         assert (bench.workspace / "a.py").read_text() == LINES
         assert (bench.workspace / "large.txt").read_text().endswith("600\n")

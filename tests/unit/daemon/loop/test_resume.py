@@ -240,7 +240,7 @@ async def test_arguments_whose_secret_is_not_stored_are_not_run(tmp_path: Path) 
         again = await bench.opened(session_id)
         assert not again.resume()
         assert again.state.turn is None
-        assert "look before you repeat it" in results(bench, session_id)[-1].content
+        assert "check before you repeat it." in results(bench, session_id)[-1].content
 
 
 async def test_a_new_prompt_closes_the_turn_that_was_not_resumed(tmp_path: Path) -> None:

@@ -108,4 +108,8 @@ async def test_anything_at_any_moment(tmp_path: Path, seed: int) -> None:
             bench.models._steps.pop()
         bench.models.then("The end.", "The end.")
         for session in live:
-            assert (await session.prompt("one more")).stop == "end_turn"
+            assert (
+                await session.prompt(
+                    "a file or folder of the branch named before, or another branch or part:"
+                )
+            ).stop == "end_turn"

@@ -65,7 +65,7 @@ class Reader:
         self._read = 0
 
     def __call__(self, request: Json) -> Reply:
-        if "Sum up the work so far" in json.dumps(request["messages"][-1]):
+        if "Summarize the work so far:" in json.dumps(request["messages"][-1]):
             return Reply(text=SUMMARY)
         self._read += 1
         if self._read > self._steps:

@@ -108,9 +108,8 @@ async def test_failing_last_edit_carries_the_report_on_earlier_edits(tmp_path: P
         first, last = await worked(bench, write("a.py"), FAILS)
         assert LATER in first.content
         assert last.is_error
-        assert (
-            "What this step's calls before this one have changed stays changed. Diagnostics: 1 new problem"
-            in (last.content)
+        assert "The changes of this step's earlier calls are kept. Diagnostics: 1 new problem" in (
+            last.content
         )
         assert last.metadata["verdict"] == "problems"
 
@@ -191,7 +190,7 @@ async def test_late_diagnostics_are_noted_once_before_the_next_request(tmp_path:
         assert "NO FRESH ANSWER in time from ty." in only.content
         [told] = notes(bench)
         assert told.startswith(
-            "Note: since your last message language servers have answered about earlier edits, new problems: 1 (ty):"
+            "Note: since your last message language servers answered about earlier edits. New problems: 1 (ty):"
         )
         assert "ERROR [1:1] bad error" in told
         [notice] = [event for event in bench.events(Notice) if event.code == LATE_DIAGNOSTICS]
@@ -203,7 +202,7 @@ async def test_late_clean_answer_is_reported_in_one_line(tmp_path: Path) -> None
         eyes(bench).answer, eyes(bench).late = NO_ANSWER, [CLEAN]
         await worked(bench, write("a.py"))
         assert notes(bench) == [
-            "Note: since your last message language servers have answered about earlier edits: "
+            "Note: since your last message language servers answered about earlier edits: "
             "clean, no new problems (ty)."
         ]
 
@@ -246,7 +245,7 @@ async def test_report_canceled_with_the_turn_comes_late(tmp_path: Path) -> None:
         await until(lambda: session.eyes.owed, "the late report")
         bench.models.then("Fine.")
         await finish(prompted(session, "go on"))
-        assert "new problems: 1 " in notes(bench)[-1]
+        assert "New problems: 1 " in notes(bench)[-1]
 
 
 async def test_closed_session_leaves_no_pending_report(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ async def test_missing_plan_tool_error_names_the_available_one(tmp_path: Path) -
         session = bench.session(settings=STEP)
         await session.prompt("go")
         first, second = results(session)
-        assert first.content == "There is no tool named 'goal' here: the plan is kept by step."
+        assert first.content == "There is no tool named 'goal' here: use step for the plan."
         assert not second.is_error
         session.policy.use(config=session.config.overlaid({"plan_front": "goal"}, "editor", "test"))
         assert statuses(session) == {"a": "pending"}
@@ -324,7 +324,7 @@ async def test_plan_given_as_a_step_call_is_accepted(tmp_path: Path) -> None:
         session = planned(bench, "signposts")
         await session.prompt("do it")
         assert list(statuses(session)) == ["one", "two"]
-        assert any("Work by them with the step tool" in note for note in notes(session))
+        assert any("Follow them with the step tool;" in note for note in notes(session))
 
 
 def test_agents_without_a_plan_have_the_same_prompt() -> None:

@@ -59,7 +59,7 @@ async def test_deleted_workspace_ends_the_turn(tmp_path: Path, how: object) -> N
             ended = await turn
             dropped = await waiting
         assert ended.stop == "error"
-        assert "Put the" in ended.detail
+        assert "Restore the" in ended.detail
         assert dropped.removed or dropped.stop != "end_turn"
         assert bench.events(TurnEnded)[-1].detail == ended.detail
         await until(lambda: not any(map(is_alive, running)), "their end")
@@ -105,7 +105,10 @@ def test_workspace_moved_back_is_accepted(tmp_path: Path) -> None:
     guard.begin()
     assert guard.problem() == ""
     replace(workspace)
-    assert "another folder" in guard.problem()
+    assert (
+        "is not the folder in which this session started, so the session has ended and nothing more is "
+        "written there. Restore the original folder, or start a new session for this one."
+    ) in guard.problem()
     shutil.rmtree(workspace)
     assert "deleted or renamed" in guard.problem()
     workspace.with_name("renamed").rename(workspace)

@@ -240,7 +240,10 @@ async def test_repeated_text_calls_get_limited_reminders_then_an_error(tmp_path:
 def test_unknown_tool_error_lists_the_available_tools() -> None:
     call = written_call('<tool_call>{"name": "edit_file", "arguments": {"path": "a"}}</tool_call>', TOOLS)
     assert call is not None
-    assert "There is no tool edit_file. The tools are: edit, read, bash, ls, goal." in nudge(call, TOOLS)
+    assert (
+        "There is no tool edit_file. Available tools: edit, read, bash, ls, goal. Call one of them as "
+        "a real tool call."
+    ) in nudge(call, TOOLS)
     assert "edit_file" in gave_up(call, "ollama/x")
 
 

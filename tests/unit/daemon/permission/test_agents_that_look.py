@@ -76,4 +76,4 @@ def test_rules_about_reading_hold_for_read_only_agents(tmp_path: Path) -> None:
 def test_denial_reason_names_the_read_only_agent(tmp_path: Path) -> None:
     found = RuleSet((*SHIPPED, *ALL), mode="auto", trust="trusted", root=tmp_path.as_posix(), looks=True)
     (reason,) = found.judge(ask("make", tmp_path)).reasons[:1]
-    assert "this agent only looks (read_only)" in reason_words(reason)
+    assert "this agent is read-only" in reason_words(reason)

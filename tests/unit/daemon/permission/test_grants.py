@@ -184,7 +184,7 @@ def test_file_of_a_newer_version_is_not_changed(folder: Path) -> None:
     (folder / "grants.json").write_text(text)
     store = store_in(folder)
     assert "newer" in store.problems()[0]
-    with pytest.raises(GrantsNotStoredError, match="update"):
+    with pytest.raises(GrantsNotStoredError, match="Update"):
         store.add([LOG], "user")
     assert (folder / "grants.json").read_text() == text
     assert [path.name for path in folder.glob("*damaged*")] == []
@@ -201,7 +201,7 @@ def test_pipe_in_place_of_the_grant_file_does_not_block(folder: Path) -> None:
 
 def test_unwritable_grant_store_is_an_error_and_stays_empty(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file is in the way")
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(StoreError, match="Cannot write"):
         store_in(tmp_path / "home").add([LOG], "user")
     assert store_in(tmp_path / "home").all() == []
 
@@ -212,7 +212,7 @@ def test_locked_grant_file_is_an_error(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "LOCK_WAIT_S", 0.0)
     with (
         filelock.FileLock(folder / "grants.json.lock"),
-        pytest.raises(GrantsNotStoredError, match="try again"),
+        pytest.raises(GrantsNotStoredError, match="Try again"),
     ):
         store.add([SRC], "user")
     assert patterns(store) == [("user", "git log *")]
@@ -222,7 +222,10 @@ def test_grant_limit_error_gives_advice(folder: Path) -> None:
     store = store_in(folder)
     many = [Grant(permission="bash", pattern=f"c{number}") for number in range(module.MOST)]
     store.add(many, "user")
-    with pytest.raises(GrantsNotStoredError, match="take some back"):
+    with pytest.raises(
+        GrantsNotStoredError,
+        match="Remove some \\(`goalwright permissions`\\) or allow something more general\\.",
+    ):
         store.add([LOG], "user")
     assert len(store_in(folder).all()) == module.MOST
 

@@ -98,7 +98,7 @@ def test_opaque_command_is_allowed_only_by_its_exact_text(pattern: str, action: 
 
 
 def test_opaque_text_of_wildcards_matches_no_rule() -> None:
-    opaque = Access("bash", "*", opaque="it cannot be told apart")
+    opaque = Access("bash", "*", opaque="it is not text, so its changes cannot be merged")
     ask = PermissionAsk("bash", (), "", accesses=(opaque,))
     assert RuleSet((rule("bash", "*", "allow"),)).judge(ask).action == "ask"
     slash = Access("bash", "python -c 'a\\b'", opaque="code")
@@ -148,7 +148,7 @@ def test_unsandboxed_opaque_command_needs_an_exact_rule() -> None:
     assert [rules.judge(boxed).action for rules in (star, named, exact)] == ["allow", "allow", "allow"]
     auto = RuleSet(mode="auto", trust="trusted")
     assert [auto.judge(ask).action for ask in (free, boxed, command("ls"))] == ["ask", "allow", "allow"]
-    assert "in a sandbox it would need no question" in reason_words(star.judge(free).reasons[0])
+    assert "in the sandbox it would not need approval" in reason_words(star.judge(free).reasons[0])
     plain = Access("bash", "CI=1 npm test", plain="npm test")
     said = PermissionAsk(
         "bash", ("CI=1 npm test",), "", accesses=(plain,), unread=frozenset({"CI=1 npm test"})
@@ -394,7 +394,7 @@ def test_reasons_are_formatted_with_their_rule(monkeypatch: pytest.MonkeyPatch, 
     )
     broad = RuleSet((rule("edit", "*", "allow"),))
     assert reason_words(broad.explain("edit", ".git/config")[0]) == (
-        "ask edit .git/config: protected, whatever is allowed in general: git's own files"
+        "ask edit .git/config: protected, regardless of general rules: git's own files"
     )
     assert rule_words(RuleSet(mode="plan").decide("edit", "a")) == "mode plan"
     reason = RuleSet((rule("read", "*.env", "deny"),)).judge(

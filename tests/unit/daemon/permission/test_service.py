@@ -214,10 +214,10 @@ async def test_edited_text_keeps_the_line_ends_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ([FileAnswer(path="a.py", hunks=(2,))], "no hunk 2: they are 0 to 1"),
+        ([FileAnswer(path="a.py", hunks=(2,))], "no hunk 2: its hunks are 0 to 1"),
         ([FileAnswer(path="a.py", hunks=(-1,))], "no hunk -1"),
         ([FileAnswer(path="b.py", hunks=(0,))], "no hunk 0: accept it whole"),
-        ([FileAnswer(path="c.py", hunks=())], "does not touch c.py"),
+        ([FileAnswer(path="c.py", hunks=())], "does not include c.py"),
         ([FileAnswer(path="a.py", hunks=()), FileAnswer(path="a.py", hunks=())], "answered twice"),
         ([FileAnswer(path="a.py", hunks=(), text="x")], "either hunks or text"),
         ([FileAnswer(path="a.py")], "either hunks or text"),

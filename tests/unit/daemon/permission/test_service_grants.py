@@ -130,7 +130,7 @@ async def test_budget_and_loop_answers_are_not_kept_beyond_the_session(
 ) -> None:
     inbox, asker = Inbox(store), asker_of(store)
     request_id = await inbox.ask(asker, "session", "session", permission=permission)
-    with pytest.raises(ToolError, match="this session only"):
+    with pytest.raises(ToolError, match="only be allowed for this session"):
         inbox.service.reply(request_id, "always", None, "x", scope="workspace")
     inbox.service.reply(request_id, "always", None, "x")
     assert await inbox.outcome(0) == "allowed"
@@ -233,7 +233,7 @@ async def test_denial_names_some_targets_and_counts_the_rest() -> None:
 async def test_request_lists_all_accesses_and_warnings() -> None:
     inbox, asker = Inbox(), FakeAsker()
     accesses = (Access("read", "a.py"), Access("edit", "out.txt", why="> out.txt"))
-    warnings = ("git reset --hard throws away changes",)
+    warnings = ("git reset --hard discards uncommitted changes",)
     await inbox.ask(asker, "make", permission="bash", accesses=accesses, warnings=warnings)
     (request,) = asker.asked_for
     assert {(r.permission, r.target, r.why) for r in request.reasons} == {

@@ -89,7 +89,10 @@ def test_moves_respect_dependencies(
     one = tree.goals[by(tree, goal)]
     place = [None if name is None else by(tree, name) for name in (parent, before)]
     if expected is None:
-        with pytest.raises(PlanError, match="Goal 2 2 needs goal 1 1, which must stand before it"):
+        with pytest.raises(
+            PlanError,
+            match="Goal 2 2 depends on goal 1 1, which must come before it and not above or below it:",
+        ):
             tree.plan_move(one, *place)
         return
     for change in tree.plan_move(one, *place):

@@ -78,12 +78,12 @@ def test_goal_is_added_at_the_given_place_and_focus_stays() -> None:
     ("parent", "before", "words"),
     [
         ("77", None, "no longer in the plan"),
-        ("4", None, "completed: goals can only stand below an open one"),
+        ("4", None, "completed: new goals must be below an open goal"),
         ("5", None, "abandoned"),
-        ("6", None, "abandoned with one above it"),
+        ("6", None, "abandoned together with a goal above it"),
         (None, "77", "no longer in the plan"),
-        (None, "2", "does not stand where"),
-        ("1", "1", "does not stand where"),
+        (None, "2", "is not under the new parent:"),
+        ("1", "1", "is not under the new parent:"),
     ],
 )
 def test_goal_is_not_added_below_or_beside_ended_goals(
@@ -108,7 +108,7 @@ def test_goals_are_not_nested_without_end() -> None:
     tree = PlanTree()
     for level in range(MAX_DEPTH):
         do(tree, tree.plan_add([f"level {level}"], "", parent_id=str(level) if level else None))
-    with pytest.raises(PlanError, match="deep already"):
+    with pytest.raises(PlanError, match="already nested 50 deep"):
         tree.plan_add(["x"], "", parent_id=str(MAX_DEPTH))
     do(tree, tree.plan_add(["other", "third"], "", parent_id=None))
     with pytest.raises(PlanError, match="nested more than"):
@@ -135,7 +135,7 @@ def test_ended_goal_cannot_be_renamed(
     tree = tree_of("a")
     work(tree, "a")
     do(tree, end(tree, "x", named(tree, "a")))
-    with pytest.raises(PlanError, match="part of what was said"):
+    with pytest.raises(PlanError, match="its description can no longer change"):
         tree.plan_rename(named(tree, "a"), "b")
 
 
@@ -244,9 +244,9 @@ def test_parent_stays_open_when_its_last_open_goal_leaves() -> None:
         ("a", "a", None, "below itself"),
         ("a", "deep", None, "is below goal 1 a"),
         ("done", None, "a", "only open goals"),
-        ("a", "done", None, "below an open one"),
-        ("a", None, "deep", "does not stand where"),
-        ("deep", None, "deep", "cannot stand before itself"),
+        ("a", "done", None, "new goals must be below an open goal"),
+        ("a", None, "deep", "is not under the new parent:"),
+        ("deep", None, "deep", "A goal cannot be placed before itself:"),
     ],
 )
 def test_impossible_move_is_refused_with_a_reason(

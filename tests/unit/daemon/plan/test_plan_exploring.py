@@ -83,7 +83,7 @@ def test_abandoned_exploration_stays_with_its_branches() -> None:
     assert (tree.goals[start].status, tree.goals[start].branch_ids) == ("abandoned", ["A", "B"])
     assert is_given_up(tree, start)
     assert plan_given_up(tree, start, "again") == []
-    with pytest.raises(PlanError, match="has ended"):
+    with pytest.raises(PlanError, match="has already ended"):
         plan_explored(tree, start, "s", "m")
 
 

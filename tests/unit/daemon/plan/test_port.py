@@ -45,15 +45,15 @@ async def test_update_result_summarizes_the_changes(recorder: Recorder) -> None:
     )
     recorder.work()
     assert await plan.update(abandon="no way") == (
-        "Given up: 1.2 x, with 1 goal below it.\n"
-        "Numbers now: 1.2 x (g5); 1.3 x (g6); 1.4 x (g7); 1.5 x (g8).\nFocus: 1 a."
+        "Abandoned: 1.2 x, with 1 goal below it.\nNumbers now: 1.2 x (g5); 1.3 x (g6); 1.4 x (g7); 1.5 x "
+        "(g8).\nFocus: 1 a."
     )
     assert await plan.update(add=["instead"]) == (
         "Added: 1.2 instead.\nNumbers now: 1.3 x (g5); 1.4 x (g6); 1.5 x (g7); 1.6 x (g8).\nFocus: 1.2 instead."
     )
     assert await plan.update(abandon="not needed") == (
-        "Dropped, as nobody had worked on it: 1.2 instead.\n"
-        "Numbers now: 1.2 x (g5); 1.3 x (g6); 1.4 x (g7); 1.5 x (g8).\nFocus: 1 a."
+        "Deleted, because it had not been started: 1.2 instead.\nNumbers now: 1.2 x (g5); 1.3 x (g6); 1.4 "
+        "x (g7); 1.5 x (g8).\nFocus: 1 a."
     )
 
 
@@ -188,7 +188,7 @@ async def test_focus_may_name_the_number_of_an_added_goal(recorder: Recorder) ->
     await recorder.plan.update(add=["A", "test"], focus="1")
     recorder.work()
     text = await recorder.plan.update(abandon="fails", add=["B", "C"], focus="1")
-    assert text == "Given up: 1 A.\nAdded: 1 B; 2 C.\nNumbers now: 3 test (g2).\nFocus: 1 B."
+    assert text == "Abandoned: 1 A.\nAdded: 1 B; 2 C.\nNumbers now: 3 test (g2).\nFocus: 1 B."
 
 
 async def test_focus_on_a_missing_goal_fails_and_adds_nothing(
@@ -215,7 +215,7 @@ class Reverter:
             raise self.fail
         for change in self.meanwhile:
             self.recorder.record(change)
-        return "Taken back: src/a.py."
+        return "Undone: src/a.py."
 
 
 async def test_files_are_reverted_before_the_goal_is_abandoned(recorder: Recorder) -> None:
@@ -223,7 +223,7 @@ async def test_files_are_reverted_before_the_goal_is_abandoned(recorder: Recorde
     await recorder.plan.update(add=["A", "test"], focus="1")
     recorder.work()
     text = await recorder.plan.update(abandon="fails", revert_files=True, add=["B"])
-    assert text == "Given up: 1 A.\nTaken back: src/a.py.\nAdded: 1 B.\nFocus: 1 B."
+    assert text == "Abandoned: 1 A.\nUndone: src/a.py.\nAdded: 1 B.\nFocus: 1 B."
     assert [goal.description for goal in reverter.goals] == ["A"]
 
 
@@ -231,7 +231,7 @@ async def test_files_are_reverted_before_the_goal_is_abandoned(recorder: Recorde
     ("error", "raised", "words"),
     [
         (ToolError("src/a.py was changed since."), ToolError, "changed since. The plan is unchanged."),
-        (PermissionDeniedError("The person said no."), PermissionDeniedError, "The person said no."),
+        (PermissionDeniedError("The user said no."), PermissionDeniedError, "The user said no."),
     ],
 )
 async def test_failed_revert_leaves_the_plan_unchanged(
@@ -262,7 +262,7 @@ async def test_abandon_keeps_its_goal_though_the_user_moved_the_focus(
     recorder.work()
     reverter.meanwhile = recorder.tree.plan_focus(recorder.tree.find("2"))
     text = await recorder.plan.update(abandon="fails", revert_files=True)
-    assert text == "Given up: 1 A.\nTaken back: src/a.py.\nNumbers now: 1 B (g2).\nFocus: 1 B."
+    assert text == "Abandoned: 1 A.\nUndone: src/a.py.\nNumbers now: 1 B (g2).\nFocus: 1 B."
 
 
 async def test_reverted_files_are_reported_even_if_the_goal_has_ended(
@@ -272,7 +272,7 @@ async def test_reverted_files_are_reported_even_if_the_goal_has_ended(
     await recorder.plan.update(add=["A"], focus="1")
     recorder.work()
     reverter.meanwhile = recorder.tree.plan_done("good as it is")
-    with pytest.raises(ToolError, match=r"^Taken back: src/a\.py\.\nGoal 1 A is completed"):
+    with pytest.raises(ToolError, match=r"^Undone: src/a\.py\.\nGoal 1 A is completed"):
         await recorder.plan.update(abandon="fails", revert_files=True)
 
 
@@ -315,7 +315,7 @@ async def test_pending_goals_are_edited_without_moving_the_focus(recorder: Recor
     assert told == "Moved: 2 c (g3).\nNumbers now: 2 c (g3); 3 b (g2).\nFocus: 1 a."
     assert await recorder.plan.update(goal="3", rename="B") == "Renamed: 3 B.\nFocus: 1 a."
     assert await recorder.plan.update(goal="g3", abandon="not needed") == (
-        "Dropped, as nobody had worked on it: 2 c.\nNumbers now: 2 B (g2).\nFocus: 1 a."
+        "Deleted, because it had not been started: 2 c.\nNumbers now: 2 B (g2).\nFocus: 1 a."
     )
     await recorder.plan.update(goal="g2", done="was done already")
     assert [(goal.status, goal.description) for goal in recorder.tree.snapshot().goals] == [
@@ -344,8 +344,8 @@ async def test_reassigned_goal_number_is_refused_with_its_meaning(
         with pytest.raises(ToolError) as caught:
             await plan.update(**call)  # type: ignore[arg-type]  # parametrized
         assert str(caught.value).startswith(
-            "2 is 2 c (g3) since the plan changed. Before, it was 'b' (g2), now number 1: "
-            "name the goal that you mean by its id. The plan is unchanged."
+            "2 is 2 c (g3) since the plan changed. Before, it was 'b' (g2), now number 1: refer to the "
+            "goal that you mean by its id. The plan is unchanged."
         )
     with pytest.raises(ToolError, match=r"3 names no goal since .* was 'c' \(g3\), now number 2"):
         await plan.update(focus="3", add=["x"])
@@ -373,7 +373,7 @@ async def test_goals_are_found_by_every_name_the_plan_shows(recorder: Recorder) 
         ({"goal": "g1"}, "give one of them"),
         ({"before": "g1"}, "need add"),
         ({"before": "g1", "after": "g2", "add": ["x"]}, "either before or after"),
-        ({"goal": "g1", "abandon": "x", "rename": "y", "focus": "2"}, "goes on"),
+        ({"goal": "g1", "abandon": "x", "rename": "y", "focus": "2"}, "stays open"),
         ({"goal": "g2", "done": "x", "before": "g1"}, "only open goals can be moved"),
         ({"goal": "g2", "before": "g9"}, "no goal g9"),
     ],
@@ -392,7 +392,7 @@ async def test_plan_with_an_abandoned_last_goal_is_not_called_done(recorder: Rec
     await recorder.plan.update(focus="1")
     await recorder.plan.update(done="reached", focus="2")
     recorder.work()
-    assert (await recorder.plan.update(abandon="no way")).endswith("No goal is open: 1 done, 1 given up.")
+    assert (await recorder.plan.update(abandon="no way")).endswith("No goal is open: 1 done, 1 abandoned.")
 
 
 @pytest.mark.usefixtures("chinese")

@@ -62,7 +62,7 @@ async def test_the_example_of_the_seed_gives_its_todo_list(work: Work) -> None:
     assert work.plan.progress() == "[✓] 探索代码库\n[→] 修改配置\n    [ ] 备份配置\n[ ] 运行测试"
     told = await work.plan.step(complete=True, summary="改了", focus="运行测试")
     assert work.plan.progress() == "[✓] 探索代码库\n[✓] 修改配置\n[ ] 备份配置\n[→] 运行测试"
-    assert told == "Done: 2 修改配置.\nNot begun, and still planned: 备份配置.\nFocus: 4 运行测试."
+    assert told == "Done: 2 修改配置.\nNot started, and still planned: 备份配置.\nFocus: 4 运行测试."
 
 
 async def test_one_call_plans_and_begins(work: Work) -> None:
@@ -122,7 +122,7 @@ async def test_ambiguous_goal_name_is_refused_with_the_numbers(work: Work) -> No
         await work.plan.step(focus=goal, plan=["test"])
     await work.plan.step(focus="c")
     with pytest.raises(
-        ToolError, match=r"2 open goals are called 'test': focus one by its number \(1\.1, 2\.1\)"
+        ToolError, match=r"2 open goals are named 'test': focus one by its number \(1\.1, 2\.1\)"
     ):
         await work.plan.step(focus="test")
     assert work.focus == "c"
@@ -184,7 +184,7 @@ async def test_resent_list_adds_only_new_goals_and_reports_done_ones(work: Work)
     await work.plan.step(complete=True, summary="a done", focus="B")
     told = await work.plan.step(plan=["A", "B", "C", "D"])
     assert (
-        told == "Planned already: B; C.\nDone already, and not planned again: A.\nAdded: 2.1 D.\nFocus: 2 B."
+        told == "Planned already: B; C.\nAlready done, and not planned again: A.\nAdded: 2.1 D.\nFocus: 2 B."
     )
     shown = [line.strip() for line in work.plan.progress().splitlines()]
     for again in (
@@ -196,14 +196,14 @@ async def test_resent_list_adds_only_new_goals_and_reports_done_ones(work: Work)
     ):
         told = await work.plan.step(plan=again)
         assert "Added" not in told
-        assert "Done already, and not planned again: A." in told
+        assert "Already done, and not planned again: A." in told
     assert list(work.status()) == ["A", "B", "C", "D"]
     # All of it is done but what comes next.
     for goal in ("D", "C"):  # with the first its goal above
         await work.plan.step(focus=goal)
         await work.plan.step(complete=True, summary="s")
     told = await work.plan.step(plan=["A", "B", "C", "E"])
-    assert told.startswith("Done already, and not planned again: A; B; C.\nAdded: 4 E.")
+    assert told.startswith("Already done, and not planned again: A; B; C.\nAdded: 4 E.")
 
 
 async def test_resent_plan_text_changes_nothing(work: Work) -> None:
@@ -225,7 +225,7 @@ async def test_resent_plan_text_changes_nothing(work: Work) -> None:
 async def test_checked_mark_in_a_plan_completes_nothing(work: Work) -> None:
     await work.planned("A", "B")
     told = await work.plan.step(plan=["[x] A", "[ ] B"])
-    assert "A mark in plan completes nothing" in told
+    assert "A mark in plan does not complete a goal:" in told
     assert work.status() == {"A": "pending", "B": "pending"}
     assert "A mark in plan" not in await work.plan.step(plan=["[ ] A", "B"])
 
@@ -294,7 +294,10 @@ async def test_goal_with_started_children_is_not_completed(work: Work) -> None:
     await work.plan.step(focus="above", plan=["one", "two"])
     await work.plan.step(focus="one")
     await work.plan.step(focus="above")
-    with pytest.raises(ToolError, match=r"still has goals that were begun: 1\.1 one\. Focus each"):
+    with pytest.raises(
+        ToolError,
+        match=r"still has goals that were started: 1\.1 one\.",
+    ):
         await work.plan.step(complete=True, summary="done")
     assert work.status() == {"above": "in_progress", "one": "in_progress", "two": "pending"}
 

@@ -67,7 +67,7 @@ NUDGED = replace(STEP, nudged=True)
 SPENT = replace(STEP, replans=MAX_REPLANS)
 ON_DEMAND = Course("on_demand")
 NO_REPLAN = replace(STEP, replan_allowed=False)
-OFF = "The plan ends here, because replanning is off (setting allow_replan)."
+OFF = "The plan ends here because replanning is off (setting allow_replan)."
 FIRST, AGAIN = AskForPlan("first"), AskForPlan("again", revise=True)
 OK = Ran("end_turn")
 GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
@@ -156,9 +156,7 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             NUDGED,
             "1 >",
             OK,
-            AskForPlan(
-                "again", 'The goal "1" was not reached: the work on it ended while it was open.', True, "1"
-            ),
+            AskForPlan("again", 'The goal "1" was not reached: the work on it ended too early.', True, "1"),
         ),
         (
             STEP,
@@ -176,7 +174,7 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             GAVE_UP,
             End(
                 "error",
-                'The goal "1" was abandoned: why. The plan was made anew 3 times, and that did not help.',
+                'The goal "1" was abandoned: why. The plan was remade 3 times, but this did not help.',
             ),
         ),
         (NO_REPLAN, "1 !", GAVE_UP, End("error", f'The goal "1" was abandoned: why. {OFF}')),
@@ -184,7 +182,7 @@ GAVE_UP = Ran("end_turn", given_up=frozenset({"1"}))
             NO_REPLAN,
             "1 >, 2",
             Ran("error", "E."),
-            End("error", f'The goal "1" stopped with an error: E. {OFF} What is open stays in the plan.'),
+            End("error", f'The goal "1" stopped with an error: E. {OFF} Open goals stay in the plan.'),
         ),
         (NO_REPLAN, "1 x, 2", OK, Work("step", "2")),
         (NO_REPLAN, "1, 2", Paused("person"), AskForPlan("again", "", revise=True)),

@@ -102,7 +102,7 @@ async def run_on(folder: Path) -> None:
         assert [goal.status for goal in tree.goals.values()] == ["completed"] * len(GOALS)
         for name in agents:
             if goal_of_step(known[name].tool_call_id) in began:
-                assert "do not do anything twice" in known[name].prompt
+                assert "Check how far it got, and do nothing twice." in known[name].prompt
     assert effects(folder) == {name: before.get(name, "second") for name in GOALS}
 
 

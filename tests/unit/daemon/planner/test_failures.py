@@ -76,6 +76,6 @@ def test_three_failures_of_the_same_thing_are_told(script: str, at: list[int]) -
 
 def test_it_says_what_failed() -> None:
     assert play("bash:make# bash:make# bash:make#")[-1].endswith(
-        "failed 3 times, whatever was changed in between: make"
+        "The same command failed 3 times, despite changes in between: make"
     )
-    assert play("edit! edit! edit!")[-1] == "3 changes of files failed in a row, the last one with: bad"
+    assert play("edit! edit! edit!")[-1] == "3 file changes in a row failed, the last one with: bad"

@@ -52,7 +52,10 @@ def shown(tree: PlanTree) -> str:
         # by place, by words, as one text, under other names, as numbers
         (["A", {"goal": "B", "needs": "1"}], "A<>, B<A>"),
         (["A", {"goal": "B", "needs": "step 1"}], "A<>, B<A>"),
-        (["Look at it", {"goal": "B", "depends_on": ["look at it"]}], "Look at it<>, B<Look at it>"),
+        (
+            ["Look at it", {"goal": "B", "depends_on": ["look at it"]}],
+            "Look at it<>, B<Look at it>",
+        ),
         ([{"id": 7, "goal": "A"}, {"id": 8, "goal": "B", "needs": [7]}], "A<>, B<A>"),
         ([{"id": "x", "goal": "A"}, "B", {"goal": "C", "needs": "x, 2"}], "A<>, B<>, C<A B>"),
         ([{"goal": "A", "needs": None}, "B"], "A, B"),
@@ -76,20 +79,20 @@ def test_needs_are_resolved_to_goals(steps: list[Any], expected: str) -> None:
             [step("a", "A", "c"), step("b", "B", "a"), step("c", "C", "b")],
             'in a circle: "A" needs "C" needs "B" needs "A".',
         ),
-        ([step("a", "A"), step("b", "B", "x")], '"B" needs "x", and no step has that id. Ids: a, b.'),
+        ([step("a", "A"), step("b", "B", "x")], '"B" needs "x", but no step has that id. Ids: a, b.'),
         ([step("a", "A"), step("A", "B")], 'Two steps have the id "A"'),
-        ([{"goal": "A", "id": "a", "steps": [step("x", "b", "a")]}], "one stands below the other"),
+        ([{"goal": "A", "id": "a", "steps": [step("x", "b", "a")]}], "but one is below the other:"),
         (
             [{"goal": "A", "steps": [step("x", "b")]}, step("c", "C", "x")],
-            '"C" needs "b", which stands below another step',
+            '"C" needs "b", which is below another step:',
         ),
         (
             [{"goal": "A", "steps": [step("x", "a", "b")]}, {"goal": "B", "id": "b", "needs": [1]}],
             'circle: "A" needs "B" needs "A"',
         ),
         ([{"goal": "A", "parallel": True, "steps": ["b", "c"]}], "is parallel and has steps below it"),
-        ([{"goal": "A", "needs": [{"id": "b"}]}, "B"], "something else than ids"),
-        (["A", {"goal": "B", "steps": ["b", {"goal": "c", "needs": [1]}]}], 'may be "A" or "b"'),
+        ([{"goal": "A", "needs": [{"id": "b"}]}, "B"], '"needs" contained something other than ids:'),
+        (["A", {"goal": "B", "steps": ["b", {"goal": "c", "needs": [1]}]}], 'could be "A" or "b"'),
     ],
 )
 def test_invalid_needs_are_refused_and_the_plan_is_unchanged(steps: list[Any], words: str) -> None:
@@ -132,9 +135,9 @@ def test_failed_goal_is_no_longer_needed_and_new_needs_count() -> None:
 def test_first_plan_must_include_its_dependencies() -> None:
     tree = grown("1, 2")
     tree.goals["2"] = tree.goals["2"].model_copy(update={"needs": ["1"]})
-    with pytest.raises(BadPlanError, match="needs goal 1 1, which the plan does not have"):
+    with pytest.raises(BadPlanError, match="needs goal 1 1, which is not in the plan:"):
         planned(tree, {"keep": "2"})
-    with pytest.raises(BadPlanError, match="needs goal 1 1, which the plan does not have"):
+    with pytest.raises(BadPlanError, match="needs goal 1 1, which is not in the plan:"):
         planned(tree, step("a", "A", "g1"))
 
 

@@ -115,7 +115,7 @@ def carry_out(carried: Carried, course: Course) -> Decision:
         if not isinstance(decision, Work):
             return decision
         course, decision = decide(course, tree, carried.happens(decision))
-    raise AssertionError("it does not end")
+    raise AssertionError("kill it if it does not stop")
 
 
 @settings(deadline=None, max_examples=examples(600))
@@ -171,7 +171,7 @@ def test_any_circle_is_refused_with_the_steps_in_it(found: list[tuple[str, list[
     try:
         apply(tree, steps)
     except BadPlanError as error:
-        assert left, f"there is no circle: {error}"
+        assert left, f"circle: {error}"
         assert "circle" in str(error) or "itself" in str(error)
         assert not tree.goals
     else:

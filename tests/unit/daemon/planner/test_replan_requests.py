@@ -25,10 +25,10 @@ async def test_replan_of_an_idle_session_makes_a_plan_and_stops(tmp_path: Path, 
     async with daemon(tmp_path, plan("A", "B")) as bench:
         session = planned(bench, mode)
         result = await replan(session, "tests first")
-        assert (result.stop, result.detail) == ("end_turn", "The plan was made anew: 2 steps left.")
+        assert (result.stop, result.detail) == ("end_turn", "Replanned: 2 steps left.")
         assert session.state.messages[0].text() == f"{REPLAN} tests first"
         assert tree(session) == ["  1 A", "  2 B"]
-        assert [n.text for n in bench.events(Notice)] == ["The plan was made anew: 2 steps left."]
+        assert [n.text for n in bench.events(Notice)] == ["Replanned: 2 steps left."]
         one_turn(bench)
 
 
@@ -64,7 +64,7 @@ async def test_replan_during_a_turn_happens_between_two_steps(tmp_path: Path, mo
         wish = asyncio.create_task(replan(session, "think first"))
         await until(lambda: session.turn.wish is not None)
         hold.go.set()
-        assert (await finish(wish)).detail == "The plan was made anew: 1 step left."
+        assert (await finish(wish)).detail == "Replanned: 1 step left."
         assert (await finish(turn)).stop == "end_turn"
         assert any(note.endswith("and wrote: think first") for note in notes(session))
         assert tree(session) == ["> 1 A"]
@@ -111,7 +111,7 @@ async def test_replan_request_ends_with_a_canceled_turn(tmp_path: Path) -> None:
         first = asyncio.create_task(replan(session))
         await until(lambda: session.turn.wish is not None)
         second = asyncio.create_task(replan(session, "no, so"))
-        assert (await finish(first)).detail.startswith("A later wish")
+        assert (await finish(first)).detail.startswith("A later request for a plan replaced this one.")
         session.cancel()
         assert (await finish(second)).stop == "canceled"
         assert (await finish(turn)).stop == "canceled"
@@ -160,7 +160,7 @@ async def test_plan_agent_ignores_the_planner_mode_of_the_prompt(tmp_path: Path,
         assert (await session.prompt("plan it", planner=mode)).stop == "end_turn"
         assert (notes(session), tree(session)) == ([], ["  1 A", "  2 B"])
         (told,) = [event.text for event in bench.events(Notice) if event.code == OTHER_MODE]
-        assert told.startswith(f"Not planned as {mode}: plan carries out no plan")
+        assert told.startswith(f"The planner {mode} is not used: the plan agent")
 
 
 async def test_plan_agent_replans_on_user_request(tmp_path: Path) -> None:

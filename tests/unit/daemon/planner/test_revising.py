@@ -83,7 +83,12 @@ def test_replaced_goal_with_work_keeps_the_reason() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [("=7", "no goal 7"), ("=1", "has ended"), ("=2, =2", "stands once"), ("=nothing", "no goal nothing")],
+    [
+        ("=7", "no goal 7"),
+        ("=1", "has ended"),
+        ("=2, =2", "list each goal once"),
+        ("=nothing", "no goal nothing"),
+    ],
 )
 def test_invalid_keep_is_refused_with_a_reason(answer: str, words: str) -> None:
     with pytest.raises(BadPlanError, match=words):

@@ -71,8 +71,8 @@ async def test_independent_steps_run_in_parallel_before_dependent_ones(
         assert (goals["4"].needs, goals["2"].needs, goals["1"].needs) == (["2", "3"], ["1"], [])
         assert notes(session)[1:] == [
             "Work on goal 1 Prepare",
-            "Sub-agents work on goals 2, 3 at the same time, as the plan says. Their answers become the summaries "
-            "of these goals. What needs them comes after.",
+            "Sub-agents work on goals 2, 3 at the same time, as the plan says. Their answers become the "
+            "summaries of these goals. Goals that need them come later.",
             "Work on goal 4 Join",
         ]
         # A sub-agent knows what it must: its step, the request, what came before, and what others do.
@@ -165,7 +165,7 @@ async def test_without_replanning_independent_steps_still_finish(tmp_path: Path)
     session, stop, detail = await run(tmp_path, main, agents, allow_replan=False)
     assert stop == "error"
     assert detail.endswith(
-        "The plan ends here, because replanning is off (setting allow_replan). What is open stays in the plan."
+        "The plan ends here because replanning is off (setting allow_replan). Open goals stay in the plan."
     )
     assert tree(session) == ["> 1 Front", "x 2 Back", "  3 Join", "x 4 Paint"]
 
@@ -206,7 +206,7 @@ async def next_event(bench: Bench) -> None:
     [
         ([step("a", "A", "b"), step("b", "B", "a")], 'need each other in a circle: "A" needs "B" needs "A"'),
         ([step("a", "A", "a")], '"A" needs itself'),
-        ([step("a", "A", "zz")], '"A" needs "zz", and no step has that id. Ids: a.'),
+        ([step("a", "A", "zz")], '"A" needs "zz", but no step has that id. Ids: a.'),
         ([step("a", "A"), step("a", "B")], 'Two steps have the id "a"'),
     ],
 )
@@ -305,7 +305,7 @@ async def test_the_model_moves_a_step_forward_while_the_plan_runs(tmp_path: Path
 
 async def test_move_that_violates_a_dependency_is_refused(tmp_path: Path) -> None:
     hold = Hold()
-    why = "Goal 3 C needs goal 2 B, which must stand before it"
+    why = "Goal 3 C depends on goal 2 B, which must come before it and not above or below it:"
     main = [
         plan(step("a", "A"), step("b", "B", "a"), step("c", "C", "b")),
         [hold, Call("goal", {"goal": "g3", "before": "g2"}), done()],
@@ -321,13 +321,13 @@ async def test_move_that_violates_a_dependency_is_refused(tmp_path: Path) -> Non
         await hold.reached.wait()
         with pytest.raises(PlanError, match=why):
             PersonPlan(session, "me").move("3", None, "2")
-        with pytest.raises(PlanError, match="needs goal 2 B"):
+        with pytest.raises(PlanError, match="depends on goal 2 B"):
             PersonPlan(session, "me").move("3", "2")
         hold.go.set()
         assert (await finish(turn)).stop == "end_turn"
         refused = results(session)[0]
         assert refused.is_error
-        assert refused.content.startswith(f"{why}, and not above or below it: choose another place.")
+        assert refused.content.startswith(why)
         assert "3. C  [needs g2]  (g3)" in refused.content
         assert tree(session) == ["x 1 A", "x 2 B", "x 3 C"]
 

@@ -118,7 +118,7 @@ async def test_replan_note_is_english_for_model_and_localized_for_user(
     async with daemon(tmp_path, *steps) as bench:
         session = planned(bench, "layered")
         result = await session.prompt("go")
-        assert 'The goal "A" was not reached: the work on it ended while it was open.' in notes(session)
+        assert 'The goal "A" was not reached: the work on it ended too early.' in notes(session)
         assert result.detail == (
             "目标“A”没有达成: 它仍未结束时，对它的工作就结束了。 没有制定新计划: 模型的回答不能用作计划。"
         )
@@ -161,8 +161,8 @@ async def test_failed_step_without_replanning_ends_the_turn(tmp_path: Path) -> N
         result = await session.prompt("go")
         assert result.stop == "error"
         assert result.detail == (
-            'The goal "A" was abandoned: no license. The plan ends here, because replanning is off '
-            "(setting allow_replan). What is open stays in the plan."
+            'The goal "A" was abandoned: no license. The plan ends here because replanning is off (setting '
+            "allow_replan). Open goals stay in the plan."
         )
         assert tree(session) == ["  1 B"]
         assert bench.models.left == 0
@@ -455,7 +455,7 @@ async def test_on_demand_replans_after_an_error(tmp_path: Path) -> None:
         assert tree(session) == ["> 1 A"]
         assert notes(session) == [
             "The work stopped with an error: Broken.",
-            "Go on with the work by the plan as it is now.",
+            "Continue the work by the current plan.",
         ]
         one_turn(bench)
 
@@ -500,7 +500,7 @@ async def test_on_demand_loop_replans_first_and_then_asks(tmp_path: Path) -> Non
         turn = prompted(session, "go")
         (request,) = await bench.asked()
         assert request.permission == "doom_loop"
-        assert "leads nowhere" in notes(session)[0]
+        assert "without progress" in notes(session)[0]
         results = [r for m in session.state.messages if (r := m.tool_result())]
         assert [r.metadata.get("not_run", False) for r in results] == [False, False, True, False, False]
         await bench.answer("reject")

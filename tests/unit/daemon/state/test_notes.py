@@ -64,7 +64,7 @@ def restored(path: str = "a.py") -> FilesRestored:
         (updated("3", "3", status="in_progress"), 'put the focus on "Coupons": work on it now.'),
         (
             updated("2", "1", status="completed", summary="rounds half up"),
-            'called the goal "Rounding" done: rounds half up. The focus is on "Cart" now.',
+            'marked the goal "Rounding" as done: rounds half up. The focus is on "Cart" now.',
         ),
         (
             updated(
@@ -74,7 +74,7 @@ def restored(path: str = "a.py") -> FilesRestored:
                 status="completed",
                 summary="ok!",
             ),
-            'called the goal "Coupons" done: ok! With it "Cart" is completed.',
+            'marked the goal "Coupons" as done: ok! With it, "Cart" is completed.',
         ),
         (
             updated(
@@ -84,7 +84,7 @@ def restored(path: str = "a.py") -> FilesRestored:
                 status="abandoned",
                 summary="no\ntime",
             ),
-            'gave up the goal "Cart" and what was open below it: no time. No goal has the focus now.',
+            'abandoned the goal "Cart" and its open sub-goals: no time. No goal has the focus now.',
         ),
         (GoalMoved(goal_id="3", parent_id="4", **BY), 'moved the goal "Coupons" under "Docs".'),
         (
@@ -98,18 +98,18 @@ def restored(path: str = "a.py") -> FilesRestored:
         (GoalMoved(goal_id="2", parent_id="1", **BY), 'moved the goal "Rounding" behind its siblings.'),
         (
             GoalRemoved(goal_id="3", current_id="2", reason="not wanted", **BY),
-            'removed the goal "Coupons", on which nobody had worked: not wanted.',
+            'removed the goal "Coupons", which was not started: not wanted.',
         ),
         (
             GoalRemoved(goal_id="4", current_id="2", **BY),
-            'removed the goal "Docs", on which nobody had worked.',
+            'removed the goal "Docs", which was not started.',
         ),
     ],
 )
 def test_plan_change_by_the_user_becomes_one_sentence(
     event: GoalAdded | GoalUpdated | GoalMoved | GoalRemoved, words: str
 ) -> None:
-    assert plan_note(event, tree()) == f"the person {words}"
+    assert plan_note(event, tree()) == f"the user {words}"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_only_the_last_focus_move_is_noted() -> None:
         event = updated(goal_id, goal_id, status="in_progress")
         notes = with_note(notes, event, plan)
         plan.apply(Updated(goal_id, event.updates, current_id=goal_id))
-    assert notes == ('the person put the focus on "Cart": work on it now.',)
+    assert notes == ('the user put the focus on "Cart": work on it now.',)
 
 
 def test_repeated_renames_become_one_note_or_none() -> None:
@@ -146,8 +146,8 @@ def test_repeated_renames_become_one_note_or_none() -> None:
         told.append(notes)
         plan.apply(Updated("3", event.updates, current_id="2"))
     assert told == [
-        ('the person renamed the goal "Coupons" to "Vouchers".',),
-        ('the person renamed the goal "Coupons" to "Gift cards".',),
+        ('the user renamed the goal "Coupons" to "Vouchers".',),
+        ('the user renamed the goal "Coupons" to "Gift cards".',),
         (),
     ]
 
@@ -160,7 +160,7 @@ def test_renames_of_two_goals_give_two_notes() -> None:
 def test_only_the_last_move_of_a_goal_is_noted() -> None:
     notes = with_note((), GoalMoved(goal_id="3", parent_id="4", **BY), tree())
     notes = with_note(notes, GoalMoved(goal_id="3", before_id="1", **BY), tree())
-    assert notes == ('the person moved the goal "Coupons" to the top level, before "Cart".',)
+    assert notes == ('the user moved the goal "Coupons" to the top level, before "Cart".',)
     assert len(with_note(notes, GoalMoved(goal_id="2", **BY), tree())) == 2
 
 
@@ -171,12 +171,12 @@ def test_read_again_hint_follows_the_last_file_note_only() -> None:
     assert PLAN_COUNTS not in notes_text(files)
     assert READ_AGAIN not in notes_text(plan)
     assert notes_text((*files, *plan)).splitlines() == [
-        "Note: since your last message the person undid your edit of a.py. Written on disk: a.py (+1 -2). "
-        "What you had changed there reads as before.",
-        "Then the person undid your edit of b.py. Written on disk: b.py (+1 -2). "
-        "What you had changed there reads as before.",
+        "Note: since your last message the user undid your edit of a.py. Written on disk: a.py (+1 -2). "
+        "What you had changed there is now as before.",
+        "Then the user undid your edit of b.py. Written on disk: b.py (+1 -2). What you had changed there "
+        "is now as before.",
         READ_AGAIN,
-        'Then the person renamed the goal "Coupons" to "Vouchers".',
+        'Then the user renamed the goal "Coupons" to "Vouchers".',
         PLAN_COUNTS,
     ]
     assert notes_text(()) == ""

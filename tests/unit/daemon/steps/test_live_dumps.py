@@ -28,7 +28,7 @@ def descriptions(file: Path) -> list[str]:
 
 async def test_the_step_tree_is_written_while_the_session_works(tmp_path: Path) -> None:
     hold = Hold()
-    steps = (["I look around.", Call("goal", {"add": "Look", "focus": "1"})], [hold, "All is well."])
+    steps = (["I look around.", Call("goal", {"add": "Look", "focus": "1"})], [hold, "No problems found."])
     async with daemon(tmp_path, *steps, command_line=DEBUG) as bench:
         session = bench.session()
         turn = asyncio.create_task(session.prompt("Look around"))
@@ -40,10 +40,10 @@ async def test_the_step_tree_is_written_while_the_session_works(tmp_path: Path) 
         hold.go.set()
         await turn
         await until(lambda: dumped(file).get("trace", {}).get("status") == "completed", "the last dump")
-        assert descriptions(file) == ["I look around.", "Look", "All is well."]
+        assert descriptions(file) == ["I look around.", "Look", "No problems found."]
         for name in ("tree.txt", "tree.md", "tree.json"):
             await until(lambda name=name: (root / name).read_text() == (file.parent / name).read_text(), name)
-        assert "└── [✓] response: All is well." in (root / "tree.txt").read_text("utf-8")
+        assert "└── [✓] response: No problems found." in (root / "tree.txt").read_text("utf-8")
     assert not list(root.rglob(".tree*"))
 
 

@@ -139,7 +139,9 @@ def test_log_that_is_a_link_or_pipe_is_not_exported(store: FileTraceStore, tmp_p
     log = store.folder(ID) / "events.jsonl"
     log.rename(tmp_path / "log")
     log.symlink_to(tmp_path / "log") if kind == "link" else os.mkfifo(log)
-    with pytest.raises(StoreError, match="is a link, or no file"):
+    with pytest.raises(
+        StoreError, match="is a link or not a regular file, and was not written by Goalwright here"
+    ):
         export_trace(store, ID, tmp_path / "a.tar.gz")
     assert not (tmp_path / "a.tar.gz").exists()
 
@@ -209,7 +211,9 @@ def test_existing_file_is_replaced_only_with_force(store: FileTraceStore, tmp_pa
 def test_failed_export_gives_a_reason(store: FileTraceStore, tmp_path: Path) -> None:
     with pytest.raises(UnknownTraceError):
         export_trace(store, "nothing", tmp_path / "a.tar.gz")
-    with pytest.raises(StoreError, match="export the session it belongs to"):
+    with pytest.raises(
+        StoreError, match=r"is a branch or sub-agent\. Export the session it belongs to; that includes it"
+    ):
         export_trace(store, f"{ID}:A", tmp_path / "a.tar.gz")
     with pytest.raises(StoreError, match="Nothing was exported"):
         export_trace(store, ID, tmp_path / "no" / "such" / "folder.tar.gz")

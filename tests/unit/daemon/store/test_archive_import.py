@@ -108,7 +108,9 @@ def refused(store: FileTraceStore, archive: Path, **options: Any) -> str:
 def test_escaping_names_are_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], name: str
 ) -> None:
-    assert "leads elsewhere" in refused(store, write(tmp_path, packed(good, member(name, b"x"))))
+    assert "The archive contains a name that leads outside of it:" in refused(
+        store, write(tmp_path, packed(good, member(name, b"x")))
+    )
     assert not Path("/tmp/escaped.json").exists()
 
 
@@ -129,7 +131,7 @@ def test_links_and_devices_are_refused(
     store: FileTraceStore, tmp_path: Path, good: dict[str, bytes], kind: bytes, name: str
 ) -> None:
     made = member(name, type=kind, linkname="/etc/passwd")
-    assert "what is no file" in refused(store, write(tmp_path, packed(good, made)))
+    assert "something that is not a file" in refused(store, write(tmp_path, packed(good, made)))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_archive_bomb_is_stopped_during_unpacking(
 def test_oversized_headers_are_refused(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
     for kind in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK):
         data = packed(good, member("header", bytes(5_000_000), type=kind), member("x", b"x"))
-        assert "header of more than" in refused(store, write(tmp_path, data))
+        assert "The archive has a header larger than" in refused(store, write(tmp_path, data))
 
 
 def test_too_many_files_are_refused(
@@ -172,9 +174,9 @@ def test_logs_that_are_too_long(
 ) -> None:
     monkeypatch.setattr(archive_import, "MAX_LOG", 1_000_000)
     long = {**good, "trace/branches/B/events.jsonl": b"x" * 1_000_000}
-    assert "logs are longer" in refused(store, write(tmp_path, packed(long)))
+    assert "The archive's logs are larger than" in refused(store, write(tmp_path, packed(long)))
     monkeypatch.setattr(archive_import, "MAX_LINE", 1_000)
-    assert "a line of more than" in refused(
+    assert "The archive's log has a line longer than" in refused(
         store, write(tmp_path, packed({**good, "trace/branches/B/events.jsonl": b"x" * 2_000}))
     )
 
@@ -184,7 +186,7 @@ def test_content_with_a_wrong_hash_is_refused(
 ) -> None:
     digest = sha256(b"good")
     name = f"trace/files/blobs/{digest[:2]}/{digest}"
-    assert "not what its name says" in refused(store, write(tmp_path, packed({**good, name: b"evil"})))
+    assert "is damaged:" in refused(store, write(tmp_path, packed({**good, name: b"evil"})))
 
 
 @pytest.mark.parametrize(
@@ -199,13 +201,16 @@ def test_content_with_a_wrong_hash_is_refused(
         ({"format": 99}, "newer"),
         ({"trace_format": FORMAT + 1}, "newer"),
         ({"format": True}, "has no format"),
-        ({"trace_id": "../x"}, "no id"),
-        ({"trace_id": ".hidden"}, "no id"),
-        ({"trace_id": f"{ID}:A"}, "no id"),
-        ({"trace_id": 7}, "no id"),
-        *[({"trace_id": name}, "no id") for name in ("latest", "tree.txt", "CON", "z0", "9" * 100, f"{ID} ")],
-        ({"trace_id": ID.upper()}, "no id"),  # the same file where case does not count
-        ({"trace_id": OTHER}, "another one"),
+        ({"trace_id": "../x"}, "no valid trace id"),
+        ({"trace_id": ".hidden"}, "no valid trace id"),
+        ({"trace_id": f"{ID}:A"}, "no valid trace id"),
+        ({"trace_id": 7}, "no valid trace id"),
+        *[
+            ({"trace_id": name}, "no valid trace id")
+            for name in ("latest", "tree.txt", "CON", "z0", "9" * 100, f"{ID} ")
+        ],
+        ({"trace_id": ID.upper()}, "no valid trace id"),  # the same file where case does not count
+        ({"trace_id": OTHER}, "another session"),
     ],
 )
 def test_invalid_manifests_are_refused(
@@ -239,7 +244,7 @@ def test_link_in_place_of_the_traces_folder_is_refused(
     archive = write(tmp_path, packed(good))
     (tmp_path / "elsewhere").mkdir()
     store.root.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreError, match="it is a link"):
+    with pytest.raises(StoreError, match="it is a symbolic link"):
         import_trace(store, archive, NOW)
     assert not list((tmp_path / "elsewhere").iterdir())
 
@@ -251,11 +256,11 @@ def test_logs_that_cannot_be_read(store: FileTraceStore, tmp_path: Path, good: d
     created["trace"]["format"] = FORMAT + 1
     newer = json.dumps(created).encode() + b"\n"
     for bad, words in (
-        (b"", "lost its beginning"),
-        (b"".join(lines[1:]), "lost its beginning"),
-        (b"\x00\xff\n" * 100, "lost its beginning"),
-        (b"[" * 100_000 + b"\n", "lost its beginning"),
-        (log.replace(ID.encode(), OTHER.encode()), "another one"),
+        (b"", " start"),
+        (b"".join(lines[1:]), " start"),
+        (b"\x00\xff\n" * 100, " start"),
+        (b"[" * 100_000 + b"\n", " start"),
+        (log.replace(ID.encode(), OTHER.encode()), "another session"),
         (newer + b"".join(lines[1:]), "newer"),
     ):
         files = {**good, "trace/events.jsonl": bad}
@@ -386,8 +391,8 @@ def test_a_full_disk_is_named_and_not_the_archive(
 def test_invalid_archives_are_refused(store: FileTraceStore, tmp_path: Path, good: dict[str, bytes]) -> None:
     whole = packed(good)
     for data, words in (
-        (b"", "no .tar.gz"),
-        (b"PK\x03\x04 a zip", "no .tar.gz"),
+        (b"", "is not a .tar.gz archive made by `goalwright trace export`."),
+        (b"PK\x03\x04 a zip", "is not a .tar.gz archive made by `goalwright trace export`."),
         (b"\x1f\x8b", "damaged"),
         (gzip.compress(b"hello"), "damaged"),
         (gzip.compress(b""), "damaged"),
@@ -399,8 +404,8 @@ def test_invalid_archives_are_refused(store: FileTraceStore, tmp_path: Path, goo
     with pytest.raises(ArchiveError, match="cannot be read"):
         import_trace(store, tmp_path / "nothing.tar.gz", NOW)
     os.mkfifo(tmp_path / "pipe")
-    assert "is no file" in refused(store, tmp_path / "pipe")
-    assert "no file" in refused(store, tmp_path)
+    assert "is not a file" in refused(store, tmp_path / "pipe")
+    assert "not a file" in refused(store, tmp_path)
 
 
 def test_leftovers_of_a_killed_import_are_removed(

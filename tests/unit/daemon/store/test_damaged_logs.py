@@ -118,7 +118,7 @@ def test_the_numbers_for_events_are_exact_in_every_client(
     store: FileTraceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daemon.store.files.MAX_ID", store.last_event_id(ID))
-    with pytest.raises(StoreError, match="used up"):
+    with pytest.raises(StoreError, match="This session has reached its maximum number of events"):
         store.append(started())
 
 
@@ -178,7 +178,8 @@ def test_rebuild_sets_aside_a_snapshot_newer_than_the_log(store: FileTraceStore)
         "a copy of them is kept as aside/1/meta.json, aside/1/goal.json" in one for one in done.repaired
     )
     assert any(
-        f"put aside, as the log does not have 2 messages: aside/1/{name}.json" in one for one in done.repaired
+        f"set aside because the log does not have 2 messages: aside/1/{name}.json" in one
+        for one in done.repaired
     )
     after = all_files(store.folder(ID))
     for kept, once in (("meta.json", "meta.json"), (f"{name}.json", f"messages/{name}.json")):
@@ -198,7 +199,9 @@ def test_message_files_missing_from_the_log_are_ignored(store: FileTraceStore) -
     assert whole.messages(ID, limit=1)[0].sequence == 12
     assert len(read_state(whole, ID).messages) == 12
     done = rebuild(whole, ID).sessions[0]
-    assert done.repaired == ("put aside, as the log does not have 1 message: aside/1/msg_000099_abcdef.json",)
+    assert done.repaired == (
+        "set aside because the log does not have 1 message: aside/1/msg_000099_abcdef.json",
+    )
 
 
 def test_lost_log_end_removes_its_messages(store: FileTraceStore) -> None:
@@ -210,7 +213,7 @@ def test_lost_log_end_removes_its_messages(store: FileTraceStore) -> None:
     assert len(read_state(again, ID).messages) == left
     assert again.traces(limit=1)[0].message_count == left
     done = rebuild(again, ID).sessions[0]
-    assert any("knew more than the log" in one for one in done.repaired)
+    assert any("metadata and plan had more than the log" in one for one in done.repaired)
     assert len(list((store.folder(ID) / "messages").iterdir())) == left
 
 
@@ -226,7 +229,10 @@ def test_session_without_metadata_is_read_from_its_log(store: FileTraceStore) ->
         12,
         listed[0].updated_at,
     )
-    with pytest.raises(StoreError, match=r"meta\.json is missing: `goalwright trace rebuild`"):
+    with pytest.raises(
+        StoreError,
+        match=r"meta\.json is missing\. Run `goalwright trace rebuild`",
+    ):
         again.trace(ID)
     assert read_state(again, ID).messages == intact.messages
 
@@ -264,5 +270,5 @@ def test_log_without_its_beginning_uses_the_metadata(store: FileTraceStore) -> N
     assert state.messages == intact.messages
     assert state.carrying() == intact.carrying()
     (store.folder(ID) / "meta.json").unlink()
-    with pytest.raises(StoreError, match="lost its beginning"):
+    with pytest.raises(StoreError, match="The start of the log"):
         replayed(FileTraceStore(store.root), ID)

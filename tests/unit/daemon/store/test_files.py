@@ -279,7 +279,7 @@ def test_message_file_lost_by_a_kill_is_rewritten_on_recover(
 def test_unwritable_message_file_is_written_on_recovery(store: FileTraceStore) -> None:
     folder = store.root / ID / "messages"
     folder.rmdir()
-    folder.write_text("in its way")
+    folder.write_text("Make the folder writable, or remove whatever is in its place.")
     store.append(added(message(1)))
     assert store.messages(ID) == [message(1)]
     folder.unlink()
@@ -291,7 +291,7 @@ def test_unwritable_message_file_is_written_on_recovery(store: FileTraceStore) -
 def test_newer_format_is_refused_with_advice(store: FileTraceStore) -> None:
     fields = {**trace().stored(), "format": FORMAT + 1, "created_at": "in words from now on"}
     (store.root / ID / "meta.json").write_text(json.dumps(fields))
-    with pytest.raises(NewerFormatError, match="update Goalwright"):
+    with pytest.raises(NewerFormatError, match="Update Goalwright to open it"):
         store.trace(ID)
     assert store.traces(limit=5) == []
 

@@ -52,7 +52,7 @@ def test_sessions_stay_at_hand_wherever_they_were_begun(
     assert not notice
     forbid(True)
     second, notice = open_store(workspace, home)
-    assert "kept in" in notice
+    assert "is stored in" in notice
     write_trace(second, LATER)
     assert second.folder(LATER).is_relative_to(home)
     forbid(False)
@@ -79,7 +79,7 @@ def test_a_link_in_the_workspaces_place_is_not_followed(tmp_path: Path, workspac
     (workspace / ".trace").symlink_to(tmp_path / "other")
     home = tmp_path / "home"
     store, notice = open_store(workspace, home)
-    assert "it is a link" in notice
+    assert "it is a symbolic link" in notice
     assert store.trace_ids() == stored(workspace, home).trace_ids() == []
     assert store.folder(ID).is_relative_to(home)
 

@@ -82,10 +82,10 @@ def test_the_one_that_was_used_last_and_the_newest_both_stay() -> None:
 def test_reasons_are_told() -> None:
     assert [one.reason for one in doomed(OLD, PruneLimits(keep_days=30, max_mb=2), NOW)] == [
         "not used for more than 30 days",
-        "all together took more than 2 MB",
+        "all sessions together exceeded 2 MB",
     ]
     assert doomed(OLD, PruneLimits(keep=3), NOW)[0].reason == "not one of the newest 3"
-    assert still_too_much(3 * MB, PruneLimits(max_mb=2)).startswith("3.0 MB stay")
+    assert still_too_much(3 * MB, PruneLimits(max_mb=2)).startswith("3.0 MB remain")
     assert still_too_much(2 * MB, PruneLimits(max_mb=2)) == ""
 
 
@@ -113,7 +113,7 @@ def test_foreign_ones_go_too_and_first_where_there_is_no_room() -> None:
     assert ids(PruneLimits(max_mb=1), own + brought) == ["t001", "t101"]
     assert ids(PruneLimits(keep_days=1.5), own + brought) == ["t001", "t101"]
     reasons = [one.reason for one in doomed(own + brought, PruneLimits(keep=1), NOW)]
-    assert reasons == ["not one of the newest 1", "not one of the newest 1 that came from elsewhere"]
+    assert reasons == ["not one of the newest 1", "not one of the newest 1 from other machines"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_lost_files_are_rebuilt_as_they_were(store: FileTraceStore, session_id: 
         session_id: (
             "the metadata was missing or damaged",
             "the plan was missing or damaged",
-            "missing or not what the log says: 2 messages",
+            "missing or not matching the log: 2 messages",
         )
     }
     after = all_files(store.root)
@@ -78,9 +78,9 @@ def test_forged_files_are_rebuilt_from_the_log(store: FileTraceStore) -> None:
     done = rebuild(FileTraceStore(store.root), ID)
     assert repaired(done) == {
         ID: (
-            "the metadata was not what the log says",
-            "the plan was not what the log says",
-            "missing or not what the log says: 1 message",
+            "the metadata did not match the log",
+            "the plan did not match the log",
+            "missing or not matching the log: 1 message",
         )
     }
     after = all_files(folder)
@@ -92,7 +92,7 @@ def test_half_written_event_is_truncated_and_reported(store: FileTraceStore) -> 
     whole = log.read_bytes()
     log.write_bytes(whole + b'{"event": "turn_st')
     done = rebuild(FileTraceStore(store.root), ID)
-    assert repaired(done) == {ID: ("cut off the log: 18 bytes of an event that was half written",)}
+    assert repaired(done) == {ID: ("removed from the log: 18 bytes of an incomplete event",)}
     assert log.read_bytes() == whole
 
 
@@ -104,7 +104,7 @@ def test_events_that_cannot_be_read_are_counted_and_stay(store: FileTraceStore) 
     (store.folder(ID) / "messages" / "msg_000001_00000001.json").unlink()
     done = rebuild(FileTraceStore(store.root), ID)
     assert done.sessions[0].problems == (
-        "damaged or of a newer version, and without effect: 1 event of the log (line 5)",
+        "damaged or from a newer version, and ignored: 1 event of the log (line 5)",
     )
     assert log.read_bytes() == b"".join(lines)
     assert not done.failed
@@ -122,7 +122,7 @@ def test_log_without_its_beginning_is_rebuilt_from_metadata(store: FileTraceStor
     done = rebuild(FileTraceStore(store.root), ID)
     assert not done.failed
     assert done.sessions[0].problems == (
-        "the log has lost its beginning: how the session began is taken from its metadata",
+        "the start of the log is missing: the session's initial data is taken from its metadata",
     )
     state = read_state(FileTraceStore(store.root), ID)
     assert state.messages == intact.messages
@@ -136,7 +136,7 @@ def test_child_without_beginning_and_metadata_fails_alone(store: FileTraceStore)
     done = rebuild(FileTraceStore(store.root), ID)
     assert done.failed
     assert [session.failed for session in done.sessions] == [False, True, False]
-    assert "has lost its beginning" in done.sessions[1].problems[0]
+    assert "The start of the log" in done.sessions[1].problems[0]
 
 
 def test_log_with_events_of_another_session_rebuilds_nothing(store: FileTraceStore) -> None:
@@ -145,7 +145,7 @@ def test_log_with_events_of_another_session_rebuilds_nothing(store: FileTraceSto
     before = all_files(store.folder(ID))
     done = rebuild(FileTraceStore(store.root), ID)
     assert done.failed
-    assert "another one" in done.sessions[0].problems[0]
+    assert "another session" in done.sessions[0].problems[0]
     assert all_files(store.folder(ID))["meta.json"] == before["meta.json"]
 
 
@@ -153,7 +153,7 @@ def test_missing_branch_log_is_reported(tmp_path: Path) -> None:
     store = FileTraceStore(tmp_path / ".trace")
     tell_of_branch(write_trace(store), "B")
     done = rebuild(store, ID)
-    assert done.sessions[0].problems == ("the record of B is gone; what it reported is still here",)
+    assert done.sessions[0].problems == ("the data of B is missing; its report is still here",)
 
 
 def test_an_unknown_trace_is_refused(store: FileTraceStore) -> None:

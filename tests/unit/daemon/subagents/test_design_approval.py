@@ -62,9 +62,7 @@ async def test_a_file_of_the_workspace_does_not_take_the_approval_away(tmp_path:
 async def test_design_approval_gives_its_reason(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (reason, *_) = designing(bench).rules.explain("edit", "design/rules.md")
-        words = (
-            "ask edit design/rules.md: this agent asks before each change, whatever modes, rules and earlier"
-        )
+        words = "ask edit design/rules.md: this agent asks before each change, regardless of modes, rules and earlier"
         assert reason_words(reason).startswith(words)
 
 
@@ -97,7 +95,7 @@ async def test_executing_agent_needs_approval_to_change_the_design(tmp_path: Pat
         await bench.answer("once")
         (request,) = await bench.asked()
         assert (request.branch_id, request.targets) == ("s1", ("design/rules.md",))
-        assert "part of the design" in request.rule.words
+        assert "belongs to the design" in request.rule.words
         await bench.answer("reject", "report it instead")
         assert (await finish(turn)).stop == "end_turn"
         assert (bench.workspace / "design/rules.md").read_text() == "one\n"
@@ -136,9 +134,10 @@ async def test_unnoticed_design_change_is_reported_to_user_and_init(
     told, result = await designed_and_carried_out(tmp_path, WRITES_DESIGN, over("Done."))
     assert len(told) == 1
     assert told[0].startswith(
-        "design/rules.md is part of the design, and a command of the execute agent changed it"
+        "design/rules.md belongs to the design, and a command of the execute agent changed it without your "
+        "approval:"
     )
-    assert "changed by commands, without the person's approval: design/rules.md." in result
+    assert "without the user's approval: design/rules.md." in result
 
 
 async def test_unnoticed_design_change_by_a_sub_agent_is_reported(tmp_path: Path) -> None:
@@ -147,7 +146,7 @@ async def test_unnoticed_design_change_by_a_sub_agent_is_reported(tmp_path: Path
     assert [text.partition(" changed it")[0].rpartition(" command of ")[2] for text in told] == [
         "the general agent"
     ]
-    assert "without the person's approval: design/rules.md." in result
+    assert "without the user's approval: design/rules.md." in result
 
 
 async def test_approved_or_unrelated_changes_are_not_reported(tmp_path: Path) -> None:
@@ -155,4 +154,4 @@ async def test_approved_or_unrelated_changes_are_not_reported(tmp_path: Path) ->
     other = Call("bash", {"command": "python3 -m compileall -q gen.py; echo 1 > out.txt", "description": "x"})
     told, result = await designed_and_carried_out(tmp_path, shown, other, over("Done."), answers=1)
     assert told == []
-    assert "without the person's approval" not in result
+    assert "without the user's approval" not in result

@@ -217,7 +217,7 @@ async def test_canceled_iteration_returns_and_blocks_the_next(tmp_path: Path) ->
         child.cancel()
         assert (await finish(turn)).stop == "end_turn"
         back, refused = results(session)
-        assert "The person canceled it" in back.content
+        assert "The user canceled it" in back.content
         assert refused.is_error
         assert "stopped iteration 1" in refused.content
         assert (iterations(session)[0].status, iterations(session)[0].stop_reason) == ("failed", "canceled")
@@ -246,7 +246,7 @@ async def test_rejection_in_an_iteration_stops_it_but_not_the_session(tmp_path: 
         assert list(session.state.pending) == [request.request_id]
         await bench.answer("reject")
         assert (await finish(turn)).stop == "end_turn"
-        assert "The person refused something" in results(session)[0].content
+        assert "The user rejected" in results(session)[0].content
 
 
 async def test_failed_iteration_is_reported_and_can_be_repeated(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ async def test_failed_iteration_is_reported_and_can_be_repeated(tmp_path: Path) 
         await session.prompt("design it")
         first, second = results(session)
         assert first.is_error
-        assert "broke off with an error" in first.content
+        assert "It stopped with an error" in first.content
         assert "no such model" in first.content
         assert not second.is_error
 
@@ -271,7 +271,7 @@ async def test_hand_over_of_a_standalone_execute_session_is_refused(tmp_path: Pa
     async with daemon(tmp_path, over("Done.", success_rate=1), "Done.") as bench:
         session = bench.session(agent="execute", settings=FREE)
         assert (await session.prompt("go")).stop == "end_turn"
-        assert "No init agent waits" in results(session)[0].content
+        assert "No init agent is waiting for this report:" in results(session)[0].content
 
 
 async def test_imported_session_is_not_handed_over(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_approved_plan_continues_as_build_in_the_same_turn(
         assert [r.env["GOALWRIGHT_AGENT"] for r in bench.models.requests] == ["plan"] * 2 + ["build"] * 2
         tree = session.state.plan
         assert tree.current_id == tree.next_open(None).id  # type: ignore[union-attr]  # there is one
-        assert "You are the build agent from now on" in results(session)[1].content
+        assert "You are now the build agent:" in results(session)[1].content
         assert "Focus: 1 Read the cart" in results(session)[1].content
 
 
@@ -82,7 +82,7 @@ async def test_plan_edited_during_the_question_is_built_as_edited(tmp_path: Path
         await finish(turn)
         assert session.state.plan.current_id == second.id
         assert "Focus: 1 Mend the tax" in results(session)[1].content
-        assert "counts as it is now" in results(session)[1].content
+        assert "follow the current plan." in results(session)[1].content
 
 
 async def test_plan_emptied_during_the_question_is_not_built(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_hand_over_rule_approves_a_plan_except_in_plan_mode(tmp_path: Path
         bench.core.update_session(other, {"mode": "plan"})
         turn = prompted(other, "mend the cart")
         (request,) = await bench.asked()
-        assert "ends mode plan" in request.notes[0]
+        assert "If you accept, plan mode ends:" in request.notes[0]
         await bench.answer("once")
         await finish(turn)
 

@@ -118,7 +118,7 @@ async def test_rejection_ends_the_sub_agent_and_the_parent_goes_on(tmp_path: Pat
         (result,) = results(session)
         assert result.is_error
         assert "s1 (general) did not finish: Rejected in test: Create a.txt" in result.content
-        assert "not have it done in another way" in result.content
+        assert "Do not try it in another way:" in result.content
         assert subagents(session)["s1"].stop_reason == "permission_denied"
         assert not (bench.workspace / "a.txt").exists()
 
@@ -131,7 +131,7 @@ async def test_failed_sub_agent_reports_its_error_and_last_text(tmp_path: Path) 
         (result,) = results(session)
         assert result.is_error
         assert "did not finish: No such model." in result.content
-        assert result.content.endswith("What it said last:\nI begin.")
+        assert result.content.endswith("Its last message:\nI begin.")
 
 
 async def test_the_rules_of_a_read_only_parent_bind_its_subagents(tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ async def test_task_for_unsuitable_agent_is_refused_naming_the_others(
         session = bench.session()
         await session.prompt("go")
         said = [result.content for result in results(session)]
-        assert all(text.endswith("Tasks go to: general, explore.") for text in said)
+        assert all(text.endswith("Agents that take tasks: general, explore.") for text in said)
         assert said[0].startswith("There is no agent 'reviewer'.")
-        assert said[1].startswith("build is not an agent for tasks.")
+        assert said[1].startswith("build does not take tasks.")
         assert subagents(session) == {}
 
 
@@ -238,7 +238,7 @@ async def test_canceled_sub_agent_is_reported_and_the_parent_continues(tmp_path:
         assert child.cancel()
         assert (await finish(turn)).stop == "end_turn"
         (result,) = results(session)
-        assert "did not finish: the person canceled it." in result.content
+        assert "did not finish: the user canceled it." in result.content
         assert "So far." in result.content
 
 
@@ -302,7 +302,7 @@ async def test_sub_agent_ids_follow_the_order_of_calls(tmp_path: Path) -> None:
         assert (await finish(turn)).stop == "end_turn"
         said = [result.content for result in results(session)]
         assert (said[0], said[2:]) == ("I am one.", ["I am three.", "I am four.", "I am five."])
-        assert "Tasks go to" in said[1]
+        assert "Agents that take tasks:" in said[1]
 
 
 async def test_canceled_task_waiting_for_a_slot_reports_nothing_done(tmp_path: Path) -> None:
@@ -317,8 +317,8 @@ async def test_canceled_task_waiting_for_a_slot_reports_nothing_done(tmp_path: P
         session.cancel()
         assert (await finish(turn)).stop == "canceled"
         one, two = (result.content for result in results(session))
-        assert "not known how far" in one
-        assert two == "Canceled by the user. It had not begun: nothing of it was done."
+        assert "It is unknown how much the tool did;" in one
+        assert two == "Canceled by the user. It had not started: nothing was done."
 
 
 async def test_rejecting_one_sub_agent_leaves_the_other_pending(

@@ -203,10 +203,10 @@ def test_request_explains_each_access() -> None:
     assert Access("edit", "out.txt", "> out.txt") in found.accesses
     assert Access("read", "a", "argument of cat", implied=True) in found.accesses
     assert (
-        Access("bash", "python -c y", opaque="python -c runs code that rules cannot read") in found.accesses
+        Access("bash", "python -c y", opaque="python -c runs code that rules cannot check") in found.accesses
     )
     assert found.warnings == (
-        "sudo runs a command with the rights of another user: sudo rm -rf x",
+        "sudo runs a command as another user: sudo rm -rf x",
         "rm -r deletes folders with everything in them: rm -rf x",
     )
     assert found.title == "Run cat a > out.txt; sudo rm -rf x; python -c y"
@@ -248,7 +248,7 @@ def test_connections_of_the_shell_itself_are_opaque(line: str) -> None:
 def test_rule_for_the_runner_suffices_but_its_command_is_listed() -> None:
     found = question("uv run pytest -q", PLACE)
     assert found.targets == ("uv run pytest -q",)
-    assert Access("bash", "pytest -q", "what uv run pytest -q runs", implied=True) in found.accesses
+    assert Access("bash", "pytest -q", "run by uv run pytest -q", implied=True) in found.accesses
     assert opaque("uv run python -c x") == ["python -c x"]
     assert question("uv run rm -rf x", PLACE).warnings
 
@@ -257,8 +257,8 @@ def test_lines_within_lines_end_somewhere() -> None:
     line = "rm x"
     for _ in range(8):
         line = f"bash -c {_quoted(line)}"
-    assert any("within" in access.opaque for access in question(line, PLACE).accesses)
-    assert any("within" in access.opaque for access in question("env " * 9 + "rm x", PLACE).accesses)
+    assert any("nest" in access.opaque for access in question(line, PLACE).accesses)
+    assert any("nest" in access.opaque for access in question("env " * 9 + "rm x", PLACE).accesses)
 
 
 def test_variables_set_in_the_line_override_the_environment() -> None:
@@ -414,7 +414,7 @@ def test_line_too_complex_to_read_is_opaque_but_deny_rules_bind(line: str) -> No
     found = question(line, PLACE)
     assert any("too long" in access.opaque or "too deeply" in access.opaque for access in found.accesses)
     assert not found.suggestions
-    assert "|" not in line or Access("bash", "a", "what the line runs", implied=True) in found.accesses
+    assert "|" not in line or Access("bash", "a", "run by the line", implied=True) in found.accesses
 
 
 @pytest.mark.parametrize(

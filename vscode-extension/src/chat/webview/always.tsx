@@ -49,7 +49,7 @@ export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, o
         ))}
       </ul>
       <p class="rule">
-        {filled(t("{0} stands for anything, {1} for one character."), <code>*</code>, <code>?</code>)}
+        {filled(t("{0} matches any text, {1} a single character."), <code>*</code>, <code>?</code>)}
       </p>
       <div class="scopes" role="radiogroup" aria-label={t("Where it applies")}>
         {scopes.map((one) => (
@@ -97,14 +97,14 @@ function Pattern({ draft, number, onChange }: PatternProps): JSX.Element {
         <p class="pattern-note">
           <Icon name="warning" />
           <span>
-            {filled(t("Has characters that cannot be seen: {0}"), <code>{hidden}</code>)}
+            {filled(t("Contains invisible characters: {0}"), <code>{hidden}</code>)}
           </span>
         </p>
       )}
       {isBroad(draft) && (
         <p class="pattern-note" role="status">
           <Icon name="warning" />
-          <span>{t("No limit: everything that it {0} would pass.", kind)}</span>
+          <span>{t("No limit: allows everything that it {0}.", kind)}</span>
         </p>
       )}
     </li>

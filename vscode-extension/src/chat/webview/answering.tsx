@@ -20,7 +20,7 @@ export const Away = createContext(false);
 /** Why nothing can be answered now, as the tooltip of a button in place of its own. */
 export function useReason(): (title: string) => string {
   const away = useContext(Away);
-  return (title) => (away ? t("Not connected: answer when Goalwright is back") : title);
+  return (title) => (away ? t("Not connected: answer when Goalwright is connected again") : title);
 }
 
 export interface CardProps {

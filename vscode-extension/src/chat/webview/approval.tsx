@@ -153,7 +153,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
           // The one button to press is the editor's own while it is open.
           class={open === "" && one ? "primary" : ""}
           disabled={sent || empty}
-          title={reason(empty ? t("Nothing is chosen; Reject is for that") : `${label} (${keys.accept})`)}
+          title={reason(empty ? t("Nothing is chosen. To choose nothing, use Reject.") : `${label} (${keys.accept})`)}
           onClick={() => reply({ reply: "once" })}
         >
           {label}

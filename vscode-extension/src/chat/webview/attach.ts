@@ -27,7 +27,7 @@ function pathOf(uri: string): string {
 
 /** Contents of pasted images and of files from elsewhere. Throws what to tell the user. */
 export async function contentsOf(files: readonly File[]): Promise<Attachment[]> {
-  if (files.reduce((sum, file) => sum + file.size, 0) > MOST_BYTES) throw new Error(t("These files are too large to attach: 16 MB together are the limit."));
+  if (files.reduce((sum, file) => sum + file.size, 0) > MOST_BYTES) throw new Error(t("These files are too large to attach: the limit is 16 MB in total."));
   return Promise.all(files.map(async (file) => ({ type: "file" as const, name: file.name || t("pasted"), mediaType: file.type, data: await base64(file) })));
 }
 

@@ -47,7 +47,7 @@ export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.E
         <Icon name="chevron" />
       </button>
       {!ended && (
-        <p class="branch-last" dir="auto">{bareLine(lastLine(branch.lastMessage)) || t("Begins…")}</p>
+        <p class="branch-last" dir="auto">{bareLine(lastLine(branch.lastMessage)) || t("Starting…")}</p>
       )}
       {open && <Opened sessionId={sessionId} view={view} explored={explored} />}
       <div class="branch-foot">

@@ -10,7 +10,7 @@ export function BudgetCard({ request, choice, count, position, keys }: CardProps
     <section class="approval" role="region" tabIndex={-1} aria-label={t("Budget reached")}>
       <Head request={request} count={count} position={position} />
       <div class="approval-body">
-        <p class="rule">{t("Continuing gives the same amount again. Stopping ends the turn here; everything is kept.")}</p>
+        <p class="rule">{t("Continuing gives the same amount again. Stopping ends the turn here; all work is kept.")}</p>
       </div>
       <Refused error={choice.error} />
       <div class="buttons">

@@ -175,7 +175,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
       {instead !== undefined && (
         <div class="instead" role="status">
           <Icon name="edit" />
-          <span>{t("Editing an earlier message. What followed it stays in the session as it was; this one goes on without it.")}</span>
+          <span>{t("Editing an earlier message. The messages after it stay in the original session; this one continues without them.")}</span>
           <button type="button" onClick={() => put({ text: "", files: [] })}>
             {t("Cancel")}
           </button>
@@ -265,7 +265,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
           type="submit"
           class="round send"
           aria-label={t("Send")}
-          title={away ? t("Not connected: answer when Goalwright is back") : asked ? t("Send as the answer (Enter)") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
+          title={away ? t("Not connected: answer when Goalwright is connected again") : asked ? t("Send as the answer (Enter)") : answers ? t("Reject the request with this text (Enter)") : busy ? t("Send when the running turn ends (Enter)") : t("Send (Enter)")}
           disabled={!ready || away}
         >
           <Icon name="send" />

@@ -188,7 +188,7 @@ function Carried({ line }: { line: CompactionLine }): JSX.Element {
     <>
       <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
         <Icon name="chevron" />
-        <span>{t("Carried over word for word")}</span>
+        <span>{t("Kept word for word")}</span>
       </button>
       {open && (
         <pre class="io" tabIndex={0}>

@@ -67,7 +67,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
         <p class="own">
           <Icon name="edit" />
           <span class="own-words">
-            {filled(edited === "nothing" ? t("{0}: nothing of the change is left") : t("{0}: the diff shows your text"), <strong>{t("edited by you")}</strong>)}
+            {filled(edited === "nothing" ? t("{0}: no part of the change is left") : t("{0}: the diff shows your text"), <strong>{t("edited by you")}</strong>)}
           </span>
           <button type="button" class="quiet" onClick={() => post({ type: "discardEdits", requestId, path: file.path })}>
             {t("Discard my edits")}

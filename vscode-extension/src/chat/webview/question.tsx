@@ -35,7 +35,7 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
         <button type="button" class="primary" disabled={!ready} title={reason(isAnswered(answers) ? t("Send answer") : t("Choose an option or write an answer"))} onClick={send}>
           {t("Send answer")}
         </button>
-        <button type="button" disabled={sent} title={reason(t("Goalwright decides by itself and says what it assumed"))} onClick={() => reply({ reply: "reject" })}>
+        <button type="button" disabled={sent} title={reason(t("Goalwright decides and tells you what it assumed"))} onClick={() => reply({ reply: "reject" })}>
           {t("Skip")}
         </button>
       </div>

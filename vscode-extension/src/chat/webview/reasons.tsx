@@ -66,7 +66,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
         </p>
         {open && (
           <p class="rule">
-            {filled(t("Asked by {0}. A rule of your own or another mode changes that."), <RuleName line={only} places={places} />)}
+            {filled(t("Asked by {0}. To change this, add your own rule or use another mode."), <RuleName line={only} places={places} />)}
           </p>
         )}
       </>
@@ -86,7 +86,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   const shown = open || lines.length <= SHOWN + 1 ? lines : lines.slice(0, SHOWN);
   return (
     <div class="reasons">
-      <ul aria-label={t("Why it is asked")}>
+      <ul aria-label={t("Why you are asked")}>
         {shown.map((line, index) => (
           <li key={index}>
             <span class="reason-what">

@@ -192,7 +192,7 @@ function Title({ words, path }: { words: string; path: string | undefined }): JS
 function remarks(view: ToolView, undone: boolean): string[] {
   const state = view.state === "canceled" && !view.job ? (view.result?.metadata["canceled"] === true ? t("stopped") : view.result?.title || t("not run")) : REMARKS[view.state];
   const ended = view.ended.length > 1 || view.state === "done" ? view.ended : [state, ...view.ended];
-  return [ended.filter(Boolean).join(" · "), view.altered ? t("altered by you") : "", view.job?.id ?? "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
+  return [ended.filter(Boolean).join(" · "), view.altered ? t("edited by you") : "", view.job?.id ?? "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
 
 /** What else can be done with what the call is about: the file in the editor, the command in a terminal, the job's end. */
@@ -202,7 +202,7 @@ function CardButtons({ view }: { view: ToolView }): JSX.Element | null {
   return (
     <>
       {isUnderWay(view) && (
-        <button type="button" class="step" aria-label={t("Stop this command")} title={t("Stop this command; the agent goes on with what it said so far")} onClick={() => post({ type: "stopCommand", callId: call.id })}>
+        <button type="button" class="step" aria-label={t("Stop this command")} title={t("Stop this command; the agent continues with its output so far")} onClick={() => post({ type: "stopCommand", callId: call.id })}>
           <Icon name="stop" />
           <span class="step-word">{t("Stop")}</span>
         </button>

@@ -11,7 +11,7 @@ export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Elem
   const { notice, folder, folderNote, recent, demo, examples } = surrounding;
   return (
     <div class="welcome">
-      <p class="lead">{folder ? t("What should be done in {0}?", folder) : t("What should be done?")}</p>
+      <p class="lead">{folder ? t("What would you like to do in {0}?", folder) : t("What would you like to do?")}</p>
       <p class="dim">
         {t("Goalwright plans your task as a tree of goals, shows every change as a diff, and writes only what you accept.")}
       </p>

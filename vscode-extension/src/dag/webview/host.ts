@@ -38,7 +38,7 @@ export class HostApi {
   /** Raises ApiError, as the web page's does. */
   get(path: string, query: Query = {}): Promise<MessagePage> {
     const found = TRACE.exec(path)?.[1];
-    if (!found) return Promise.reject(new ApiError(404, t("{0} is not known here.", path)));
+    if (!found) return Promise.reject(new ApiError(404, t("There is no {0} here.", path)));
     const request = ++this.asked;
     const { internal_goal_id: goal, branch_id: branch, before, limit } = query;
     const wanted = {

@@ -22,7 +22,7 @@ function page(root: HTMLElement): void {
   const empty = h(
     "div",
     { id: "empty" },
-    h("p", {}, t("The graph of the session in the chat grows here, goal by goal.")),
+    h("p", {}, t("The graph of the chat's session appears here, goal by goal.")),
     button(t("Open Chat"), t("Go to the chat"), () => post({ type: "focusChat" })),
   );
   const hostApi = new HostApi();
@@ -57,13 +57,13 @@ function page(root: HTMLElement): void {
     "div",
     { id: "tools", role: "toolbar", "aria-label": t("Graph") },
     h("div", { class: "find", role: "search" }, query, found),
-    button(icon("M2 2h12v12H2zM8 5v6M5 8h6"), t("Show all goals within others, and all branches"), () => graph.expandAll(), t("Expand all")),
+    button(icon("M2 2h12v12H2zM8 5v6M5 8h6"), t("Show all sub-goals and branches"), () => graph.expandAll(), t("Expand all")),
     button(icon("M2 2h12v12H2zM5 8h6"), t("Show the top goals only"), () => graph.collapseAll(), t("Collapse all")),
     h("span", { class: "gap" }),
-    h("label", { title: t("Keep the goal at work in view") }, follow, t("Follow")),
+    h("label", { title: t("Keep the current goal in view") }, follow, t("Follow")),
     button("−", t("Zoom out"), () => graph.view.zoom(1 / 1.25), t("Zoom out")),
     button("+", t("Zoom in"), () => graph.view.zoom(1.25), t("Zoom in")),
-    button(t("Fit"), t("As much of the graph as can be read"), () => graph.view.fit()),
+    button(t("Fit"), t("Fit the graph into the view, as far as it stays readable"), () => graph.view.fit()),
     button(icon("M8 2v8M4.5 7 8 10.5 11.5 7M2.5 13.5h11"), t("Save the graph as a picture"), savePicture, t("Save as SVG…")),
   );
   root.append(h("header", {}, h("div", { id: "head" }, title, facts), tools, wayHere), h("div", { id: "body" }, h("main", { id: "view" }, place, empty), pane));

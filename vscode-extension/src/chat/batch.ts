@@ -1,7 +1,7 @@
 import { merged } from "../meter/model";
 import type { Update } from "../session/state";
 
-/** Appends an update. A delta joins the one before it when both make the same part grow, the meter the meter before it. Pure but for `updates`. */
+/** Append an update to `updates`. Consecutive deltas of the same part are joined, and so are consecutive meter updates. */
 export function add(updates: Update[], update: Update): void {
   const last = updates.at(-1);
   if (last && "delta" in last && "delta" in update) {

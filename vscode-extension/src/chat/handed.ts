@@ -1,18 +1,18 @@
-/** What the daemon made of a code action, shortened for the eye: the prompt itself stays what the model was sent. Pure. */
+/** Short lines for the prompts that the daemon writes for code actions and branches; the model receives the full prompt. Pure. */
 
 import { t } from "../l10n";
 
 const PROBLEMS = /^(Fix|Explain) (?:this problem|these (\d+) problems) in @([^\n]+?)\.(?: Change nothing\.)?\n\n> /;
 const PLACE = /^Explain (?:the code|what stands) in @([^\n]+)\. Change nothing\.\n\nThe file/;
 const QUESTION = /^(\S[^]*?)\n\nThis is about @([^\n]+)\.\n\nThe file/;
-/** How such a prompt goes on, whatever it is about (see `lsp_bridge/server/editor/prompts.py`). */
+/** The common end of such prompts (see `lsp_bridge/server/editor/prompts.py`). */
 const TAIL = /\n\nThe file(?: as it is in the editor|'s text is not quoted here)[^]*$/;
 const SAID = /^> \w+(?: in line \d+)?(?: \([^\n]*?\))?: ([^\n]*)$/m;
 
-/** How a branch is told what it is (see `daemon/explore/branch_notes.py`). */
+/** The first prompt of a branch (see `daemon/explore/branch_notes.py`). */
 const BRANCH = /(?:^|\n)# You are branch (\S+)\n[^]*?\*\*Your direction\*\*: ([^\n]+)/;
 
-/** In one line what the person asked for; undefined: the text is not such a prompt. */
+/** Summarize the request in one line; undefined when the user wrote the text. */
 export function handedLine(text: string): string | undefined {
   const branch = BRANCH.exec(text);
   if (branch) return t("Branch {0}: {1}", branch[1] ?? "", branch[2] ?? "");

@@ -4,8 +4,9 @@ import * as vscode from "vscode";
 import { catalogue, language } from "../language";
 
 /**
- * The HTML of the chat or the graph. Its one script and one style sheet are our own and inline: each file that a webview
- * fetches delays the first paint by about 100 ms. Nothing is loaded from elsewhere. `written`: the user's unsent drafts.
+ * Return the HTML of the chat or the graph. Its script and style sheet are inline, because each file that a webview
+ * fetches delays the first paint by about 100 ms. Nothing is loaded from other servers. `written`: the user's unsent
+ * drafts.
  */
 export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat" | "graph" = "chat", written?: unknown): string {
   const nonce = randomBytes(18).toString("base64url");
@@ -15,7 +16,7 @@ export function page(webview: vscode.Webview, extension: vscode.Uri, name: "chat
     `style-src ${webview.cspSource} 'nonce-${nonce}'`,
     `font-src ${webview.cspSource}`,
     `script-src 'nonce-${nonce}'`,
-    // Images in messages of the graph come with them.
+    // Messages in the graph can contain images as `data:` URLs.
     ...(name === "graph" ? ["img-src data:"] : []),
     "base-uri 'none'",
     "form-action 'none'",
@@ -38,12 +39,18 @@ ${written === undefined ? "" : data("written", written)}
 </html>`;
 }
 
-/** Escapes a script for use inside a page: after `<!--`, HTML may not see the end of the element. The bundler escapes `</script>` itself. */
+/**
+ * Escape a script for use inside a page: after `<!--`, the HTML parser may miss the end of the element. The bundler
+ * escapes `</script>` itself.
+ */
 export function inScript(source: string): string {
   return source.replaceAll("<!--", "\\x3C!--");
 }
 
-/** The catalogue as a block of data, which is no script to the policy; the page reads it before anything else. Nothing in English. */
+/**
+ * Return the translations as a data block, which the content security policy does not treat as a script. The page reads
+ * it before anything else. Empty in English.
+ */
 export function translations(texts: Readonly<Record<string, string>>): string {
   if (Object.keys(texts).length === 0) return "";
   return data("translations", texts);

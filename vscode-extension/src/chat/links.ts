@@ -1,4 +1,4 @@
-/** What a link in an answer may lead to, and what of a block of shell code is its command. Pure. */
+/** Targets of links in answers, and commands in blocks of shell code. Pure. */
 
 export type Target =
   | { kind: "web"; url: string }
@@ -6,14 +6,14 @@ export type Target =
   | { kind: "none" };
 
 /**
- * `http(s)` addresses, and files of the workspace as models write them: `src/a.py`, `src/a.py:12:3`, `a.py#L12`,
- * `file:///…`. Everything else (`command:`, `javascript:`, `vscode:`, …) leads nowhere.
+ * Classify a link: an `http(s)` address, or a file of the workspace as models write it: `src/a.py`, `src/a.py:12:3`,
+ * `a.py#L12`, `file:///…`. Everything else (`command:`, `javascript:`, `vscode:`, …) has no target.
  */
 export function target(href: string): Target {
   const trimmed = href.trim();
   if (/^https?:\/\/[^\s]+$/i.test(trimmed)) return { kind: "web", url: trimmed };
   const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(trimmed)?.[1]?.toLowerCase();
-  // `a.py:12` looks like a scheme; a real one is not followed by digits only.
+  // `a.py:12` looks like a scheme, but a real scheme is not followed by digits only.
   const positioned = /:\d+(:\d+)?$/.test(trimmed);
   if (scheme && scheme !== "file" && !(positioned && scheme.includes("."))) return { kind: "none" };
   if (trimmed.startsWith("//") || trimmed.startsWith("#") || trimmed === "") return { kind: "none" };
@@ -34,11 +34,11 @@ export function target(href: string): Target {
 
 export interface ShellCommand {
   text: string;
-  /** Typed into a terminal, it waits for Enter; a line break or another control character would act at once. */
+  /** True when the terminal waits for Enter after the text. A line break or another control character would run it at once. */
   typeable: boolean;
 }
 
-/** The commands of a block of shell code: where lines have a prompt, these alone, without it. */
+/** Extract the commands from a block of shell code. If some lines start with a prompt, only these count, without the prompt. */
 export function shellCommand(block: string): ShellCommand {
   const lines = block.replace(/\r\n?/g, "\n").split("\n");
   const prompted = lines.filter((line) => /^\s*\$ /.test(line)).map((line) => line.replace(/^\s*\$ /, ""));

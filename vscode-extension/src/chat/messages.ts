@@ -1,4 +1,4 @@
-/** What the extension host and the webview say to each other. */
+/** Messages between the extension host and the webview. */
 import type { ActionId } from "../daemon/problems";
 import type { Choice } from "../diff/choice";
 import type { Answer } from "../permission/grants";
@@ -10,7 +10,7 @@ import type { ActiveFile } from "../composer/active";
 import type { Completion } from "../composer/text";
 import type { SessionState, Update } from "../session/state";
 
-/** What surrounds the session: connection, model, folder, recent sessions. */
+/** State outside the session: connection, model, folder, recent sessions. */
 export interface Surrounding {
   connection: {
     phase: "idle" | "noFolder" | "starting" | "connected" | "reconnecting" | "stopped" | "failed" | "installing";
@@ -20,63 +20,63 @@ export interface Surrounding {
   /** Empty while there is no connection. */
   model: string;
   demo: boolean;
-  /** Prompts that fit this folder and model, as buttons. */
+  /** Suggested prompts for this folder and model, shown as buttons. */
   examples: readonly string[];
-  /** Servers of models that answer on this machine, by id. */
+  /** Ids of model servers that run on this machine. */
   local: readonly string[];
-  /** What the daemon has to say about the model. */
+  /** The daemon's notice about the model. */
   notice: string;
   folder: string;
-  /** Said when the window has more than one folder. */
+  /** A note for windows with more than one folder. */
   folderNote: string;
   recent: readonly { id: string; title: string; when: string; needs: boolean }[];
   keys: { accept: string; reject: string };
-  /** What names of files are shortened by. */
+  /** Folders that are cut from file names on display. */
   places: Places;
-  /** Of a new session. */
+  /** Mode of a new session. */
   mode: Mode;
-  /** Of a new session. */
+  /** Agent of a new session. */
   agent: string;
-  /** VS Code's restricted mode: the person does not trust the folder. */
+  /** True in VS Code's restricted mode, when the user does not trust the folder. */
   restricted: boolean;
-  /** What the active editor shows. */
+  /** The file in the active editor. */
   active: ActiveFile | null;
 }
 
-/** A file for the next prompt. `mention`: how the text names it; when that is deleted, it goes too. */
+/** A file for the next prompt. `mention` is its name in the text; deleting that removes the file, too. */
 export type Chip = Attachment & { mention?: string };
 
 export interface Draft {
   text: string;
   files: Chip[];
-  /** The earlier message that it is to take the place of, by its id. */
+  /** Id of the earlier message that this draft replaces. */
   instead?: string;
 }
 
-/** What the user has written in the page and not sent. */
+/** Text that the user has written in the page but not sent. */
 export interface Written {
-  /** Prompts by session; the one to come has an empty id. */
+  /** Drafts by session; the draft of a new session has an empty id. */
   drafts: Readonly<Record<string, Draft>>;
-  /** By request. */
+  /** Unsent answers by request. */
   answers: Readonly<Record<string, { feedback?: string; answers?: QuestionAnswer[] }>>;
-  /** Texts of queued prompts that are being edited, by prompt. */
+  /** Edited texts of queued prompts, by prompt. */
   edits: Readonly<Record<string, string>>;
-  /** Parts of the page that are unfolded. */
+  /** Parts of the page that are expanded. */
   unfolded: readonly string[];
 }
 
-/** What the person chose of each pending request that was touched, by request. */
+/** The user's choices in pending requests, by request. */
 export type Choices = Readonly<Record<string, Choice>>;
-/** What can be undone and redone, by tool call. */
+/** Changes that can be undone or redone, by tool call. */
 export type Changes = Readonly<Record<string, HistoryChange>>;
 
-/** Commands that the page's buttons run. */
+/** Commands that buttons of the page run. */
 export type PageCommand = "setMode" | "chooseAgent" | "buildPlan" | "chooseModel" | "managePermissions" | "renameSession" | "chooseFolder" | "manageTrust";
 
-/** What the meter's buttons do: commands of the same names. */
+/** Actions of the meter's buttons; the commands have the same names. */
 export type MeterAction = "compact" | "showContext" | "setBudget";
 
-/** What the plan in the chat can do to a goal: commands of similar names. */
+/** Actions on a goal of the plan in the chat; the commands have similar names. */
 export type GoalAction = "add" | "focus" | "rename" | "abandon" | "undo" | "moveUp" | "moveDown" | "more";
 
 export type ToWebview =

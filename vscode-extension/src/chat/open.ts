@@ -5,14 +5,14 @@ import { expand, workspaceFolder } from "../daemon/environment";
 import { shellCommand, target } from "./links";
 import { t } from "../l10n";
 
-/** Follows a link of an answer. */
+/** Follow a link of an answer. */
 export async function openLink(href: string): Promise<void> {
   const where = target(href);
   if (where.kind === "web") await vscode.env.openExternal(vscode.Uri.parse(where.url, true));
   if (where.kind === "file") await openFile(where.path, where.line, where.column);
 }
 
-/** A file by its name, which is relative to the folder Goalwright works in, absolute, or below the home (`~/`). */
+/** Resolve a file name that is relative to Goalwright's folder, absolute, or below the home directory (`~/`). */
 export function fileUri(name: string): vscode.Uri | undefined {
   const folder = workspaceFolder()?.uri.fsPath;
   const whole = expand(name, undefined);
@@ -20,7 +20,7 @@ export function fileUri(name: string): vscode.Uri | undefined {
   return file ? vscode.Uri.file(file) : undefined;
 }
 
-/** Opens a file, relative to the folder Goalwright works in. Lines and columns count from 1. */
+/** Open a file, relative to Goalwright's folder. Lines and columns count from 1. */
 export async function openFile(name: string, line?: number, column?: number): Promise<void> {
   const uri = fileUri(name);
   const found = uri && (await stat(uri.fsPath).catch(() => undefined));
@@ -39,7 +39,7 @@ export async function openFile(name: string, line?: number, column?: number): Pr
   });
 }
 
-/** Types a command into a terminal of its own, and runs nothing: what would run by itself goes to the clipboard instead. */
+/** Type a command into a new terminal without running it. Text that would run at once goes to the clipboard instead. */
 export async function openInTerminal(text: string): Promise<void> {
   const command = shellCommand(text);
   if (!command.text) return;
@@ -50,7 +50,7 @@ export async function openInTerminal(text: string): Promise<void> {
   void vscode.window.showInformationMessage(t("This command has several lines, which a terminal would run one by one. It is in the clipboard: paste it when you are ready."));
 }
 
-/** Puts code in place of the selection of the editor that was used last, with the indentation there. */
+/** Replace the selection in the last used editor with code, indented to fit. */
 export async function insertAtCursor(text: string): Promise<void> {
   const editor = vscode.window.activeTextEditor;
   if (editor) await vscode.window.showTextDocument(editor.document, { ...(editor.viewColumn ? { viewColumn: editor.viewColumn } : {}) });

@@ -13,7 +13,7 @@ import { t } from "../l10n";
 
 const RECENT = 6;
 
-/** Keeps `Surrounding` up to date for the webview. */
+/** Keep `Surrounding` up to date for the webview. */
 export class SurroundingModel implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<Surrounding>();
   readonly onDidChange = this.changed.event;
@@ -84,7 +84,7 @@ export class SurroundingModel implements vscode.Disposable {
     };
   }
 
-  /** The mode that a new session starts in. */
+  /** The mode of a new session. */
   get defaultMode(): Mode {
     return this.mode ?? configuredMode() ?? "ask";
   }
@@ -103,11 +103,11 @@ export class SurroundingModel implements vscode.Disposable {
       this.recent = (await this.sessions.list(RECENT)).sessions;
       this.fire();
     } catch {
-      // A list for convenience only; Open Session… tells what is wrong.
+      // The list is only a convenience; Open Session… reports the error.
     }
   }
 
-  /** Only who has no model yet wants to know which servers run here. */
+  /** Only users without a model need to know which model servers run on this machine. */
   private async readLocal({ demo }: DaemonStatus): Promise<void> {
     if (!demo) return;
     try {
@@ -115,7 +115,7 @@ export class SurroundingModel implements vscode.Disposable {
       this.local = providers.filter(({ keyVariable, connected }) => !keyVariable && connected).map(({ id }) => id);
       this.fire();
     } catch {
-      // They can still be connected by hand.
+      // The user can still connect them by hand.
     }
   }
 
@@ -124,7 +124,7 @@ export class SurroundingModel implements vscode.Disposable {
       this.mode = (await this.daemon.request("goalwright/permission/rules", {})).mode;
       this.fire();
     } catch {
-      // Until a session says its own mode, the setting is as good a guess.
+      // Fall back to the setting until a session reports its mode.
       this.mode = undefined;
     }
   }
@@ -134,7 +134,7 @@ export class SurroundingModel implements vscode.Disposable {
   }
 }
 
-/** The demo has its one task; a real model can begin with any of these. */
+/** The demo has a single task; a real model can start with any of these prompts. */
 function examples({ demo, demoPrompt }: DaemonStatus): string[] {
   if (demo) return demoPrompt ? [demoPrompt] : [];
   return [t("Explain this project: what it does, its main parts, and how to run its tests."), t("Run the tests, and fix what fails."), t("Plan a change with me. Ask what I want first.")];

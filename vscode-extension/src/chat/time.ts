@@ -1,5 +1,5 @@
 import { t } from "../l10n";
-/** `just now`, `5 min ago`, `3 h ago`, `yesterday`, `12 days ago`. `now` in milliseconds. */
+/** Format a time in the past: `just now`, `5 min ago`, `3 h ago`, `yesterday`, `12 days ago`. `now` in milliseconds. */
 export function ago(iso: string, now: number): string {
   const minutes = Math.floor((now - Date.parse(iso)) / 60_000);
   if (Number.isNaN(minutes)) return "";

@@ -23,9 +23,9 @@ import type { Attention } from "../status/attention";
 import type { SurroundingModel } from "./surrounding";
 import { t } from "../l10n";
 
-/** What the user has written and not sent, in the memory of the workspace: VS Code saves the page's own state only now and then. */
+/** Key of the unsent text in the workspace's storage. VS Code saves the page's own state only now and then. */
 const WRITTEN = "goalwright.written";
-/** Text that streams is posted to the webview at most this often. */
+/** Shortest time between two posts of streaming text to the webview. */
 const FRAME_MS = 16;
 const METER_ACTIONS: readonly MeterAction[] = ["compact", "showContext", "setBudget"];
 const GOAL_ACTIONS: Readonly<Record<GoalAction, string>> = {
@@ -48,10 +48,10 @@ const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
   chooseFolder: "goalwright.chooseFolder",
   manageTrust: "workbench.trust.manage",
 };
-/** Commands that only let the user choose or write something, and lead nowhere else. */
+/** Commands that only ask the user for a choice or a text, so the focus returns to the chat. */
 const CHOICES: ReadonlySet<PageCommand> = new Set<PageCommand>(["setMode", "chooseAgent", "chooseModel", "renameSession"]);
 
-/** There is nothing behind a mention. */
+/** Thrown when a mention cannot be resolved. */
 class Unattached extends Error {
   constructor(
     readonly mention: string,
@@ -75,17 +75,17 @@ interface Shown {
   log: vscode.LogOutputChannel;
 }
 
-/** The chat in the side bar. All that is shown lives in the host: the page can be thrown away at any time. */
+/** The chat in the side bar. All state lives in the host, because VS Code can discard the page at any time. */
 export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   static readonly id = "goalwright.chat";
   private readonly disposables: vscode.Disposable[];
   private view: vscode.WebviewView | undefined;
   private readonly composer: ComposerHost;
-  /** What is being read for a mention in the composer, by the mention. */
+  /** Attachments that are being read for mentions in the composer, by mention. */
   private readonly mentioned = new Map<string, Promise<Attachment[]>>();
   private ready = false;
   private focusWanted = false;
-  /** Text for the composer that waits for the page. */
+  /** Text for the composer until the page is ready. */
   private toInsert = "";
   private waiting: Update[] = [];
   private timer: NodeJS.Timeout | undefined;
@@ -99,7 +99,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     this.composer = new ComposerHost(parts.daemon, sessions);
     this.disposables = [
       vscode.window.registerWebviewViewProvider(ChatView.id, this, {
-        // Hiding the panel keeps scroll position, selection and half-written feedback.
+        // Keeps scroll position, selection and unsent feedback while the panel is hidden.
         webviewOptions: { retainContextWhenHidden: true },
       }),
       sessions.onDidChange((change) => {
@@ -146,19 +146,19 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     return this.view?.visible ?? false;
   }
 
-  /** Opens the chat without taking the caret from where it is. */
+  /** Open the chat and leave the focus where it is. */
   async reveal(): Promise<void> {
     await vscode.commands.executeCommand(`${ChatView.id}.focus`, { preserveFocus: true });
   }
 
-  /** Shows the panel and puts the caret into the composer. */
+  /** Open the chat and focus the composer. */
   async focus(): Promise<void> {
     this.focusWanted = true;
     await vscode.commands.executeCommand(`${ChatView.id}.focus`);
     this.giveFocus();
   }
 
-  /** Puts a text behind what stands in the composer, and the caret behind it. */
+  /** Append text to the draft and put the caret behind it. */
   async insert(text: string): Promise<void> {
     this.toInsert += text;
     await this.focus();
@@ -166,14 +166,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     if (place) await this.attach(`@${place}`, this.composer.mention(`lines:${place}`));
   }
 
-  /** Mentions something in the composer, and attaches what the mention stands for. `key`: as in a completion. */
+  /** Add a mention to the composer and attach its contents. `key`: as in a completion. */
   async mention(key: string, text: string): Promise<void> {
     this.toInsert += `${text} `;
     await this.focus();
     await this.attach(text, this.composer.mention(key));
   }
 
-  /** Shows where the work on a goal begins. */
+  /** Scroll to the start of the work on a goal. */
   async showGoal(goalId: string): Promise<void> {
     await this.reveal();
     this.post({ type: "showGoal", goalId });
@@ -190,7 +190,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     } catch (error) {
       const problem = asProblem(error);
       this.parts.log.error(`${message.type}: ${problem.message}`);
-      // The panel itself tells when there is no connection.
+      // Without a connection, the panel itself shows the error.
       if (this.parts.daemon.state.phase === "connected") void vscode.window.showErrorMessage(problem.message);
     }
   }
@@ -262,7 +262,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "fork":
         return this.forkBefore(message.messageId, message.text, message.attachments);
       case "retry": {
-        // A second click comes before the page has seen the first.
+        // A second click may arrive before the page has handled the first.
         const last = this.atRest ? lastPrompt(sessions.state?.items ?? []) : undefined;
         if (last) await sessions.prompt(last.text, last.attachments);
         return;
@@ -306,7 +306,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       }
       case "command":
         if (Object.hasOwn(PAGE_COMMANDS, message.command)) await vscode.commands.executeCommand(PAGE_COMMANDS[message.command]);
-        // VS Code's lists do not give the focus back to a page; the page knows what had it.
+        // VS Code's lists do not return the focus to a webview, but the page remembers the focused element.
         if (CHOICES.has(message.command)) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
         return;
       case "meter":
@@ -339,7 +339,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     }
   }
 
-  /** Sends a prompt with what the editor shows, or runs the command that it is. */
+  /** Send a prompt together with the active file, or run the command it contains. */
   private async prompt(text: string, attachments: Attachment[], whenBusy: "queue" | "steer"): Promise<void> {
     let meant: Awaited<ReturnType<typeof this.composer.expand>>;
     try {
@@ -362,14 +362,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     return state?.session.status === "idle" && outbox.length === 0;
   }
 
-  /** Puts an earlier message into the composer, to be sent in its place. */
+  /** Put an earlier message into the composer, where it replaces the original when sent. */
   private async editAgain(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
-    // What somebody else began cannot be forked: there the message is sent once more.
+    // Sessions that came with the folder cannot be forked, so the message is sent again.
     this.giveBack(text, attachments, this.parts.sessions.state?.session.foreign ? undefined : messageId);
     await this.focus();
   }
 
-  /** Goes on from before an earlier message with another one; the session keeps what followed it, and the old files if wanted. */
+  /** Fork before an earlier message and send a new one. The session keeps what followed; the user decides whether to revert the files. */
   private async resend(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     const { sessions, history } = this.parts;
     let forked = false;
@@ -384,14 +384,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     await this.prompt(text, attachments, "queue");
   }
 
-  /** Puts a message back into the composer. `instead`: the earlier one that it is to take the place of. */
+  /** Put a message back into the composer. `instead`: the earlier message that it replaces. */
   private giveBack(text: string, attachments: readonly Attachment[], instead?: string): void {
-    // What the editor shows then goes along anew.
+    // The active file is attached again when the prompt is sent.
     const own = attachments.filter(({ mediaType }) => mediaType !== OPEN_FILE);
     this.post({ type: "restore", text, attachments: own, ...(instead === undefined ? {} : { instead }) });
   }
 
-  /** Begins a session with what was said before a message, which goes into its composer. */
+  /** Fork the session before a message and put that message into the composer. */
   private async forkBefore(messageId: string, text: string, attachments: Attachment[]): Promise<void> {
     if (!(await revertOrKeep(this.parts.history, messageId))) return;
     await this.parts.sessions.fork(messageId);
@@ -399,14 +399,14 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     await this.focus();
   }
 
-  /** Attaches what a mention stands for; its text may be sent before that is read. */
+  /** Attach the contents of a mention. The user may send the text before they are read. */
   private async attach(mention: string, reading: Promise<Attachment[]>): Promise<void> {
     this.mentioned.set(mention, reading);
     try {
       const attachments = await reading;
       if (this.mentioned.delete(mention) && attachments.length > 0) this.post({ type: "attach", attachments, mention });
     } catch (error) {
-      // The composer says so; whoever has sent the text meanwhile gets it back with the reason.
+      // The composer shows the reason. If the text was sent meanwhile, it is returned with the reason.
       if (this.mentioned.delete(mention)) this.post({ type: "unattached", mention, reason: asProblem(error).message });
     }
   }
@@ -422,7 +422,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     return (await Promise.all(read)).flat();
   }
 
-  /** Lets the user choose files for the prompt that is being written. */
+  /** Let the user choose files to attach. */
   private async pickFiles(): Promise<void> {
     const picked = await vscode.window.showOpenDialog({ canSelectMany: true, openLabel: t("Attach"), title: t("Attach Files") });
     if (!picked || picked.length === 0) return;
@@ -443,7 +443,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     try {
       await this.parts.review.answer(request, answer);
     } catch (error) {
-      // The card shows why, beside what it is about; without a daemon the page does, and what was written is kept.
+      // The card shows the error. Without a daemon the page shows it and keeps the text.
       this.parts.log.warn(`answer: ${asProblem(error).message}`);
       if (answer.feedback && this.parts.daemon.state.phase !== "connected") this.post({ type: "restore", text: answer.feedback, attachments: [] });
     }
@@ -451,7 +451,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   private enqueue(update: Update): void {
     add(this.waiting, update);
-    // The first text after a pause goes at once; only what comes in a rush is put together.
+    // Post the first text after a pause at once and batch only what follows quickly.
     this.timer ??= setTimeout(() => this.flush(), Math.max(0, this.flushedAt + FRAME_MS - performance.now()));
   }
 
@@ -465,7 +465,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   private postAll(): void {
-    // What waits is part of the whole already.
+    // The full state already contains the waiting updates.
     this.waiting = [];
     const { surrounding, sessions, review, history, explorations, records } = this.parts;
     this.post({
@@ -495,7 +495,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private connectQuietly(): void {
     const { daemon } = this.parts;
     const { phase } = daemon.state;
-    // A failure is shown in the panel, with its buttons; it is not tried again behind the person's back.
+    // The panel shows a failure with its buttons, so retrying is the user's decision.
     if (phase === "idle") daemon.connect().catch(() => undefined);
   }
 

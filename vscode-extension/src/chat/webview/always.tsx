@@ -19,7 +19,7 @@ interface AlwaysProps {
   onClose: () => void;
 }
 
-/** What is to be remembered, and where: shown and changed before it counts. */
+/** A form for what to remember and where, which the user can edit before it applies. */
 export function Always({ drafts, scope, disabled, onDrafts, onScope, onAccept, onClose }: AlwaysProps): JSX.Element {
   const form = useRef<HTMLFormElement>(null);
   useEffect(() => form.current?.querySelector<HTMLInputElement>("input[type=text]")?.focus(), []);
@@ -78,7 +78,7 @@ interface PatternProps {
 function Pattern({ draft, number, onChange }: PatternProps): JSX.Element {
   const { permission, pattern, chosen } = draft;
   const kind = verb(permission).replace(/[:：]$/, "");
-  // A field shows nothing of what has no shape.
+  // An input does not show invisible characters.
   const hidden = visibleLine(pattern) === pattern ? "" : visibleLine(pattern);
   return (
     <li class={chosen ? "" : "left-out"}>

@@ -10,8 +10,8 @@ import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
 /**
- * Tells a screen reader what a glance would tell. An answer is read paragraph by paragraph when there is time for it, a
- * request at once and only once. The transcript itself is silent: it would be read out word by word.
+ * Announce to screen readers what sighted users see at a glance. An answer is read by paragraph in idle moments, a
+ * request at once and only once. The transcript itself is silent, or every streamed word would be read.
  */
 export function Announcer({ session, shown }: { session: SessionState | null; shown: SessionState | null }): JSX.Element {
   const heard = useRef(SILENCE);
@@ -32,7 +32,7 @@ export function Announcer({ session, shown }: { session: SessionState | null; sh
 
 function requestWords(request: PermissionRequest): string {
   const kind = isQuestion(request) ? t("Question") : isBudget(request) ? t("Budget reached") : t("Approval needed");
-  // The title of a question is the question.
+  // A question's title is the question itself.
   const asked = request.questions.length > 1 ? request.questions.map(({ text }) => text) : [];
   return visibleLine([`${kind}: ${requestTitle(request)}`, ...asked, ...request.warnings].join(". "));
 }

@@ -1,4 +1,4 @@
-/** Colours and styles of terminal output, as classes of the theme's terminal colours. Pure. */
+/** Terminal colors and styles as classes of the theme's terminal colors. Pure. */
 
 export interface Span {
   text: string;
@@ -14,13 +14,13 @@ interface Style {
 
 const PLAIN: Style = { marks: [], fg: undefined, bg: undefined };
 const MARKS: Readonly<Record<number, string>> = { 1: "bold", 2: "faint", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
-/** Codes that end marks. */
+/** Codes that end styles. */
 const ENDS: Readonly<Record<number, readonly string[]>> = { 22: ["bold", "faint"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"] };
-// Every control sequence, complete or cut off at either end of what is shown; only SGR ("m") changes the style.
+// Match every control sequence, complete or cut off at either end; only SGR ("m") changes the style.
 // eslint-disable-next-line no-control-regex
 const SEQUENCE = /\x1b(?:\[([0-9;:]*)m|\[[0-?]*[ -/]*[@-~]?|[P\]X^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)/g;
 
-/** `text` in pieces of one style each, without escape sequences. */
+/** Split text into pieces of one style each, without escape sequences. */
 export function spans(text: string): Span[] {
   const found: Span[] = [];
   let style = PLAIN;
@@ -50,7 +50,7 @@ function styled(before: Style, codes: string): Style {
   return style;
 }
 
-/** What a code says of colours: 30 to 37 and 90 to 97 are the text's, ten more the background's. */
+/** Decode a color code: 30 to 37 and 90 to 97 set the text color, ten more the background. */
 function colored(code: number, rest: number[]): Pick<Style, "fg"> | Pick<Style, "bg"> | undefined {
   const behind = (code >= 40 && code <= 49) || (code >= 100 && code <= 107);
   const base = behind ? code - 10 : code;
@@ -61,7 +61,7 @@ function colored(code: number, rest: number[]): Pick<Style, "fg"> | Pick<Style, 
   return base >= 90 && base <= 97 ? set(base - 82) : undefined;
 }
 
-/** The theme's colour nearest to `5;n` or `2;r;g;b`, which are taken from `codes`. */
+/** Return the theme color nearest to `5;n` or `2;r;g;b`; removes these from `codes`. */
 function extended(codes: number[]): number | undefined {
   const kind = codes.shift();
   if (kind === 2) {

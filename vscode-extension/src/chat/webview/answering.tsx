@@ -1,4 +1,4 @@
-/** What all questions have in common: their head, an answer that is sent once, and why it was not taken. */
+/** Common parts of all request cards: the header, sending an answer once, and the error if it was rejected. */
 import { createContext, type JSX } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import type { Choice } from "../../diff/choice";
@@ -11,13 +11,13 @@ import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
 
-/** After this time the buttons work again, should an answer have got lost. */
+/** Time after which the buttons work again if no response came. */
 const PATIENCE_MS = 5_000;
 
-/** True while no daemon is there to take an answer. */
+/** True while no daemon can receive an answer. */
 export const Away = createContext(false);
 
-/** Why nothing can be answered now, as the tooltip of a button in place of its own. */
+/** Return a function that replaces a button's tooltip while nothing can be answered. */
 export function useReason(): (title: string) => string {
   const away = useContext(Away);
   return (title) => (away ? t("Not connected: answer when Goalwright is connected again") : title);
@@ -27,12 +27,12 @@ export interface CardProps {
   request: PermissionRequest;
   choice: Choice;
   count: number;
-  /** Its place among them, from 1. */
+  /** Position among the requests, from 1. */
   position: number;
   keys: { accept: string; reject: string };
 }
 
-/** Sends the answer once; the buttons wait for what comes of it, and for a daemon that takes it. */
+/** Send an answer once. The buttons stay disabled until there is a result. */
 export function useReply(request: PermissionRequest, { error }: Choice): [boolean, (answer: Answer) => void] {
   const [sent, setSent] = useState(false);
   const away = useContext(Away);

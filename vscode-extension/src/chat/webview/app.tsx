@@ -61,7 +61,7 @@ export function App(): JSX.Element {
       if (message.type === "focus") field.current?.focus();
       if (message.type === "showGoal") {
         const tree = latest.current.session?.goalTree;
-        // A goal that only holds others has no lines of its own: the first of those below it.
+        // A goal that only groups others has no lines, so show the first goal below it that has some.
         if (!showSection(message.goalId)) tree?.goals.some((goal) => chain(tree, goal.id).some(({ id }) => id === message.goalId) && showSection(goal.id));
       }
       if (message.type === "insert" || message.type === "restore" || message.type === "attach") {
@@ -126,7 +126,7 @@ export function App(): JSX.Element {
   );
 }
 
-/** A draft with what the host has for it. */
+/** Return the draft with the host's text or files added. */
 function changed(draft: Draft, message: Extract<ToWebview, { type: "insert" | "restore" | "attach" }>): Draft {
   const { text, files } = draft;
   if (message.type === "insert") return { ...draft, text: text && !/\s$/.test(text) ? `${text} ${message.text}` : text + message.text };
@@ -135,7 +135,7 @@ function changed(draft: Draft, message: Extract<ToWebview, { type: "insert" | "r
     return { text: [message.text, text].filter(Boolean).join("\n\n"), files: [...message.attachments, ...files], ...(instead === undefined ? {} : { instead }) };
   }
   const { mention } = message;
-  // The words that asked for it were deleted or sent meanwhile.
+  // The mention was deleted or sent meanwhile.
   if (mention !== undefined && !text.includes(mention)) return draft;
   return { ...draft, files: [...files, ...message.attachments.map((file) => ({ ...file, ...(mention === undefined ? {} : { mention }) }))] };
 }
@@ -162,7 +162,7 @@ function Header({ view }: { view: ViewState }): JSX.Element {
   );
 }
 
-/** What is wrong with the connection, and the buttons that mend it. */
+/** The connection's problem, with buttons to fix it. */
 function Connection({ connection }: { connection: Surrounding["connection"] }): JSX.Element | null {
   const { phase, text, actions } = connection;
   if (phase === "connected" || phase === "idle" || !text) return null;

@@ -23,19 +23,19 @@ interface ApprovalProps {
   choices: Choices;
   keys: { accept: string; reject: string };
   places: Places;
-  /** The one in front. */
+  /** The request in front. */
   request: PermissionRequest;
   onFront: (requestId: string) => void;
-  /** No daemon is there to take an answer. */
+  /** True while no daemon can receive an answer. */
   away: boolean;
 }
 
-/** The oldest open request, docked above the composer where it cannot be missed; others can be brought to the front. */
+/** The oldest open request, docked above the composer; the user can bring others to the front. */
 export function Approval({ requests, request, choices, keys, places, onFront, away }: ApprovalProps): JSX.Element {
   const choice: Choice = choices[request.requestId] ?? ALL;
   const bringForward = (requestId: string): void => {
     onFront(requestId);
-    // The diff in view is that of the question in view.
+    // Show the diff of the request in front.
     post({ type: "openDiff", requestId, quietly: true });
   };
   const edits = together(request, requests);
@@ -51,7 +51,7 @@ export function Approval({ requests, request, choices, keys, places, onFront, aw
 
 type AnyCardProps = CardProps & {
   places: Places;
-  /** No other request is reviewed together with it. */
+  /** True when no other request is reviewed together with it. */
   one: boolean;
 };
 
@@ -60,7 +60,7 @@ function AnyCard(props: AnyCardProps): JSX.Element {
   return isBudget(props.request) ? <BudgetCard {...props} /> : <Card {...props} />;
 }
 
-/** All that waits, one line each: requests of branches are answered in any order. */
+/** All pending requests, one line each. Requests of branches can be answered in any order. */
 function Inbox({ requests, front, show }: { requests: readonly PermissionRequest[]; front: string; show: (requestId: string) => void }): JSX.Element {
   return (
     <ul class="inbox" aria-label={t("Waiting for approval")}>
@@ -78,7 +78,7 @@ function Inbox({ requests, front, show }: { requests: readonly PermissionRequest
   );
 }
 
-/** One answer for the edits of a step, which are reviewed as one change. */
+/** Buttons that answer all edits of a step, which are reviewed as one change. */
 function AllAtOnce({ requests }: { requests: readonly PermissionRequest[] }): JSX.Element | null {
   const [first] = requests;
   const away = useContext(Away);
@@ -102,13 +102,13 @@ function AllAtOnce({ requests }: { requests: readonly PermissionRequest[] }): JS
 
 function Card({ request, choice, count, position, keys, places, one }: AnyCardProps): JSX.Element {
   const [open, setOpen] = useState<"" | "always" | "feedback">(() => (answerOf(request).feedback ? "feedback" : ""));
-  // Kept here, so that neither a refusal nor another look at the card loses what the person wrote.
+  // Kept here, so that neither a rejection nor switching cards loses the user's edits.
   const [drafts, setDrafts] = useState(() => draftsOf(request.suggestions));
   const [scope, setScope] = useState<Scope>("session");
   const opener = useRef<HTMLButtonElement>(null);
   const [sent, reply] = useReply(request, choice);
   const reason = useReason();
-  // With a diff to look at, the detail is a remark; without one it is what would be done.
+  // With a diff, the detail is secondary; without one, it is the command to approve.
   const command = request.files.length === 0 || request.detail.includes("\n") ? request.detail : "";
   const empty = isEmpty(request.files, choice);
   const label = acceptLabel(request, choice);
@@ -150,7 +150,7 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
       <div class="buttons">
         <button
           type="button"
-          // The one button to press is the editor's own while it is open.
+          // While the feedback or grant form is open, its own button is the primary one.
           class={open === "" && one ? "primary" : ""}
           disabled={sent || empty}
           title={reason(empty ? t("Nothing is chosen. To choose nothing, use Reject.") : `${label} (${keys.accept})`)}

@@ -1,11 +1,11 @@
-/** What is pasted or dropped, as attachments of a prompt. */
+/** Pasted and dropped data as attachments of a prompt. */
 import type { Attachment } from "../../session/controller";
 import { t } from "../../l10n";
 
-/** The daemon's limit for all attachments of a prompt; larger contents would only travel in vain. */
+/** The daemon's limit in bytes for all attachments of a prompt; sending more would fail. */
 const MOST_BYTES = 16 * 1024 * 1024;
 
-/** Files of VS Code's Explorer: it gives their places, and the daemon reads them. */
+/** Return files dragged from VS Code's Explorer, which gives their paths; the daemon reads them. */
 export function pathsOf(given: DataTransfer | null): Attachment[] {
   const list = given?.getData("application/vnd.code.uri-list") || given?.getData("text/uri-list") || "";
   return list.split(/\r?\n/).flatMap((line) => {
@@ -25,7 +25,7 @@ function pathOf(uri: string): string {
   }
 }
 
-/** Contents of pasted images and of files from elsewhere. Throws what to tell the user. */
+/** Read pasted images and files from other programs. Throws an error with a message for the user. */
 export async function contentsOf(files: readonly File[]): Promise<Attachment[]> {
   if (files.reduce((sum, file) => sum + file.size, 0) > MOST_BYTES) throw new Error(t("These files are too large to attach: the limit is 16 MB in total."));
   return Promise.all(files.map(async (file) => ({ type: "file" as const, name: file.name || t("pasted"), mediaType: file.type, data: await base64(file) })));

@@ -9,7 +9,7 @@ interface BoxProps {
   onChange: (checked: boolean) => void;
 }
 
-/** A checkbox of the page's own kind; it shows what the host says, so that page and host cannot disagree. */
+/** A checkbox that shows the host's state, so that page and host cannot disagree. */
 export function Box({ label, checked, mixed = false, disabled = false, onChange }: BoxProps): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {

@@ -58,7 +58,7 @@ export function Branch({ sessionId, view, ended, explored }: BranchProps): JSX.E
   );
 }
 
-/** What it reported, and its files one by one. */
+/** The branch's report and its changed files. */
 function Opened({ sessionId, view: { branch }, explored }: Omit<BranchProps, "ended">): JSX.Element {
   const key = childSession(sessionId, branch.id);
   const files = explored.files[key];

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { Head, Refused, useReason, useReply, type CardProps } from "./answering";
 import { t } from "../../l10n";
 
-/** A run that has used its budget: nothing is to be written, so the answers are other ones. */
+/** The card for a run that has used up its budget. It offers other answers, because there is nothing to write. */
 export function BudgetCard({ request, choice, count, position, keys }: CardProps): JSX.Element {
   const [sent, reply] = useReply(request, choice);
   const reason = useReason();

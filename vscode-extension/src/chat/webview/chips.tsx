@@ -7,12 +7,12 @@ import { Icon } from "./icons";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
-/** The name of an attached file; a click opens it where it is a file of the disk. */
+/** The name of an attached file; a click opens it if it exists on disk. */
 export function FileName({ file }: { file: Attachment }): JSX.Element {
   const { name, data, mediaType } = file;
   const title = visibleLine(name);
   const label = visibleLine(/[^\\/]*[\\/]?$/.exec(name)?.[0] ?? name);
-  // What was pasted or collected has a name, but no place.
+  // Pasted and collected data has a name, but no path.
   const isPlace = data === null || /:\d+(-\d+)?$/.test(name) || name.includes("/");
   if (!isPlace) return <span title={title}>{label}</span>;
   return (
@@ -23,7 +23,7 @@ export function FileName({ file }: { file: Attachment }): JSX.Element {
   );
 }
 
-/** Files that go along with the next prompt, the one in the active editor first. */
+/** Files that are sent with the next prompt, the one in the active editor first. */
 export function Chips({ files, active, onRemove }: { files: readonly Chip[]; active: ActiveFile | null; onRemove: (index: number) => void }): JSX.Element | null {
   if (files.length === 0 && !active) return null;
   return (

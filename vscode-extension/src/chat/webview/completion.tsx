@@ -7,7 +7,7 @@ import { Icon, type IconName } from "./icons";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
-/** Commands have their slash. */
+/** Icons by kind. Commands have none, because their slash marks them. */
 const ICONS: Partial<Record<Completion["kind"], IconName>> = {
   file: "file", folder: "folder", symbol: "symbol", context: "attach", goal: "goal", session: "chat", agent: "agent",
 };
@@ -16,24 +16,24 @@ const LIST = "completions";
 interface Open {
   token: Token;
   rows: readonly Completion[];
-  /** What is said in place of rows. */
+  /** Text shown when there are no rows. */
   nothing: string;
   active: number;
 }
 
-/** What the field says of the list while it is open. */
+/** The list of completions and its handlers. */
 export interface Completions {
   list: JSX.Element | null;
-  /** What the field says of the list while it is open: attributes. */
+  /** ARIA attributes of the field while the list is open. */
   aria: object;
-  /** To be called when text or caret change. */
+  /** Update the list when the text or the caret changes. */
   look: () => void;
-  /** True when the key was for the list. */
+  /** Handle a key; true when the list used it. */
   key: (event: KeyboardEvent) => boolean;
   close: () => void;
 }
 
-/** The list of names and commands that fit what is typed. `onChoose`: the new text, and the row that was chosen. */
+/** Show the names and commands that match the text. `onChoose` receives the new text and the chosen row. */
 export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onChoose: (text: string, row: Completion) => void): Completions {
   const [open, setOpen] = useState<Open | null>(null);
   const asked = useRef<{ id: number; token: Token | null }>({ id: 0, token: null });
@@ -122,7 +122,7 @@ function List({ rows, active, onChoose }: { rows: readonly Completion[]; active:
           role="option"
           aria-selected={index === active}
           title={visibleLine(row.detail)}
-          // The caret stays in the text.
+          // Keep the caret in the text.
           onMouseDown={(event) => event.preventDefault()}
           onClick={() => onChoose(row)}
         >

@@ -16,7 +16,7 @@ import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
-/** What a text says to a request: a question is answered by it, anything else is to be done in another way. */
+/** Turn a text into an answer: the answer to a question, or feedback that rejects any other request. */
 function answerTo(request: PermissionRequest, text: string): Answer {
   if (!isQuestion(request)) return { reply: "reject", feedback: text };
   const begun = answerOf(request).answers ?? emptyAnswers(request.questions);
@@ -26,12 +26,12 @@ function answerTo(request: PermissionRequest, text: string): Answer {
 
 interface ComposerProps {
   view: ViewState;
-  /** The open request, which a text answers. */
+  /** The open request that a text answers. */
   request: PermissionRequest | undefined;
   field: RefObject<HTMLTextAreaElement | null>;
-  /** Grows when the draft was changed elsewhere. */
+  /** A number that increases when the draft changes elsewhere. */
   version: number;
-  /** Called when a prompt is sent: the reader wants to see what comes. */
+  /** Called when a prompt is sent, to scroll to the end. */
   onSent: () => void;
 }
 
@@ -40,11 +40,11 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   const [draft, setDraft] = useState<Draft>(() => draftOf(id));
   const { text, files, instead } = draft;
   const [problem, setProblem] = useState("");
-  /** Why a mention came to nothing. */
+  /** The reason why a mention could not be resolved. */
   const [note, setNote] = useState("");
   /** Mentions in the text that the host was asked to attach. */
   const named = useRef(new Set<string>());
-  /** Which of the earlier prompts is in the field; -1: none. */
+  /** Index of the earlier prompt in the field; -1: none. */
   const [browsed, setBrowsed] = useState(-1);
   const owner = useRef(id);
   const put = (next: Draft): void => {
@@ -55,7 +55,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     const before = owner.current;
     owner.current = id;
     if (before === "" && id !== "" && view.outbox.length > 0) {
-      // The prompt that began the session is on its way: what was typed since belongs to the session.
+      // The session's first prompt is under way, so text typed since belongs to the session.
       saveDraft("", { text: "", files: [] });
       put(draft);
     } else setDraft(draftOf(id));
@@ -76,7 +76,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   const model = view.session?.session.model || view.surrounding.model;
   const possible = phase !== "noFolder" && phase !== "failed" && phase !== "installing";
   const ready = (text.trim() !== "" || files.length > 0) && possible;
-  /** True when there is something among it to attach. */
+  /** Attach pasted or dropped data; true when there was something to attach. */
   const take = (given: DataTransfer | null): boolean => {
     const paths = pathsOf(given);
     const contents = [...(given?.files ?? [])];
@@ -109,7 +109,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     named.current.add(insert.trim());
     post({ type: "mention", key: mention, text: insert.trim() });
   });
-  /** Attaches what the text names in full; a word at the caret may not be complete. */
+  /** Attach complete mentions in the text. The word at the caret may be incomplete. */
   const attachNamed = (value: string, caret: number): void => {
     for (const { mention, key, end } of namedIn(value)) {
       if (end === caret || named.current.has(mention) || files.some((file) => file.mention === mention)) continue;
@@ -117,7 +117,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
       post({ type: "mention", key, text: mention, written: true });
     }
   };
-  /** Up and Down in an empty field go through the earlier prompts of the session. True when there is one. */
+  /** Go through the session's earlier prompts with Up and Down in an empty field. True when there is one. */
   const browse = (event: KeyboardEvent): boolean => {
     const { selectionStart, value } = event.currentTarget as HTMLTextAreaElement;
     const by = event.key === "ArrowUp" ? 1 : event.key === "ArrowDown" ? -1 : 0;
@@ -130,7 +130,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
     return true;
   };
   useLayoutEffect(() => {
-    // As high as its text, up to what the style allows.
+    // Grow with the text up to the style's limit.
     const element = field.current;
     if (!element) return;
     element.style.height = "auto";
@@ -138,19 +138,19 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
   }, [text, field]);
   const answers = request !== undefined && instead === undefined;
   const asked = answers && isQuestion(request);
-  // An answer waits here until somebody takes it.
+  // An answer stays here until a daemon can receive it.
   const away = answers && phase !== "connected";
   const submit = (prompt: string, attached: readonly Chip[], how: "answer" | "queue" | "steer" = "queue"): void => {
     const attachments = attached.map(({ mention: _, ...file }) => file);
     if (how === "answer" && answers) {
       const names = attached.map(({ name, mention }) => mention ?? name).join(", ");
       post({ type: "reply", requestId: request.requestId, answer: answerTo(request, prompt || names) });
-      // An answer is words alone: what it speaks of follows it.
+      // An answer is text only, so its attachments follow as a prompt.
       if (attachments.length > 0) post({ type: "prompt", text: names, attachments, steer: true });
     } else post({ type: "prompt", text: prompt, attachments, ...(instead === undefined ? {} : { instead }), ...(how === "steer" && busy ? { steer: true } : {}) });
     put({ text: "", files: [] });
     named.current.clear();
-    // Rows for what was typed may still be on their way.
+    // Completions for the sent text may still arrive.
     completions.close();
     setNote("");
     setBrowsed(-1);

@@ -6,7 +6,7 @@ import { t } from "../../l10n";
 
 const PROVIDERS: readonly (readonly [string, string])[] = [...Object.entries(PROVIDER_NAMES), ["custom", t("Other server…")]];
 
-/** Without a model: where to get one. Keys are asked for by VS Code itself; this page never sees one. */
+/** Buttons to connect a model when there is none. VS Code asks for keys itself; this page never sees one. */
 export function Connect({ local }: { local: Surrounding["local"] }): JSX.Element {
   const shown = [...PROVIDERS].sort(([a], [b]) => Number(local.includes(b)) - Number(local.includes(a)));
   return (

@@ -7,13 +7,13 @@ import { visible } from "./visible";
 import { t } from "../../l10n";
 
 const SIGNS: Record<DiffLine["kind"], string> = { add: "+", remove: "−", same: " ", gap: "⋯", note: "" };
-/** More lines are shown on demand. */
+/** Further lines are shown on demand. */
 const FIRST_LINES = 300;
 
-/** Which hunks are accepted, where that can be chosen. */
+/** The rejected hunks, where hunks can be chosen. */
 interface Choosable {
   left: readonly number[];
-  /** The boxes show what was chosen, and cannot be changed. */
+  /** True when the boxes are read-only. */
   fixed: boolean;
   choose: (hunk: number, accepted: boolean) => void;
 }
@@ -23,7 +23,7 @@ interface DiffProps {
   choosable?: Choosable | undefined;
 }
 
-/** A unified diff, coloured; the signs say the same without colour. */
+/** A unified diff with colors; signs show the same without color. */
 export const Diff = memo(({ diff, choosable }: DiffProps): JSX.Element => {
   const [all, setAll] = useState(false);
   const lines = diffLines(diff, choosable !== undefined);
@@ -66,7 +66,7 @@ interface HeadProps {
   choosable: Choosable;
 }
 
-/** The line at which a hunk begins: a box for it. */
+/** The line where a hunk begins, with its checkbox. */
 function Head({ line, last, out, choosable }: HeadProps): JSX.Element {
   const name = t("Hunk {0} of {1}", line.hunk + 1, last + 1);
   return (
@@ -99,7 +99,7 @@ function marked({ text, changed }: DiffLine): JSX.Element | string {
   );
 }
 
-/** A path in one line: where there is no room, its folders are shortened and the name of the file is kept. */
+/** A path in one line. When space is short, folders are shortened and the file name is kept. */
 export function FilePath({ path }: { path: string }): JSX.Element {
   const name = Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1;
   return (
@@ -110,7 +110,7 @@ export function FilePath({ path }: { path: string }): JSX.Element {
   );
 }
 
-/** `+3 −1`, as in the title of a change. */
+/** Added and removed lines: `+3 −1`. */
 export function Counts({ added, removed }: { added: number | undefined; removed: number | undefined }): JSX.Element | null {
   if (added === undefined && removed === undefined) return null;
   return (

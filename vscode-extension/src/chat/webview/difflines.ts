@@ -2,16 +2,16 @@
 
 export interface DiffLine {
   kind: "add" | "remove" | "same" | "gap" | "note";
-  /** Number of the hunk it belongs to, from 0. */
+  /** Number of its hunk, from 0. */
   hunk: number;
   oldLine: number | undefined;
   newLine: number | undefined;
   text: string;
-  /** What differs from the line it replaces: start and end in `text`. */
+  /** The part that differs from the replaced line: start and end in `text`. */
   changed?: readonly [number, number];
 }
 
-/** The numbers of the next lines, and how many of the hunk are left. */
+/** The next line numbers, and how many lines of the hunk remain. */
 interface Position {
   oldLine: number;
   newLine: number;
@@ -21,7 +21,7 @@ interface Position {
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*?)\r?$/;
 
-/** `heads`: each hunk begins with a line of its own (a `gap`), also where nothing is left out before it. */
+/** Split a diff into lines. With `heads`, each hunk begins with a `gap` line, even if no lines are omitted before it. */
 export function diffLines(diff: string, heads = false): DiffLine[] {
   const lines: DiffLine[] = [];
   const at: Position = { oldLine: 0, newLine: 0, oldLeft: 0, newLeft: 0 };
@@ -35,7 +35,7 @@ export function diffLines(diff: string, heads = false): DiffLine[] {
     } else if (line.startsWith("\\")) {
       lines.push(plain("note", hunks - 1, line.slice(1).trim()));
     } else if (!between) {
-      // Between hunks are headers: the file's name stands above the diff.
+      // Skip the headers between hunks: the file name is above the diff.
       lines.push(content(line, hunks - 1, at));
     }
   }
@@ -43,7 +43,7 @@ export function diffLines(diff: string, heads = false): DiffLine[] {
   return lines;
 }
 
-/** The rows; the usual line ends of a file are no news, but where they differ they may be the change itself. */
+/** Split a diff into rows. A uniform CRLF is removed; mixed line endings are kept, because they may be the change. */
 function rowsOf(diff: string): string[] {
   const rows = diff.split("\n");
   const usual = rows.filter((row) => /^[-+ ](?!-- |\+\+ )/.test(row)).every((row) => row.endsWith("\r"));
@@ -55,7 +55,7 @@ function begin(hunk: RegExpExecArray, at: Position): void {
   [at.oldLeft, at.newLeft] = [Number(hunk[2] ?? 1), Number(hunk[4] ?? 1)];
 }
 
-/** A line of a hunk; `at` is moved behind it. */
+/** Parse a line of a hunk and advance `at`. */
 function content(line: string, hunk: number, at: Position): DiffLine {
   const text = line.slice(1);
   if (line.startsWith("+")) {
@@ -72,7 +72,7 @@ function plain(kind: "gap" | "note", hunk: number, text: string): DiffLine {
   return { kind, hunk, oldLine: undefined, newLine: undefined, text };
 }
 
-/** Marks the changed middle of lines that replace each other one for one. */
+/** Mark the changed middle of lines that replace each other one by one. */
 function markChanges(lines: DiffLine[]): void {
   for (let at = 0; at < lines.length; ) {
     const removed = run(lines, at, "remove");
@@ -98,13 +98,13 @@ function markPair(before: DiffLine | undefined, after: DiffLine | undefined): vo
   while (head < most && a[head] === b[head]) head++;
   let tail = 0;
   while (tail < most - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
-  // Lines with little in common are simply two lines.
+  // Lines with little in common are not worth marking.
   if (head + tail < most * 0.4) return;
   if (a.length - tail > head) before.changed = [head, a.length - tail];
   if (b.length - tail > head) after.changed = [head, b.length - tail];
 }
 
-/** Lines added and removed by the hunks of a diff that are not left out. */
+/** Count the added and removed lines of the hunks that are not left out. */
 export function kept({ diff }: { diff: string }, out: readonly number[]): { added: number; removed: number } {
   const lines = diffLines(diff, true).filter(({ hunk }) => hunk === undefined || !out.includes(hunk));
   return { added: lines.filter(({ kind }) => kind === "add").length, removed: lines.filter(({ kind }) => kind === "remove").length };

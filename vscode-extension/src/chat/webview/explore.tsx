@@ -1,4 +1,4 @@
-/** The card of an exploration: its branches side by side while they work, then the scoreboard and the choice. */
+/** The card of an exploration: its branches while they run, then the scoreboard and the choice. */
 import type { JSX } from "preact";
 import { board } from "../../explore/score";
 import { outcomeKey, type Explored, type Outcome } from "../../explore/shown";
@@ -33,10 +33,10 @@ export function Exploration({ sessionId, view, explored }: ExplorationProps): JS
   );
 }
 
-/** Letters; a longer cell, e.g. why the tests were not run, has several lines, or the board would be as wide as that. */
+/** Length in characters from which a cell wraps, e.g. the reason why tests did not run; otherwise the board gets too wide. */
 const LONG = 24;
 
-/** Facts as rows, branches as columns: what is compared stands side by side. */
+/** A table with facts as rows and branches as columns, for comparison. */
 function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Element | null {
   const rows = board(branches.map(({ branch }) => branch));
   if (rows.length === 0) return null;
@@ -74,7 +74,7 @@ function Scoreboard({ view: { branches } }: { view: ExplorationView }): JSX.Elem
   );
 }
 
-/** What came of the choice; a conflict is told in full. */
+/** The result of the choice; a conflict is shown in full. */
 function Told({ outcome: { state, title, detail } }: { outcome: Outcome }): JSX.Element {
   if (state === "busy") return <p class="working shimmer">{visibleLine(title)}</p>;
   return (
@@ -92,7 +92,7 @@ function Told({ outcome: { state, title, detail } }: { outcome: Outcome }): JSX.
   );
 }
 
-/** Goalwright waits for the person: which branch it is to go on with. */
+/** The question which branch to use. */
 function Question({ sessionId, view, busy }: { sessionId: string; view: ExplorationView; busy: boolean }): JSX.Element {
   const { exploreStartId, branches } = view;
   const usable = branches.filter(({ branch }) => branch.status === "completed" && !branch.removed);

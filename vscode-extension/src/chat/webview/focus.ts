@@ -1,13 +1,13 @@
 import type { RefObject } from "preact";
 import { useEffect } from "preact/hooks";
 
-/** Parts of the page that keep the focus while they are there, the inner ones first. */
+/** Parts of the page that keep the focus while they exist, inner ones first. */
 const PLACES = ".approval, .queue, .plan-tree, .plan, .meter, .attachments, .exploration, .tool";
 const FOCUSABLE = 'button:not(:disabled, [tabindex="-1"]), input:not(:disabled), textarea:not(:disabled), [tabindex="0"]';
 
 /**
- * Keeps the keyboard's place on the page: when what has the focus goes away (a card that was answered, a button that was
- * used up), the focus goes to what took its place, and at last to `field`, where the user types. Never to nothing.
+ * Keep the keyboard focus on the page. When the focused element goes away (an answered card, a used-up button), focus
+ * what replaced it, or else `field`, where the user types.
  */
 export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
   useEffect(() => {
@@ -20,16 +20,16 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
     };
     const onBlur = ({ target, relatedTarget }: FocusEvent): void => {
       if (relatedTarget !== null || target !== last) return;
-      // What is about to be taken away is told of while it is still there.
+      // The blur event of an element that is being removed comes while it still exists.
       queueMicrotask(() => {
-        // A click beside everything: nothing has gone, and nothing is to come back.
+        // A click on an empty area removed nothing, so there is no focus to restore.
         if (target === last && last?.isConnected && !last.matches(":disabled") && document.hasFocus()) last = null;
       });
     };
     let pointed = false;
     const onPointer = ({ type }: PointerEvent): void => void (pointed = type === "pointerdown");
-    // VS Code gives the page the focus, e.g. by its command for the view or when a list of choices closes, but nothing on
-    // the page: that is what had it last, or the field.
+    // VS Code can focus the page without focusing an element, e.g. by its command for the view or when a list closes.
+    // Then focus the last element, or the field.
     const onWindowFocus = (): void => {
       if (pointed) return;
       queueMicrotask(() => {
@@ -43,7 +43,7 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
         (last as HTMLElement).focus();
         return;
       }
-      // The answer is under way; what comes of it is not known yet.
+      // The button is disabled only until the answer has a result.
       if (last.isConnected) return;
       (placeFor(last, places) ?? field.current ?? document.querySelector<HTMLElement>(FOCUSABLE))?.focus();
     };
@@ -63,7 +63,7 @@ export function useKeptFocus(field: RefObject<HTMLElement | null>): void {
   }, [field]);
 }
 
-/** The next request gets the focus as a whole: what a key does to it is decided after it was read. */
+/** Return what to focus next. The next request gets the focus as a whole, so that no key answers it before the user has read it. */
 function placeFor(gone: Element, places: readonly Element[]): HTMLElement | null {
   if (places.some((place) => place.matches(".approval"))) {
     const card = places.find((place) => place.isConnected && place.matches(".approval")) ?? document.querySelector(".approval");

@@ -24,10 +24,10 @@ for (const [name, language] of Object.entries(languages)) core.registerLanguage(
 core.registerAliases(["shell", "console", "zsh"], { languageName: "bash" });
 core.registerAliases(["jsonc"], { languageName: "json" });
 
-/** Longer code is shown plain: colouring it again at every new word would cost more than it helps. */
+/** Longer code is not highlighted: doing that again for every streamed word is too slow. */
 const LONGEST = 20_000;
 
-/** Code as HTML with `hljs-…` classes, or undefined when the language is not known. */
+/** Return code as HTML with `hljs-…` classes; undefined for an unknown language. */
 export function highlight(code: string, language: string): string | undefined {
   if (!language || code.length > LONGEST || !core.getLanguage(language)) return undefined;
   return core.highlight(code, { language, ignoreIllegals: true }).value;

@@ -4,7 +4,7 @@ import { isUnfolded, saveUnfolded } from "./host";
 
 const open = new Map<string, boolean>();
 
-/** Whether something is unfolded; remembered by its key for as long as the page lives. */
+/** Return whether a part is expanded and a function to toggle it; remembered by key while the page lives. */
 export function useOpen(key: string, initially = false): [boolean, () => void] {
   const [, again] = useState(0);
   const value = open.get(key) ?? initially;
@@ -15,7 +15,7 @@ export function useOpen(key: string, initially = false): [boolean, () => void] {
   return [value, toggle];
 }
 
-/** The same for a part of the page that stays as it is when the window reloads. */
+/** Like `useOpen`, for a part whose state survives a reload of the window. */
 export function useKeptOpen(part: string): [boolean, () => void] {
   const [value, toggle] = useOpen(part, isUnfolded(part));
   return [
@@ -27,7 +27,7 @@ export function useKeptOpen(part: string): [boolean, () => void] {
   ];
 }
 
-/** A component that is drawn again only when `same` says that its props differ. */
+/** Wrap a component to render again only when `same` reports different props. */
 export function memo<P extends object>(
   inner: (props: P) => VNode | null,
   same: (a: P, b: P) => boolean = shallow,

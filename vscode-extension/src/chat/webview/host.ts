@@ -15,12 +15,12 @@ export function post(message: FromWebview): void {
   api.postMessage(message);
 }
 
-/** Drafts of sessions that were left long ago are not kept. */
+/** Number of drafts to keep; those of older sessions are dropped. */
 const MOST = 50;
-/** What is written is told to the host at most this often, in milliseconds. */
+/** Shortest time between two messages with unsent text to the host, in milliseconds. */
 const PAUSE_MS = 200;
 
-/** What the user has written and not sent; the host put it into the page, and keeps it. */
+/** The user's unsent text. The host stores it and put it into the page. */
 let written = read();
 // biome-ignore lint/correctness/noUnusedVariables: `??=` reads it.
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -38,7 +38,7 @@ function keep(now: Written): void {
   }, PAUSE_MS);
 }
 
-/** `record` with the value for a key, as its newest; undefined takes it out. */
+/** Return `record` with the value for a key as its newest entry; undefined removes the key. */
 function withNewest<T>(record: Readonly<Record<string, T>>, key: string, value: T | undefined): Record<string, T> {
   const { [key]: _, ...others } = record;
   const kept = Object.entries(others).slice(-MOST);
@@ -54,12 +54,12 @@ export function saveDraft(sessionId: string, draft: Draft): void {
   keep({ ...written, drafts: withNewest(written.drafts, sessionId, empty ? undefined : draft) });
 }
 
-/** A daemon that was started again asks anew, by another id: the call stays the same. */
+/** A restarted daemon asks again with a new request id, but the call stays the same. */
 function keyOf({ traceId, branchId, toolCallId, permission }: PermissionRequest): string {
   return [traceId, branchId ?? "", toolCallId, permission].join(" ");
 }
 
-/** What the user has begun to answer to a request: their feedback, or answers to questions. */
+/** Return the user's unsent answer to a request: feedback, or answers to questions. */
 export function answerOf(request: PermissionRequest): Written["answers"][string] {
   return written.answers[keyOf(request)] ?? {};
 }
@@ -68,7 +68,7 @@ export function saveAnswer(request: PermissionRequest, answer: Written["answers"
   keep({ ...written, answers: withNewest(written.answers, keyOf(request), answer) });
 }
 
-/** The text of a queued prompt that is being edited; null when it is not. */
+/** Return the edited text of a queued prompt; null when it is not being edited. */
 export function editOf(promptId: string): string | null {
   return written.edits[promptId] ?? null;
 }

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 
-/** Drawings that rendered Markdown has, too. */
+/** Drawings that rendered Markdown uses, too. */
 const DRAWN = {
   copy: "M5.5 5.5h7.3v7.3H5.5zM3.2 10.5V3.2h7.3",
   insert: "M2.8 3.5h10.4M2.8 12.5h10.4M2.8 8h5.5M13 6v4M10.6 8H13",
@@ -78,7 +78,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** A drawing; what it means is said by the element it stands in. */
+/** A decorative drawing; the surrounding element has the label. */
 export function Icon({ name }: { name: IconName }): JSX.Element {
   return (
     <svg class={`icon icon-${name}`} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
@@ -87,7 +87,7 @@ export function Icon({ name }: { name: IconName }): JSX.Element {
   );
 }
 
-/** The same drawing as HTML. */
+/** Return a drawing as HTML. */
 export function drawn(name: keyof typeof DRAWN): string {
   return `<svg class="icon icon-${name}" viewBox="0 0 16 16" aria-hidden="true" focusable="false"><path d="${DRAWN[name]}"/></svg>`;
 }

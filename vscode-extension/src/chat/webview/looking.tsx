@@ -1,4 +1,4 @@
-/** What the agent has looked at: a file's lines as code, and hits that lead to the editor. */
+/** Results of reading and searching: a file's lines as code, and matches that link to the editor. */
 import type { JSX } from "preact";
 import { foundOf, listingOf, type Found, type Listing } from "../../session/looked";
 import type { ToolView } from "../../session/tools";
@@ -7,7 +7,7 @@ import { post } from "./host";
 import { visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
 
-/** A result to look at: code, or places; undefined for what is neither. */
+/** Return a result as code or places; undefined for other results. */
 export function lookedAt({ call, result, path }: ToolView): JSX.Element | undefined {
   if (!result || result.isError) return undefined;
   const listing = call.name === "read" ? listingOf(result.content) : undefined;

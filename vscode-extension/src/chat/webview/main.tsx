@@ -9,13 +9,13 @@ import "./explore.css";
 import "./access.css";
 import { t } from "../../l10n";
 
-/** What the buttons of a block of code do: messages to the host of the same names. */
+/** Actions of a code block's buttons; the messages to the host have the same names. */
 const ACTIONS = ["copy", "insertCode", "terminal"] as const;
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);
 
-// Links and copy buttons are inside of rendered markdown, where components do not reach.
+// Links and copy buttons are inside rendered Markdown, which components do not reach.
 document.addEventListener("click", (event) => {
   const element = event.target instanceof Element ? event.target : undefined;
   const link = element?.closest("a");

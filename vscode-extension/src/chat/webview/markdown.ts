@@ -1,4 +1,4 @@
-/** Markdown of the model as HTML. Raw HTML stays text, links go through the host, images are not loaded. */
+/** Convert the model's Markdown to HTML. Raw HTML stays text, links go through the host, images are not loaded. */
 import MarkdownIt, { type MarkdownIt as Markdown } from "markdown-it";
 import { target } from "../links";
 import { highlight } from "./highlight";
@@ -9,14 +9,14 @@ import { t } from "../../l10n";
 const KNOWN_FILE =
   /^(?:[\w.@~-]+\/)*[\w.@-]*\.(?:py|pyi|ts|tsx|js|jsx|mjs|cjs|json|jsonc|md|toml|yaml|yml|ini|cfg|txt|rst|html|css|scss|sh|go|rs|java|kt|c|h|cc|cpp|hpp|cs|rb|php|sql|lock|xml|vue|svelte|ipynb)(?::\d+(?::\d+)?)?$/i;
 
-/** A file with a line in plain text, such as `src/a.py:16`. */
+/** A file with a line number in plain text, such as `src/a.py:16`. */
 const FILE_LINE = /((?<![\w/.@~-])(?:[\w.@~-]+\/)*[\w.@-]+\.\w+:\d+(?::\d+)?(?![\w:]))/;
 
 const SHELLS = new Set(["bash", "sh", "shell", "zsh", "fish", "console", "shell-session", "shellsession", "powershell", "pwsh", "ps1", "bat", "cmd"]);
 
 const markdown = create();
 
-/** One HTML string for each top-level block, so that a growing text changes only its last ones on the page. */
+/** Return one HTML string for each top-level block, so that streaming text changes only the last blocks on the page. */
 export function renderBlocks(text: string): string[] {
   const environment = {};
   const tokens = markdown.parse(text, environment);
@@ -34,7 +34,7 @@ export function renderBlocks(text: string): string[] {
 
 function create(): Markdown {
   const md = new MarkdownIt({ html: false, linkify: true, breaks: false });
-  // Fuzzy links would make a web address of every `setup.py` (.py is a country).
+  // Fuzzy links would turn every `setup.py` into a web address, because .py is a top-level domain.
   md.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false });
   md.validateLink = (url) => target(url).kind !== "none";
   withMath(md);
@@ -83,19 +83,19 @@ function create(): Markdown {
   rules["table_open"] = () => `<div class="table" tabindex="0" role="group" aria-label="${escape(t("Table"))}"><table>`;
   rules["table_close"] = () => "</table></div>";
   for (const cell of ["th", "td"]) {
-    // The policy of the page forbids style attributes, which is how markdown-it aligns.
+    // The page's policy forbids style attributes, which markdown-it uses to align cells.
     rules[`${cell}_open`] = (tokens, index) => {
       const align = /text-align:(\w+)/.exec(String(tokens[index]?.attrGet("style") ?? ""))?.[1];
       return align ? `<${cell} class="${align}">` : `<${cell}>`;
     };
   }
-  // The session's title is the page's first heading: those of an answer come below it.
+  // The session's title is the page's first heading, so headings of an answer start two levels below.
   const level = (tag: string): string => `h${Math.min(6, Number(tag.slice(1)) + 2)}`;
   rules["heading_open"] = (tokens, index) => `<${level(tokens[index]?.tag ?? "h1")} class="${tokens[index]?.tag}">`;
   rules["heading_close"] = (tokens, index) => `</${level(tokens[index]?.tag ?? "h1")}>`;
   return md;
 
-  /** The real address is no `href`: the page leads nowhere by itself, the host decides. */
+  /** Write a link without a real `href`: the page does not navigate, the host decides. */
   function anchor(href: string): string {
     return `<a href="#" class="link" data-href="${escape(href)}" title="${escape(href)}">`;
   }

@@ -10,12 +10,12 @@ const Block = memo(({ html }: { html: string }): JSX.Element => {
   return <div class="block" ref={box} dangerouslySetInnerHTML={{ __html: html }} />;
 });
 
-/** A translated text with elements in place of `{0}`, `{1}` … */
+/** Return a translated text with elements in place of `{0}`, `{1}` … */
 export function filled(text: string, ...elements: ComponentChildren[]): ComponentChildren[] {
   return text.split(/\{(\d+)\}/).map((part, index) => (index % 2 === 0 ? part : elements[Number(part)]));
 }
 
-/** Markdown. The blocks of a growing text that did not change stay as they are on the page, selection included. */
+/** Render Markdown. Unchanged blocks of streaming text keep their elements on the page, and so the user's selection. */
 export const Markdown = memo(({ text }: { text: string }): JSX.Element => {
   const [, again] = useState(0);
   useEffect(() => whenMath(() => again((n) => n + 1)), []);

@@ -1,6 +1,6 @@
 /**
- * Math in answers: `$…$`, `\(…\)`, and as a block `$$…$$` and `\[…\]`. The library that makes MathML of it is a script
- * of its own, which is fetched with the first formula; until then, and for what is none, the source is shown.
+ * Math in answers: inline `$…$` and `\(…\)`, block `$$…$$` and `\[…\]`. The library that creates MathML is a separate
+ * script, loaded with the first formula. Until then, and for invalid formulas, the source is shown.
  */
 import type { MarkdownIt as Markdown } from "markdown-it";
 
@@ -11,14 +11,14 @@ declare global {
   var goalwrightMath: Render | undefined;
 }
 
-/** The script of the page, which says where `mathml.js` is; the policy lets in what has its nonce. */
+/** The page's script element, which has the URL of `mathml.js` and the nonce that the content security policy requires. */
 const page = typeof document === "undefined" ? null : (document.currentScript as HTMLScriptElement | null);
-/** Characters of a formula in a line: behind each sign of one, so much is looked at for its end. */
+/** Longest inline formula in characters: how far to search for the end after each opening sign. */
 const LONGEST = 2_000;
 const waiting = new Set<() => void>();
 let asked = false;
 
-/** Calls `then` when math can be drawn; returns how to take that back. */
+/** Call `then` when math can be rendered; returns a function that cancels this. */
 export function whenMath(then: () => void): () => void {
   waiting.add(then);
   return () => waiting.delete(then);
@@ -36,7 +36,7 @@ function load(): void {
   document.head.append(script);
 }
 
-/** Teaches Markdown the four ways to write a formula. */
+/** Add the four ways to write a formula to Markdown. */
 export function withMath(md: Markdown): void {
   const escape = md.utils.escapeHtml;
   md.inline.ruler.before("escape", "math", (state, silent) => {
@@ -52,7 +52,7 @@ export function withMath(md: Markdown): void {
     if (!open) return false;
     const close = open === "$$" ? /\$\$\s*$/ : /\\\]\s*$/;
     for (let last = from; last < to; last++) {
-      // The item or quotation that it stands in ends here.
+      // The enclosing list item or quotation ends here.
       if (last > from && !state.isEmpty(last) && (state.sCount[last] ?? 0) < state.blkIndent) return false;
       const text = last === from ? line(from).slice(2) : line(last);
       if (!close.test(text) || (last === from && text.trim() === "$$")) continue;
@@ -74,13 +74,13 @@ export function withMath(md: Markdown): void {
 }
 
 interface InlineMath {
-  /** With the signs around it. */
+  /** The formula with its delimiters. */
   whole: string;
   source: string;
   display: boolean;
 }
 
-/** A formula at the beginning of `text`. Money and variables of a shell are none: `$5 and $6`, `$HOME/$USER`. */
+/** Return the formula at the beginning of `text`. Amounts of money and shell variables are not formulas: `$5 and $6`, `$HOME/$USER`. */
 export function inlineMath(text: string, before: string): InlineMath | undefined {
   const made = (match: RegExpExecArray | null, display: boolean): InlineMath | undefined => {
     const source = match?.[1]?.trim();
@@ -93,7 +93,7 @@ export function inlineMath(text: string, before: string): InlineMath | undefined
   return made(/^\$((?!\s)(?:[^$\\\n]|\\.)*(?<!\s))\$(?![\w$])/.exec(text), false);
 }
 
-/** MathML, without the style attributes that the page's policy forbids: `styled` sets them. Empty while the library is not there. */
+/** Return MathML without style attributes, which the page's policy forbids; `styled` sets them. Empty until the library is loaded. */
 function draw(source: string, display: boolean): string {
   const render = globalThis.goalwrightMath;
   if (!render) {
@@ -103,11 +103,11 @@ function draw(source: string, display: boolean): string {
   try {
     return render(source, display).replace(/ style="/g, ' data-style="');
   } catch {
-    return ""; // no formula, or one that is still being written
+    return ""; // invalid or incomplete formula
   }
 }
 
-/** Gives the elements of formulas their styles. */
+/** Apply the styles of formula elements. */
 export function styled(root: HTMLElement | null): void {
   for (const element of root?.querySelectorAll<MathMLElement>("math [data-style], math[data-style]") ?? []) element.style.cssText = element.dataset["style"] ?? "";
 }

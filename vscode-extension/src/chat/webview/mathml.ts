@@ -1,4 +1,4 @@
-/** The script that is fetched with the first formula. */
+/** The script that is loaded with the first formula. */
 import temml from "temml";
 
 globalThis.goalwrightMath = (source, display) => temml.renderToString(source, { displayMode: display, throwOnError: true, trust: false, maxExpand: 200 });

@@ -30,23 +30,23 @@ interface MessageProps {
   role: Role;
   parts: readonly (Part | Reads | undefined)[];
   session: SessionState;
-  /** What can be undone and redone, by tool call. */
+  /** Changes that can be undone or redone, by tool call. */
   changes: Changes;
   explored: Explored;
   streaming: boolean;
-  /** It can be sent again. */
+  /** True when the message can be edited and sent again. */
   editable: boolean;
-  /** It is the prompt of the last turn, and nothing runs. */
+  /** True for the prompt of the last turn while nothing runs. */
   retryable: boolean;
-  /** It answers the question for a plan. */
+  /** True when the message answers the request for a plan. */
   plans?: boolean;
-  /** Goals, by the calls with which work on them begins. */
+  /** Goals, by the tool calls that start work on them. */
   marks?: ReadonlyMap<string, string> | undefined;
 }
 
 /**
- * A message, while it grows and when it is stored: the same component, so that nothing on the page jumps when it is
- * complete. Drawn again only when its parts change or one of its own tool calls moves on.
+ * A streaming or stored message. Both use the same component, so that nothing on the page jumps when the message is
+ * complete. It is rendered again only when its parts or one of its tool calls change.
  */
 export const MessageView = memo(
   (props: MessageProps): JSX.Element =>
@@ -83,7 +83,7 @@ function sameChanges(a: MessageProps, b: MessageProps): boolean {
 
 const PLAN_TOOLS = new Set(["goal", "step"]);
 
-/** What a card of branches or of a sub-agent shows, and the numbers of goals in cards of the plan and in marks. */
+/** Compare the data for cards of branches and sub-agents, and the goal numbers in plan cards and marks. */
 function sameChildren(a: MessageProps, b: MessageProps): boolean {
   const sameTree = a.session.goalTree === b.session.goalTree;
   const sameFamily = a.session.branches === b.session.branches && a.session.subagents === b.session.subagents && a.session.awaits === b.session.awaits;
@@ -105,7 +105,7 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
 const RESTORE = t("Revert files to this point");
 
 interface UserMessageProps extends Pick<MessageProps, "id" | "parts" | "editable" | "retryable"> {
-  /** The daemon does not fork a session that somebody else began. */
+  /** False for sessions that came with the folder, which the daemon does not fork. */
   forkable: boolean;
   restorable: boolean;
 }
@@ -137,7 +137,7 @@ function UserMessage({ id, parts, editable, forkable, retryable, restorable }: U
   );
 }
 
-/** A button that shows on hover and focus. */
+/** A button that appears on hover and focus. */
 function Action({ icon, label, onClick }: { icon: IconName; label: string; onClick: () => void }): JSX.Element {
   return (
     <button type="button" class="symbol" aria-label={label} title={label} onClick={onClick}>
@@ -146,7 +146,7 @@ function Action({ icon, label, onClick }: { icon: IconName; label: string; onCli
   );
 }
 
-/** What Goalwright told the model in the person's place or along with a message: nobody said it, and nobody need read it. */
+/** A note from Goalwright to the model, sent instead of or along with a user message; folded, because users rarely need it. */
 function Note({ id, text, label = t("System note") }: { id: string; text: string; label?: string }): JSX.Element {
   const [open, toggle] = useOpen(`note-${id}`);
   return (
@@ -160,7 +160,7 @@ function Note({ id, text, label = t("System note") }: { id: string; text: string
   );
 }
 
-/** One quiet line for the messages of a compaction; below it on demand what is left of what was said. */
+/** A line for a compaction; expands to the summary that replaced the messages. */
 export function Compaction({ line }: { line: CompactionLine }): JSX.Element {
   const [open, toggle] = useOpen(`compaction-${line.key}`);
   const words = compactionWords(line);
@@ -201,7 +201,7 @@ function Carried({ line }: { line: CompactionLine }): JSX.Element {
 
 const LONG_PROMPT = 1_200;
 
-/** What the person wrote, as it was written; a pasted log does not push the conversation away. */
+/** The user's text, unformatted. Long text, such as a pasted log, is folded. */
 export function UserText({ id, text }: { id: string; text: string }): JSX.Element {
   const [open, toggle] = useOpen(`prompt-${id}`);
   const long = text.length > LONG_PROMPT || text.split("\n").length > 16;
@@ -236,7 +236,7 @@ function AssistantMessage({ id, parts, session, changes, explored, streaming, pl
         switch (part?.type) {
           case "text":
             if (steps && part.text.trim()) return <Planned key={index} steps={steps} />;
-            // JSON that grows is nothing to read.
+            // Hide JSON while it streams, because it is unreadable.
             if (plans && streaming && /^\s*(```|[{[])/.test(part.text)) return <p key={index} class="working shimmer">{t("Planning…")}</p>;
             return part.text.trim() ? <Markdown key={index} text={part.text} /> : null;
           case "reasoning":
@@ -281,13 +281,13 @@ function isPart(part: MessageProps["parts"][number]): part is Part {
   return part !== undefined && part.type !== "reads";
 }
 
-/** The goal with which a call begins, if it does. */
+/** The mark of a goal before the call that starts work on it. */
 function MarkBefore({ call, marks, tree }: { call: ToolCallPart | undefined; marks: MessageProps["marks"]; tree: GoalTree }): JSX.Element | null {
   const goalId = call && marks?.get(call.id);
   return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
 }
 
-/** What a call has others do: branches, or a sub-agent. */
+/** The branches or the sub-agent that a call started. */
 function Work({ session, call, explored }: { session: SessionState; call: ToolCallPart; explored: Explored }): JSX.Element | null {
   const sessionId = session.session.trace.traceId;
   if (call.name === "explore") {
@@ -316,7 +316,7 @@ function Reasoning({ id, part, growing }: { id: string; part: ReasoningPart; gro
 
 const ICONS: Record<string, IconName> = { files_restored: "undo", goal_changed: "goal", granted: "shield" };
 
-/** A new error is announced at once, everything else when the reader has a moment; what is `past` is not announced. */
+/** A notice line. Screen readers announce a new error at once and other notices politely; `past` notices are not announced. */
 export function NoticeLine({ level, text, code = "", past = false, children }: { level: Level; text: string; code?: string; past?: boolean; children?: ComponentChildren }): JSX.Element {
   const icon = ICONS[code] ?? (level === "info" ? "info" : "warning");
   return (
@@ -335,7 +335,7 @@ export function NoticeLine({ level, text, code = "", past = false, children }: {
   );
 }
 
-/** What helps against an error of the model's provider. */
+/** Buttons that help to fix a provider error. */
 export function Fixes({ errorKind, provider }: { errorKind: string; provider: string }): JSX.Element {
   const key = errorKind === "auth" || errorKind === "no_key";
   return (
@@ -352,7 +352,7 @@ export function Fixes({ errorKind, provider }: { errorKind: string; provider: st
   );
 }
 
-/** Where work on a goal begins. */
+/** A mark where work on a goal begins. */
 export const GoalMark = memo(({ goalId, tree }: { goalId: string; tree: GoalTree }): JSX.Element | null => {
   const goal = goalOf(tree, goalId);
   if (!goal) return null;

@@ -12,7 +12,7 @@ interface MeterProps {
   tree: GoalTree;
 }
 
-/** How full the context is and what the session took: a line, and what is behind it on demand. */
+/** Context size and cost of the session in one line, with details on demand. */
 export const MeterPanel = memo(({ meter, tree }: MeterProps): JSX.Element => {
   const [open, toggle] = useKeptOpen("meter");
   const { context, filled, near, costly, cost, cache, spoken } = line(meter, tree);

@@ -7,7 +7,7 @@ import { t } from "../../l10n";
 
 const ICONS: Readonly<Record<Mode, IconName>> = { ask: "waiting", "accept-edits": "edit", plan: "plan", auto: "auto" };
 
-/** What passes without a question, always in view; a click chooses. */
+/** The current mode, always visible; a click opens the choice. */
 export function ModeButton({ mode }: { mode: Mode }): JSX.Element {
   const { label, detail } = modeWords(mode);
   return (
@@ -26,7 +26,7 @@ export function ModeButton({ mode }: { mode: Mode }): JSX.Element {
   );
 }
 
-/** Who does the work, beside what it may do; a click chooses. */
+/** The current agent; a click opens the choice. */
 export function AgentButton({ agent }: { agent: string }): JSX.Element {
   return (
     <button type="button" class="mode mode-ask agent" aria-label={t("Agent: {0}", agent)} aria-haspopup="menu" title={t("Agent {0}. Choose another agent.", agent)} onClick={() => post({ type: "command", command: "chooseAgent" })}>
@@ -37,7 +37,7 @@ export function AgentButton({ agent }: { agent: string }): JSX.Element {
   );
 }
 
-/** One line above the composer: in VS Code's restricted mode nothing can be changed, and how to end that. */
+/** A line above the composer: restricted mode allows no changes, with a link to end it. */
 export function Restricted(): JSX.Element {
   return (
     <div class="restricted" role="status">

@@ -16,7 +16,7 @@ import { t } from "../../l10n";
 const ICONS: Readonly<Record<Goal["status"], IconName>> = { pending: "pending", in_progress: "goal", completed: "check", abandoned: "denied" };
 const KEYS: Readonly<Record<string, GoalAction>> = { F2: "rename", Delete: "abandon" };
 
-/** The plan above the composer: how far it is and what is being worked on; opened, the tree with what can be done to each goal. */
+/** The plan above the composer: progress and the current goal; expanded, the goal tree with its actions. */
 export function PlanStrip({ session, changes }: { session: SessionState; changes: Changes }): JSX.Element | null {
   const { goalTree: tree } = session;
   const [open, toggle] = useKeptOpen("plan");
@@ -52,7 +52,7 @@ function Tree({ session, changes }: { session: SessionState; changes: Changes })
   const changed = changedGoals(tree, Object.values(changes));
   const at = Math.max(0, rows.findIndex(({ goal }) => goal.id === active));
   useEffect(() => {
-    // The goal at work is in view, when the plan opens and when the work goes on.
+    // Keep the current goal in view, when the plan opens and when the focus moves to another goal.
     const [box, row] = [list.current, list.current?.querySelector<HTMLElement>(".plan-current")];
     if (box && row) box.scrollTop = row.offsetTop - (box.clientHeight - row.offsetHeight) / 2;
   }, [tree.currentId]);
@@ -64,7 +64,7 @@ function Tree({ session, changes }: { session: SessionState; changes: Changes })
   };
   const fold = (id: string, to: boolean): void => setFolded(new Map(folded).set(id, to));
   const onKey = (event: KeyboardEvent, { goal, parent, isFolded }: ShownGoal): void => {
-    if (event.target !== event.currentTarget) return; // one of its buttons
+    if (event.target !== event.currentTarget) return; // a button of the row
     const moves: Record<string, () => void> = {
       ArrowDown: () => (event.altKey ? act("moveDown", goal.id) : go(at + 1)),
       ArrowUp: () => (event.altKey ? act("moveUp", goal.id) : go(at - 1)),
@@ -93,7 +93,7 @@ function Tree({ session, changes }: { session: SessionState; changes: Changes })
 interface RowProps {
   row: ShownGoal;
   tree: GoalTree;
-  /** Files are changed for it. */
+  /** True when files were changed for this goal. */
   changed: boolean;
   running: boolean;
   tabIndex: number;
@@ -142,7 +142,7 @@ function Row({ row, tree, changed, running, tabIndex, onFocus, onKey, onFold }: 
         if (!moved) return;
         event.preventDefault();
         event.stopPropagation();
-        // In the upper part of a row: before it; in the lower: below it, as one of its own.
+        // The upper part of a row drops before it, the lower part makes the goal its child.
         const before = event.offsetY < event.currentTarget.offsetHeight * 0.6;
         if (before && moved !== goal.id) post({ type: "moveGoal", goalId: moved, parentId: goal.parentId, beforeId: goal.id });
         else {
@@ -201,15 +201,15 @@ function act(action: GoalAction, goalId: string): void {
   post({ type: "goal", action, goalId });
 }
 
-/** Scrolls to where the work on a goal begins, or to the work below it. False when nothing of it is on the page. */
+/** Scroll to the start of work on a goal or its sub-goals. False when the page has no mark for it. */
 export function showSection(goalId: string): boolean {
   const mark = document.querySelector<HTMLElement>(`[data-goal="${CSS.escape(goalId)}"]`);
   const box = mark?.closest(".scroller");
   if (!mark || !box) return false;
-  // Only the transcript: `scrollIntoView` would move the page below the header, too.
+  // Scroll only the transcript: `scrollIntoView` would also move the page below the header.
   box.scrollTop += mark.getBoundingClientRect().top - box.getBoundingClientRect().top - 8;
   mark.classList.remove("flash");
-  void mark.offsetWidth; // so that the animation begins again
+  void mark.offsetWidth; // forces a reflow, so that the animation restarts
   mark.classList.add("flash");
   return true;
 }

@@ -1,4 +1,4 @@
-/** The plan in the transcript: what a call changed, as lines of a checklist, and the steps of a plan that the model was asked for. */
+/** The plan in the transcript: a call's changes as checklist lines, and the steps of a plan that the model was asked for. */
 import type { JSX } from "preact";
 import type { GoalTree } from "../../protocol.gen";
 import { planLine, type PlanChange, type PlanLine, type PlannedStep } from "../../session/plan";
@@ -17,7 +17,7 @@ const ICONS: Readonly<Record<PlanChange["operation"], IconName>> = {
   moved: "moved",
 };
 
-/** Ticks, additions and strikes; a click goes to where the work on the goal begins. */
+/** A call's changes to the plan; a click scrolls to the start of work on the goal. */
 export function PlanChanges({ changes, tree }: { changes: readonly PlanChange[]; tree: GoalTree }): JSX.Element {
   return (
     <ul class="plan-changes" aria-label={t("Changes of the plan")}>
@@ -42,7 +42,7 @@ function ChangeLine({ line }: { line: PlanLine }): JSX.Element {
       onClick={() => showSection(goalId)}
     >
       <Icon name={ICONS[operation]} />
-      {/* Spaces keep the visible words apart, as they are in the label. */}
+      {/* Spaces separate the visible words as in the label. */}
       {number && <span class="plan-number">{number}</span>}{" "}
       <span class="plan-text">{words}</span>{" "}
       {summary && <span class="dim plan-summary">{visibleLine(summary)}</span>}

@@ -21,7 +21,7 @@ interface ProposedProps {
   choice: Choice;
 }
 
-/** One file of a proposal: its diff, and boxes for what of it is accepted. */
+/** One file of a proposal: its diff, with boxes to accept or reject hunks. */
 export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Element {
   const { requestId } = request;
   const small = request.files.length <= 3 && file.diff.length <= SMALL_DIFF;
@@ -80,7 +80,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
 }
 
 
-/** Decides one file of several. */
+/** Buttons that accept or reject one of several files. */
 function FileButtons({ label, decide }: { label: string; decide: (accepted: boolean) => void }): JSX.Element {
   const away = useContext(Away);
   const reason = useReason();

@@ -7,7 +7,7 @@ import { answerOf, saveAnswer } from "./host";
 import { visible, visibleLine } from "./visible";
 import { plural, t } from "../../l10n";
 
-/** The model's questions: options to choose from, and the user's own words at any time. */
+/** The model's questions, with options and a field for free text. */
 export function QuestionCard({ request, choice, count, position }: CardProps): JSX.Element {
   const { requestId, questions } = request;
   const [answers, setAnswers] = useState(() => answerOf(request).answers ?? emptyAnswers(questions));
@@ -45,7 +45,7 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
 
 interface AskedProps {
   question: Question;
-  /** Of the group of its options. */
+  /** Name of the radio group for the options. */
   name: string;
   answer: QuestionAnswer;
   onChange: (answer: QuestionAnswer) => void;

@@ -6,7 +6,7 @@ import { editOf, post, saveEdit } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";
 
-/** Prompts that wait for the running turn to end, or for the user to send them: when nothing runs, all of them. */
+/** Prompts that wait for the running turn, or, when nothing runs, for the user to send them. */
 export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: boolean }): JSX.Element | null {
   const [, redraw] = useReducer((times: number) => times + 1, 0);
   if (queue.length === 0) return null;
@@ -30,7 +30,7 @@ export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: b
     write(promptId, null);
   };
   const send = (): void => {
-    // The daemon holds back what is being edited.
+    // The daemon does not send prompts that are being edited, so save them first.
     for (const prompt of held) if (editOf(prompt.promptId) !== null) save(prompt);
     post({ type: "sendQueue" });
   };
@@ -61,12 +61,12 @@ export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: b
 
 interface WaitingProps {
   prompt: QueuedPrompt;
-  /** Its number among those that follow by themselves, from 1; 0: it waits for the user. */
+  /** Position among the prompts that are sent automatically, from 1; 0 when the prompt waits for the user. */
   place: number;
-  /** Its text while it is being edited. */
+  /** The edited text; null when the prompt is not being edited. */
   draft: string | null;
   write: (promptId: string, text: string) => void;
-  /** Begins to edit it with a text, or gives the edit up. */
+  /** Start editing with a text, or cancel with null. */
   hold: (promptId: string, draft: string | null) => void;
   save: (prompt: QueuedPrompt) => void;
 }
@@ -76,10 +76,10 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
   const field = useRef<HTMLTextAreaElement>(null);
   const editing = draft !== null;
   useEffect(() => {
-    // It was being edited when the window was reloaded.
+    // The prompt was being edited when the window reloaded.
     if (editing) post({ type: "holdQueue", promptId, held: true });
   }, [promptId]);
-  // Only when it begins: the page is drawn again with each word of an answer, and the user may be writing elsewhere.
+  // Focus only when editing starts: the page renders for each word of an answer, and the user may be typing elsewhere.
   useLayoutEffect(() => {
     if (editing) field.current?.focus();
   }, [editing]);

@@ -1,4 +1,4 @@
-/** Why a question is one: the rule behind each thing that would be done, and what cannot be taken back. */
+/** The reasons for a request: the rule behind each action, and warnings about irreversible actions. */
 import { Fragment, type JSX } from "preact";
 import { needs, reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/words";
 import type { PermissionRequest } from "../../protocol.gen";
@@ -9,7 +9,7 @@ import { filled } from "./markup";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
-/** So many lines are shown at once; the others on demand. */
+/** Number of lines to show at first. */
 const SHOWN = 5;
 
 export function Warnings({ warnings }: { warnings: readonly string[] }): JSX.Element | null {
@@ -26,7 +26,7 @@ export function Warnings({ warnings }: { warnings: readonly string[] }): JSX.Ele
   );
 }
 
-/** What else Goalwright says, e.g. that a command runs outside of the sandbox. */
+/** Further notes from Goalwright, e.g. that a command runs outside the sandbox. */
 export function Notes({ notes }: { notes: readonly string[] }): JSX.Element {
   return (
     <>
@@ -39,7 +39,7 @@ export function Notes({ notes }: { notes: readonly string[] }): JSX.Element {
   );
 }
 
-/** The model's words, marked as its own: they may be wrong, so they stand below what is known. */
+/** The model's own explanation, marked as such and placed below the facts, because it may be wrong. */
 export function ModelSays({ words }: { words: string }): JSX.Element | null {
   if (!words) return null;
   return (
@@ -55,7 +55,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   const lines = reasonLines(request);
   const [only] = lines;
   if (lines.length === 1 && only && only.rule.source === "shipped" && only.rule.pattern === "*" && !only.why) {
-    // It asks about everything of its kind: what it is interests only those who want to change it.
+    // A default rule for all actions of this kind matters only to users who want to change it, so it is folded.
     return (
       <>
         <p class="rule">
@@ -82,7 +82,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
       </p>
     );
   }
-  // One more line takes no more room than the button that hides it.
+  // One more line takes as much space as the button that would hide it.
   const shown = open || lines.length <= SHOWN + 1 ? lines : lines.slice(0, SHOWN);
   return (
     <div class="reasons">
@@ -114,7 +114,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
   );
 }
 
-/** The rule in words, and the way to the file it stands in. */
+/** The rule in words, with a link to its file. */
 function RuleName({ line: { rule, why }, places }: { line: ReasonLine; places: Places }): JSX.Element {
   const { file } = rule;
   if (rule.words) return <span class="rule-text">{visibleLine(rule.words)}</span>;

@@ -1,4 +1,4 @@
-/** The record of a branch or sub-agent, read in place of the session: what it is, and the way back. */
+/** The header above the record of a branch or sub-agent: its title and a button back to the session. */
 import type { JSX } from "preact";
 import { askerName } from "../../explore/words";
 import type { SessionState } from "../../session/state";

@@ -1,15 +1,15 @@
 import type { RefObject } from "preact";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-/** Nearer to the end than this counts as being at the end. */
+/** Distance from the end, in pixels, that counts as being at the end. */
 const NEAR = 32;
 
 export interface Scroll {
-  /** The reader is at the end: new text keeps the view there. */
+  /** True while the reader is at the end, so that new text scrolls the view. */
   following: { current: boolean };
   atEnd: boolean;
   toEnd: () => void;
-  /** Before lines are put in front: keeps what the reader sees where it is. */
+  /** Keep the visible lines in place; call it before lines are added in front. */
   hold: () => void;
 }
 
@@ -20,14 +20,14 @@ export interface Measure {
 }
 
 /**
- * It was the reader who moved the view up. When the box grew or its content shrank, the browser moves it by itself, and
- * the event of that may come after the next lines have.
+ * Return true when the reader scrolled up. The browser also scrolls when the box grows or its content shrinks, and that
+ * event may arrive after further lines.
  */
 export function scrolledUp(before: Measure, now: Measure): boolean {
   return now.top < before.top - 1 && now.client === before.client && now.height >= before.height;
 }
 
-/** Follows the end of `box` while the reader is there, and never moves it otherwise. `step` grows with each drawing. */
+/** Follow the end of `box` while the reader is there, and never scroll otherwise. */
 export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObject<HTMLDivElement | null>, onTop: () => void): Scroll {
   const following = useRef(true);
   const held = useRef<{ element: Element; top: number } | null>(null);
@@ -72,7 +72,7 @@ export function useScroll(box: RefObject<HTMLDivElement | null>, content: RefObj
       setAtEnd(near || following.current);
       if (now.top < 200) onTop();
     };
-    // Unfolding something is reading: the view stays with it, even at the end.
+    // Expanding something means reading it, so stop following the end.
     const onClick = (event: Event): void => {
       if ((event.target as Element).closest("[aria-expanded]")) following.current = false;
     };

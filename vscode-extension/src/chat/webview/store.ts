@@ -1,4 +1,4 @@
-/** The webview's copy of what is shown; components read it, messages of the host change it. */
+/** The webview's copy of the state: components read it, messages from the host update it. */
 import { NOTHING_EXPLORED, type Explored } from "../../explore/shown";
 import type { Outgoing } from "../../session/controller";
 import { apply, prepend, trim, type SessionState } from "../../session/state";
@@ -11,7 +11,7 @@ export interface ViewState {
   choices: Choices;
   changes: Changes;
   explored: Explored;
-  /** The record of a branch or sub-agent that is read in place of the session. */
+  /** The record of a branch or sub-agent that is shown instead of the session. */
   record: SessionState | null;
   loadingEarlier: boolean;
 }
@@ -44,7 +44,7 @@ export const EMPTY: ViewState = {
   loadingEarlier: false,
 };
 
-/** The state after a message of the host. `following`: the reader is at the end, so old lines may go. */
+/** Return the state after a message from the host. With `following`, the reader is at the end, so old lines can be dropped. */
 export function reduce(state: ViewState, message: ToWebview, following: boolean): ViewState {
   switch (message.type) {
     case "all":
@@ -92,7 +92,7 @@ export function reduce(state: ViewState, message: ToWebview, following: boolean)
   }
 }
 
-/** True while a turn runs or waits for an answer. */
+/** Return true while a turn runs or waits for an answer. */
 export function isBusy(state: ViewState): boolean {
   return state.session !== null && state.session.session.status !== "idle";
 }

@@ -14,7 +14,7 @@ interface TaskProps {
   sessionId: string;
   agent: SubagentMeta;
   requests: readonly PermissionRequest[];
-  /** What it does just now. */
+  /** The sub-agent's current activity. */
   glimpse: Glimpse | undefined;
 }
 

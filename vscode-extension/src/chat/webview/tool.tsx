@@ -56,13 +56,13 @@ const VERBS: Record<string, string> = {
   hand_over: t("Hand over"),
   question: t("Ask"),
 };
-/** What a title of the daemon may begin with, where it is not the name of the tool. */
+/** First words of the daemon's titles that differ from the tool's name. */
 const SAID: Record<string, string> = { ls: "list", glob: "find", grep: "search", bash: "run", goal: "plan", step: "plan", read_progress: "progress", diagnostics: "check", hand_over: "hand", question: "ask" };
-/** Tools that only look, and the plan, which has a view of its own. */
+/** Read-only tools, and the plan's tools, whose changes have their own view. */
 const LIGHT = new Set(["read", "ls", "glob", "grep", "goal", "step", "read_progress", "diagnostics"]);
-/** Tools that change files; one may say of itself what another is called. */
+/** Tools that change files; a title may begin with the name of another one. */
 const WRITERS = new Set(["edit", "write", "patch"]);
-/** Words beside the title for the states that an icon alone does not make clear. */
+/** Words after the title, for states that the icon alone does not make clear. */
 const REMARKS: Partial<Record<ToolState, string>> = {
   "waiting for approval": t("waiting"),
   denied: t("rejected"),
@@ -76,7 +76,7 @@ interface CardProps {
   children?: ComponentChildren;
 }
 
-/** One tool call: a line, and below it on demand what went in and came out. `children`: what it has to show of its own. */
+/** One tool call: a line, with input and output on demand. `children`: content specific to the tool. */
 export function ToolCard({ view, change, children }: CardProps): JSX.Element {
   const [open, toggle] = useOpen(`tool-${view.call.id}`);
   const { call, state } = view;
@@ -118,7 +118,7 @@ export function ToolCard({ view, change, children }: CardProps): JSX.Element {
   );
 }
 
-/** One row for reads and searches that follow each other. What failed is shown also while the row is folded. */
+/** One row for consecutive reads and searches. Failed calls are visible even while the row is collapsed. */
 export function ReadsRow({ session, calls }: { session: SessionState; calls: readonly ToolCallPart[] }): JSX.Element {
   const [open, toggle] = useOpen(`reads-${calls[0]?.id}`);
   const views = calls.map((call) => toolView(session, call));
@@ -149,7 +149,7 @@ export function ReadsRow({ session, calls }: { session: SessionState; calls: rea
   );
 }
 
-/** A plan call: the changes themselves, and below them on demand what went in and came out. */
+/** A plan call: its changes, with input and output on demand. */
 export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JSX.Element {
   const [open, toggle] = useOpen(`tool-${view.call.id}`);
   const changes = planChanges(view.result);
@@ -167,12 +167,12 @@ export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JS
   );
 }
 
-/** A command that the turn waits for; one in the background is a job. */
+/** Return true for a command that the turn waits for; a background command is a job. */
 function isUnderWay({ call, state, job }: ToolView): boolean {
   return call.name === "bash" && state === "running" && !job;
 }
 
-/** For how long a command has been seen to run; one that is over in a moment needs no clock. */
+/** The time since a command started to run, hidden for commands that end within two seconds. */
 function Elapsed(): JSX.Element | null {
   const began = useRef(Date.now());
   const [seconds, setSeconds] = useState(0);
@@ -183,7 +183,7 @@ function Elapsed(): JSX.Element | null {
   return seconds < 2 ? null : <span class="remark" aria-hidden="true">{duration(seconds * 1000)}</span>;
 }
 
-/** A path keeps its end, everything else its beginning. */
+/** A title: a path is shortened at its beginning, other text at its end. */
 function Title({ words, path }: { words: string; path: string | undefined }): JSX.Element {
   const isPath = path !== undefined && words !== "" && path.endsWith(words);
   return <span class="tool-title">{isPath ? <FilePath path={words} /> : <bdi>{words}</bdi>}</span>;
@@ -195,7 +195,7 @@ function remarks(view: ToolView, undone: boolean): string[] {
   return [ended.filter(Boolean).join(" · "), view.altered ? t("edited by you") : "", view.job?.id ?? "", undone ? t("undone") : ""].filter((remark) => remark !== undefined && remark !== "") as string[];
 }
 
-/** What else can be done with what the call is about: the file in the editor, the command in a terminal, the job's end. */
+/** Actions for the subject of a call: open the file, run the command in a terminal, stop the job. */
 function CardButtons({ view }: { view: ToolView }): JSX.Element | null {
   const { call, path, job, result } = view;
   const { command } = call.name === "bash" ? argumentsOf(call.input) : {};
@@ -231,16 +231,16 @@ function CardButton({ icon, label, title, onClick }: { icon: IconName; label: st
   );
 }
 
-/** Where a file was read that was not read from its first line. */
+/** Return the first line that was read, if it is not line 1. */
 function lineOf(content: string): { line?: number } {
   const line = listingOf(content)?.first ?? 1;
   return line > 1 ? { line } : {};
 }
 
-/** Takes the change of this call back, or makes it again. */
+/** A button to undo or redo the change of this call. */
 function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
   const undone = change.state === "undone";
-  // What a file said before a command changed it is not always known.
+  // The content before a command's change is not always known.
   if (!undone && !change.files.some((file) => file.undoable)) return null;
   const action = undone ? "redo" : "undo";
   const word = undone ? t("Redo") : t("Undo");
@@ -258,7 +258,7 @@ function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
   );
 }
 
-/** The title without what stands beside it anyway: the counts, and the verb where the title begins with it. */
+/** Return the title without the parts shown beside it: the counts, and a verb at the beginning. */
 function bare({ title, call, added }: ToolView): string {
   const verb = VERBS[call.name] ?? call.name;
   const words = added === undefined ? title : uncounted(title);
@@ -315,7 +315,7 @@ function ProblemButton({ problem }: { problem: ProblemLine }): JSX.Element {
 function Details({ view }: { view: ToolView }): JSX.Element {
   const { call, diff, output, told, path, result, outputFile } = view;
   const looked = lookedAt(view);
-  // What a command wrote is what the user asked for; the words around it, and all errors, are for the model.
+  // Users want a command's raw output; the text around it, and errors in full, are for the model.
   const shown = call.name === "bash" ? output : result?.isError ? "" : (result?.content ?? output);
   const words = visible(input(call.input));
   return (
@@ -326,7 +326,7 @@ function Details({ view }: { view: ToolView }): JSX.Element {
         </button>
       )}
       {diff && <Diff diff={diff} />}
-      {/* The title says it already. */}
+      {/* The title already shows it. */}
       {(call.name !== "read" || result?.isError) && (!looked || words.includes("\n")) && <Section title={t("Input")} text={words} folded={diff ? `input-${call.id}` : undefined} />}
       <ModelSays words={view.modelSays} />
       {looked ?? <Section title={call.name === "bash" || !result ? t("Output") : t("Result")} text={shown} folded={diff ? `result-${call.id}` : undefined} />}
@@ -361,7 +361,7 @@ function Section({ title, text, folded }: { title: string; text: string; folded:
   );
 }
 
-/** Arguments to read: a line for each, and the JSON as it is when it cannot be taken apart. */
+/** Format arguments: one line each, or the JSON itself if it cannot be parsed. */
 function input(json: string): string {
   const entries = Object.entries(argumentsOf(json));
   if (entries.length === 0) return json === "{}" ? "" : json;
@@ -377,7 +377,7 @@ function input(json: string): string {
     .join("\n");
 }
 
-/** Output of a command in the colours of the theme's terminal. */
+/** Command output in the colors of the theme's terminal. */
 function Ansi({ text }: { text: string }): JSX.Element {
   return <>{spans(text).map(({ text: piece, style }, index) => (style ? <span key={index} class={style}>{piece}</span> : piece))}</>;
 }

@@ -20,19 +20,19 @@ interface TranscriptProps {
   outbox: readonly Outgoing[];
   changes: Changes;
   explored: Explored;
-  /** Model servers on this machine, for a session that has no model. */
+  /** Model servers on this machine, for a session without a model. */
   local: Surrounding["local"];
-  /** The session on display, and not a record that is only read. */
+  /** True for the session itself, false for a read-only record. */
   own: boolean;
 }
 
-/** The lines of the conversation, with a mark where work on another goal begins. */
+/** The lines of the conversation, with marks where work on another goal begins. */
 export function Transcript({ session, outbox, changes, explored, local, own: editable }: TranscriptProps): JSX.Element {
   const { items, retry, goalTree } = session;
   const shown = lines(items, session.session.status !== "idle" || session.compacting);
   const last = shown.at(-1);
   const compacting = last?.kind === "compaction" && !last.summary;
-  // A summary that is being written is no answer.
+  // A streaming summary of a compaction is not an answer.
   const streaming = compacting ? null : session.streaming;
   const busy = session.session.status === "running";
   const marks = goalMarks(shown, session);
@@ -102,23 +102,23 @@ export function Transcript({ session, outbox, changes, explored, local, own: edi
   );
 }
 
-/** What can be done about a turn that did not come to its end. */
+/** Buttons for a turn that ended early. */
 function AfterTurn({ session: { session, errorKind, goalTree, items } }: { session: SessionState }): JSX.Element | null {
   const reason = session.trace.lastStopReason;
   const work = plannedWork(session, goalTree);
   if (reason === "end_turn" && work && !session.demo) {
     return (
       <div class="buttons">
-        {/* What was written without goals may be the answer to a question, too. */}
+        {/* An answer without goals may answer a question instead of planning, so the button is not primary. */}
         <button type="button" class={work === "goals" ? "primary" : ""} onClick={() => post({ type: "command", command: "buildPlan" })}>
           {t("Build this plan")}
         </button>
       </div>
     );
   }
-  // An error of nobody's: the daemon was killed, and what came until then is there.
+  // An error without a kind means that the daemon was killed; the text until then is kept.
   const goesOn = reason === "canceled" || reason === "max_tokens" || (reason === "error" && errorKind === "");
-  // A model was connected since: it can do what the demo could not.
+  // A model was connected after the demo answered, so the user may want to retry.
   const demoAnswered = !session.demo && answeredBy(items).startsWith("demo");
   if (!goesOn && !demoAnswered && reason !== "error") return null;
   return (
@@ -136,13 +136,13 @@ function AfterTurn({ session: { session, errorKind, goalTree, items } }: { sessi
   );
 }
 
-/** The model of the newest answer; empty when there is none. */
+/** Return the model of the newest answer; empty when there is none. */
 function answeredBy(items: readonly Item[]): string {
   const last = items.findLast((item) => item.kind === "message" && item.message.role === "assistant");
   return (last?.kind === "message" && last.message.model) || "";
 }
 
-/** Key of the first message of a branch that it did not get from the main line; undefined where there is no such mark. */
+/** Return the key of a branch's first message that does not come from the main session; undefined if none is marked. */
 function firstOwn({ items, session }: SessionState): string | undefined {
   const inherited = "inherited" in session.trace ? session.trace.inherited : 0;
   if (typeof inherited !== "number" || inherited === 0) return undefined;
@@ -151,7 +151,7 @@ function firstOwn({ items, session }: SessionState): string | undefined {
   return at > 0 ? messages[at]?.key : undefined;
 }
 
-/** Counts down to the next attempt. A screen reader hears it once, not every second. */
+/** A countdown to the next retry. Screen readers announce it once, not every second. */
 function Retrying({ retry }: { retry: NonNullable<SessionState["retry"]> }): JSX.Element {
   const [left, setLeft] = useState(Math.round(retry.delayS));
   useEffect(() => {
@@ -170,13 +170,13 @@ function Retrying({ retry }: { retry: NonNullable<SessionState["retry"]> }): JSX
   );
 }
 
-/** With a capital in front and a full stop at the end. */
+/** Capitalize a text and end it with a period. */
 function sentence(text: string): string {
   const trimmed = text.trim();
   return trimmed.charAt(0).toUpperCase() + trimmed.slice(1) + (/[.!?…。！？]$/.test(trimmed) ? "" : ".");
 }
 
-/** Something on the page is moving already: a text that grows, or a tool that runs. */
+/** Return true when something on the page already moves: streaming text or a running tool. */
 function isTelling(session: SessionState): boolean {
   if (session.streaming && session.streaming.parts.length > 0) return true;
   const last = session.items.at(-1);
@@ -184,7 +184,7 @@ function isTelling(session: SessionState): boolean {
   return last.message.content.some((part) => part.type === "tool_call" && !session.results[part.id]);
 }
 
-/** The calls of a message at which work on another goal begins; the same nothing for most, so that they are not drawn again. */
+/** Return `marks` if work on another goal begins in these parts, else undefined, so that most messages are not rendered again. */
 function marksIn(parts: readonly Part[], marks: ReadonlyMap<string, string>): ReadonlyMap<string, string> | undefined {
   return parts.some((part) => part.type === "tool_call" && marks.has(part.id)) ? marks : undefined;
 }
@@ -193,7 +193,7 @@ function mark(goalId: string | undefined, tree: GoalTree): JSX.Element | null {
   return goalId === undefined ? null : <GoalMark goalId={goalId} tree={tree} />;
 }
 
-/** At the end of a turn: which files it changed, to look at all of them or to undo them. */
+/** The files that the last turn changed, with buttons to review or undo them. */
 function ChangedFiles({ items, changes }: { items: readonly Item[]; changes: Changes }): JSX.Element | null {
   const turn = turnChanges(items, changes);
   if (!turn) return null;

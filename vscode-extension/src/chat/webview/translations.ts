@@ -1,4 +1,4 @@
-/** Sets the catalogue that the host put into the page; imported before all others. */
+/** Set the translations that the host put into the page; imported before all other modules. */
 import { setCatalogue } from "../../l10n";
 
 const block = document.getElementById("translations");

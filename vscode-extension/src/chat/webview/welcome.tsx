@@ -6,7 +6,7 @@ import { Icon } from "./icons";
 import { NoticeLine } from "./message";
 import { t } from "../../l10n";
 
-/** The empty chat: what this is, what to know about the model, and the way back to earlier sessions. */
+/** The empty chat: introduction, notice about the model, and recent sessions. */
 export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Element {
   const { notice, folder, folderNote, recent, demo, examples } = surrounding;
   return (

@@ -1,69 +1,69 @@
-/** Tokens and money, as they are written and read. Pure. */
+/** Formats and parses of tokens, money and times. Pure. */
 
 import { plural, t } from "./l10n";
 
-/** `950`, `3.4k`, `1.2M`. */
+/** Format a count: `950`, `3.4k`, `1.2M`. */
 export function short(count: number): string {
   if (count < 1000) return String(Math.round(count));
   const [value, unit] = count < 999_500 ? [count / 1000, "k"] : [count / 1_000_000, "M"];
   return `${value < 10 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
 }
 
-/** `$0.004`, `$1.23`. */
+/** Format an amount of money: `$0.004`, `$1.23`. */
 export function money(dollars: number): string {
   if (dollars === 0) return "$0";
   if (dollars < 0.001) return "<$0.001";
   return `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
 }
 
-/** `1 message`, `12 messages`. */
+/** Format a number of messages: `1 message`, `12 messages`. */
 export function messagesWord(count: number): string {
   return plural(count, "{0} message", "{0} messages");
 }
 
-/** `3.4k tokens`. */
+/** Format a number of tokens: `3.4k tokens`. */
 export function tokensWord(count: number): string {
   return t("{0} tokens", short(count));
 }
 
-/** `1 file`, `3 files`. */
+/** Format a number of files: `1 file`, `3 files`. */
 export function filesWord(count: number): string {
   return plural(count, "{0} file", "{0} files");
 }
 
-/** A limit in dollars as one would write it: `$5`, `$0.50`, `$0.005`. */
+/** Format a limit in dollars as a user would type it: `$5`, `$0.50`, `$0.005`. */
 export function limitOf(dollars: number): string {
   const cents = Math.round(dollars * 100) / 100;
   if (Math.abs(dollars - cents) > 1e-9) return `$${Number(dollars.toFixed(6))}`;
   return `$${Number.isInteger(cents) ? cents : cents.toFixed(2)}`;
 }
 
-/** A share of 0 … 1 in per cent; what is not all of it is not called 100. */
+/** Format a share of 0 … 1 in per cent. Anything below 1 stays below 100 %. */
 export function percent(share: number): string {
   const rounded = Math.round(share * 100);
   return `${share < 1 ? Math.min(rounded, 99) : rounded} %`;
 }
 
-/** What a person writes for an amount of money: `5`, `$2.50`, `0,25 $`. Undefined when it is none, or not above zero. */
+/** Parse an amount of money that a user typed: `5`, `$2.50`, `0,25 $`. Undefined when it is invalid or not above zero. */
 export function readMoney(text: string): number | undefined {
   const match = /^\$?\s*(\d+(?:[.,]\d+)?|[.,]\d+)\s*(?:\$|usd|dollars?)?$/i.exec(text.trim());
   const value = Number(match?.[1]?.replace(",", "."));
   return value > 0 && Number.isFinite(value) ? value : undefined;
 }
 
-/** What a person writes for a number of tokens: `200000`, `200 000`, `200k`, `1.5M`. Undefined when it is none. */
+/** Parse a number of tokens that a user typed: `200000`, `200 000`, `200k`, `1.5M`. Undefined when it is invalid. */
 export function readTokens(text: string): number | undefined {
   const match = /^([\d\s_'’]*\d(?:[.,]\d+)?)\s*(k|m)?(?:\s*tokens?)?$/i.exec(text.trim());
   if (!match) return undefined;
   const [, digits = "", unit = ""] = match;
   let plain = digits.replace(/[\s_'’]/g, "");
-  // Without a unit there are no fractions of a token: `200,000` has thousands.
+  // A number without a unit has no fraction, so the separator in `200,000` marks thousands.
   plain = unit ? plain.replace(",", ".") : plain.replace(/[.,](?=\d{3}$)/, "");
   const value = Math.round(Number(plain) * ({ k: 1_000, m: 1_000_000 }[unit.toLowerCase()] ?? 1));
   return value > 0 && Number.isSafeInteger(value) ? value : undefined;
 }
 
-/** `0.4 s`, `12 s`, `3 min 5 s`, `2 h 5 min`. */
+/** Format a duration in milliseconds: `0.4 s`, `12 s`, `3 min 5 s`, `2 h 5 min`. */
 export function duration(milliseconds: number): string {
   const seconds = milliseconds / 1000;
   if (seconds < 10) return t("{0} s", seconds.toFixed(1));

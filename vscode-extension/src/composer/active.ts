@@ -4,21 +4,21 @@ import type { Attachment } from "../session/controller";
 import { nameOf, spanOf } from "./context";
 import { OPEN_FILE } from "./text";
 
-/** The file that the active editor shows, as the composer offers it. */
+/** The active editor's file, as the composer offers it. */
 export interface ActiveFile {
   /** `src/app.py`, or with a selection `src/app.py:26-28`. */
   name: string;
   label: string;
-  /** It goes along with the next prompt. */
+  /** True when the file is sent with the next prompt. */
   on: boolean;
 }
 
 const OFF_KEY = "goalwright.activeFileOff";
 const SETTING = "goalwright.includeActiveFile";
-/** A selection grows with each movement of the mouse. */
+/** A selection changes with each movement of the mouse, so updates are throttled. */
 const PAUSE_MS = 100;
 
-/** Follows the active editor. Only its name and lines are told, never its text: the model reads it under the rules. */
+/** Follow the active editor. Only the file name and lines are sent, never the text: the model reads that under the rules. */
 export class ActiveEditor implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onDidChange = this.changed.event;
@@ -48,13 +48,13 @@ export class ActiveEditor implements vscode.Disposable {
     return { name, label: path.posix.basename(name), on: !this.memory.get(OFF_KEY, false) };
   }
 
-  /** What a prompt carries of it. */
+  /** Attachments for a prompt: the active file, if it is included. */
   get attachments(): Attachment[] {
     const { value } = this;
     return value?.on ? [{ type: "file", name: value.name, mediaType: OPEN_FILE, data: null }] : [];
   }
 
-  /** Takes it along or leaves it out from now on, in this window. */
+  /** Include or exclude the active file from now on, in this window. */
   async include(on: boolean): Promise<void> {
     await this.memory.update(OFF_KEY, on ? undefined : true);
     this.tell();

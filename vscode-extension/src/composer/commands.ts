@@ -9,17 +9,17 @@ import { t } from "../l10n";
 interface BuiltIn {
   name: string;
   detail: string;
-  /** The VS Code command it runs. */
+  /** The VS Code command to run. */
   command?: string;
-  /** The prompt that it makes of the words behind it. */
+  /** Build the prompt from the words after the command. */
   prompt?: (words: string) => string;
-  /** It says nothing without words. */
+  /** True when the command needs words after it. */
   needsWords?: boolean;
-  /** What is attached along with it. */
+  /** The context to attach. */
   mention?: string;
 }
 
-/** The commands that are always there. */
+/** Return the built-in commands. */
 export function builtIns(): readonly BuiltIn[] {
   return [
     { name: "plan", detail: t("Plan a task first, without changing files"), prompt: (words) => `@plan ${words}`, needsWords: true },
@@ -36,14 +36,14 @@ export function builtIns(): readonly BuiltIn[] {
   ];
 }
 
-/** A prompt of the user's, from a file. */
+/** A user-defined prompt from a file. */
 export interface OwnPrompt {
   name: string;
   description: string;
   text: string;
 }
 
-/** Prompts from `~/.goalwright/commands` and, in a trusted folder, `.goalwright/commands`; the user's own go first. */
+/** Read prompts from `~/.goalwright/commands` and, in a trusted folder, `.goalwright/commands`; the former take precedence. */
 export async function ownPrompts(home = os.homedir()): Promise<OwnPrompt[]> {
   const folder = vscode.workspace.isTrusted ? workspaceFolder()?.uri.fsPath : undefined;
   const known = new Set(builtIns().map(({ name }) => name));
@@ -68,13 +68,13 @@ async function promptsIn(folder: string): Promise<OwnPrompt[]> {
   return (await Promise.all(read)).filter(({ text }) => text);
 }
 
-/** Rows for what was typed behind `/`. */
+/** Return completions for the text after `/`. */
 export function commandRows(query: string, own: readonly OwnPrompt[]): Completion[] {
   const lower = query.toLowerCase();
   const shipped = builtIns().map(({ name, detail, prompt }): Completion => ({ kind: "command", label: `/${name}`, detail, insert: `/${name} `, ...(prompt ? {} : { send: true }) }));
   const theirs = own.map(({ name, description, text }): Completion => ({ kind: "prompt", label: `/${name}`, detail: description, insert: `/${name} `, ...(text.includes("$ARGUMENTS") ? {} : { send: true }) }));
   const fitting = [...shipped, ...theirs].filter(({ label }) => label.slice(1).startsWith(lower));
-  // Enter takes the first: a name that was typed in full, not a longer one.
+  // Enter chooses the first row: an exact match goes before longer names.
   return fitting.sort((one, other) => Number(other.label.length === lower.length + 1) - Number(one.label.length === lower.length + 1));
 }
 
@@ -83,7 +83,7 @@ export type Slash =
   | { kind: "prompt"; text: string; mention?: string }
   | { kind: "problem"; text: string };
 
-/** What a command of the composer comes to; undefined: it is a prompt like any other. */
+/** Resolve a slash command; undefined when the text is an ordinary prompt. */
 export function slash(name: string, words: string, own: readonly OwnPrompt[]): Slash | undefined {
   const shipped = builtIns().find((one) => one.name === name);
   if (shipped?.needsWords && !words) return { kind: "problem", text: t("Write the task after /{0}.", name) };
@@ -91,6 +91,6 @@ export function slash(name: string, words: string, own: readonly OwnPrompt[]): S
   if (shipped?.command) return { kind: "command", command: shipped.command, words };
   const prompt = own.find((one) => one.name === name);
   if (prompt) return { kind: "prompt", text: filled(prompt.text, words) };
-  // A single word behind a slash is a command with a slip; more than that may be a sentence that begins with a path.
+  // A single word after a slash is a mistyped command; more words may be a sentence that begins with a path.
   return words ? undefined : { kind: "problem", text: t("There is no command /{0}. Type / to see all commands.", name) };
 }

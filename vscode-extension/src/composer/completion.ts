@@ -10,10 +10,10 @@ import { t } from "../l10n";
 const MOST_FILES = 5_000;
 const MOST_ROWS = 12;
 const MOST_SESSIONS = 50;
-/** For this long a list of files is good enough for the next letter. */
+/** Time in milliseconds to reuse a list of files, so that not every letter lists them again. */
 const FRESH_MS = 5_000;
 
-/** What can be named with `@`. */
+/** Completions for `@` mentions. */
 export class Mentions {
   private listed: { at: number; pattern: string; files: Promise<readonly string[]> } | undefined;
 
@@ -22,7 +22,7 @@ export class Mentions {
     private readonly sessions: SessionController,
   ) {}
 
-  /** Rows for what was typed behind `@`, the best first. `begins`: nothing stands before it. */
+  /** Return completions for the text after `@`, best first. `begins`: the mention starts the prompt. */
   async rows(query: string, begins: boolean): Promise<Completion[]> {
     const special = /^(goal|session) (.*)$/i.exec(query);
     if (special?.[1]?.toLowerCase() === "goal") return this.goals(special[2] ?? "");
@@ -30,11 +30,11 @@ export class Mentions {
     const lower = query.toLowerCase();
     const fixed = contexts().filter(({ label }) => label.slice(1).startsWith(lower));
     const [agents, files, symbols] = await Promise.all([begins ? this.agents(lower) : [], this.files(query), query.length > 1 ? this.symbols(query) : []]);
-    // Whoever types letters means a file; without any, the fixed kinds are worth seeing.
+    // Letters usually mean a file. Without letters, show the fixed kinds of context early.
     return (query ? [...fixed, ...agents, ...files, ...symbols] : [...files.slice(0, 4), ...fixed, ...agents]).slice(0, MOST_ROWS + 4);
   }
 
-  /** What to say in place of an empty list; nothing while letters are typed, which may be no mention at all. */
+  /** Return the text for an empty list; empty while letters are typed, because they may not be a mention. */
   nothing(query: string): string {
     if (query === "goal ") return t("This session has no goals yet.");
     return query === "session " ? t("There are no other sessions.") : "";
@@ -44,7 +44,7 @@ export class Mentions {
     const folder = workspaceFolder();
     if (!folder) return [];
     const all = await this.list(folder, "");
-    // A folder with more files than were listed is searched by the name.
+    // The list of a large folder is truncated, so also search it by name.
     const files = all.length >= MOST_FILES && query ? [...all, ...(await this.list(folder, query))] : all;
     const unique = [...new Set(files)];
     return ranked([...unique, ...foldersOf(unique)], query, openTabs(), MOST_ROWS).map((name) => {
@@ -118,7 +118,7 @@ function contexts(): Completion[] {
   ];
 }
 
-/** Files of the open tabs, the active one first. */
+/** Return the files of the open tabs, the active one first. */
 function openTabs(): string[] {
   const { all, activeTabGroup } = vscode.window.tabGroups;
   const tabs = [...(activeTabGroup.activeTab ? [activeTabGroup.activeTab] : []), ...all.flatMap((group) => group.tabs)];

@@ -6,7 +6,7 @@ import { Mentions } from "./completion";
 import * as context from "./context";
 import { namedIn, slashOf, type Completion } from "./text";
 
-/** The host's side of the composer: what completes a name, what is attached for it, and what a command does. */
+/** The host's side of the composer: completions, attachments for mentions, and commands. */
 export class ComposerHost {
   private readonly mentions: Mentions;
 
@@ -17,13 +17,13 @@ export class ComposerHost {
     this.mentions = new Mentions(daemon, sessions);
   }
 
-  /** Rows for what is being typed, or what to say in place of them. */
+  /** Return completions for the typed text, or the text to show instead. */
   async complete(sign: "@" | "/", query: string, begins: boolean): Promise<{ rows: Completion[]; nothing: string }> {
     const rows = sign === "/" ? commandRows(query, await ownPrompts()) : await this.mentions.rows(query, begins);
     return { rows, nothing: sign === "@" && rows.length === 0 ? this.mentions.nothing(query) : "" };
   }
 
-  /** What a mention attaches. Throws what to tell the user. */
+  /** Read a mention's attachments. Throws an error with a message for the user. */
   async mention(key: string): Promise<Attachment[]> {
     const [, kind = key, about = ""] = /^(file|lines|folder|session):([^]*)$/.exec(key) ?? [];
     switch (kind) {
@@ -48,14 +48,14 @@ export class ComposerHost {
     }
   }
 
-  /** What a mention attaches that was written and not chosen from the list: a name of nothing attaches nothing. */
+  /** Read the attachments of a mention that was typed instead of chosen; none when it names nothing. */
   async named(key: string): Promise<Attachment[]> {
     const [, kind, about = ""] = /^(file|lines|folder):([^]*)$/.exec(key) ?? [];
     const path = kind === "lines" ? about.replace(/:[\d-]+$/, "") : about;
     return !kind || (await context.isThere(path, kind === "folder")) ? this.mention(key) : [];
   }
 
-  /** What a text names and its attachments do not have yet: the last word is sent before anybody has looked at it. */
+  /** Read mentions that have no attachments yet: the last word may be sent before it was resolved. */
   async stillNamed(text: string, attachments: readonly Attachment[]): Promise<Attachment[]> {
     const missing = namedIn(text).filter(({ key }) => {
       const [, about] = /^(?:file|lines|folder):([^]*)$/.exec(key) ?? [];
@@ -65,8 +65,8 @@ export class ComposerHost {
   }
 
   /**
-   * Runs a command that was sent, or makes the prompt that it stands for. Undefined: it is done, and there is nothing to
-   * send. Throws what to tell the user.
+   * Run a slash command, or build its prompt. Returns undefined when there is nothing to send. Throws an error with a
+   * message for the user.
    */
   async expand(text: string, attachments: Attachment[]): Promise<{ text: string; attachments: Attachment[] } | undefined> {
     const typed = slashOf(text);

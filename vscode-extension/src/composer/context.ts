@@ -8,14 +8,14 @@ import type { Attachment } from "../session/controller";
 import { limited } from "./text";
 import { t } from "../l10n";
 
-/** Characters of one attached text; the daemon refuses files of more than 256 KB. */
+/** Largest attached text in characters; the daemon rejects files over 256 KB. */
 const MOST = 60 * 1024;
 const MOST_PROBLEMS = 200;
 const MOST_LISTED = 500;
-/** What nobody means who names a folder or looks for a file. */
+/** Folders to exclude from listings and file searches. */
 export const LEFT_OUT = "**/{node_modules,.git,.trace,.venv,__pycache__,.mypy_cache,.pytest_cache}/**";
 
-/** The name of a file in Goalwright's folder as it is written in prompts. */
+/** Return the name of a file in Goalwright's folder, as prompts use it. */
 export function nameOf(uri: vscode.Uri): string {
   const folder = workspaceFolder()?.uri.fsPath;
   const relative = folder ? path.relative(folder, uri.fsPath) : "";
@@ -23,20 +23,20 @@ export function nameOf(uri: vscode.Uri): string {
   return (inside ? relative : uri.fsPath).split(path.sep).join("/");
 }
 
-/** Lines as they are written behind a path, `3` or `3-9`. A selection that ends before the first character of a line has none of it. */
+/** Format lines to follow a path, `3` or `3-9`. A selection that ends at the start of a line does not include that line. */
 export function spanOf({ start, end }: vscode.Range): string {
   const last = end.character === 0 && end.line > start.line ? end.line : end.line + 1;
   return last === start.line + 1 ? `${last}` : `${start.line + 1}-${last}`;
 }
 
-/** A text as a file of a prompt. Throws when there is nothing in it, in the words of `empty`. */
+/** Attach a text as a file. Throws an error with the message `empty` if the text is blank. */
 export function textFile(name: string, text: string, empty: string, end: "first" | "last" = "first"): Attachment {
   if (!text.trim()) throw new Error(empty);
   const kept = limited(name, text, MOST, end);
   return { type: "file", name: kept.name, mediaType: "text/plain", data: Buffer.from(kept.text, "utf8").toString("base64") };
 }
 
-/** Errors and warnings of all files. */
+/** Attach the errors and warnings of all files. */
 export function problems(): Attachment {
   const severities = ["error", "warning"];
   const found = vscode.languages
@@ -53,14 +53,14 @@ export function problems(): Attachment {
   return textFile(name, lines.join("\n"), t("There are no errors or warnings to attach."));
 }
 
-/** What is selected in the active editor. */
+/** Attach the active editor's selection. */
 export function selection(): Attachment {
   const editor = vscode.window.activeTextEditor;
   if (!editor || editor.selection.isEmpty) throw new Error(t("Nothing is selected. Select text in an editor first."));
   return textFile(`${nameOf(editor.document.uri)}:${spanOf(editor.selection)}`, editor.document.getText(editor.selection), t("Nothing is selected. Select text in an editor first."));
 }
 
-/** Lines of a file, `src/a.py:3-9`, as they are in the editor. */
+/** Attach lines of a file, `src/a.py:3-9`, as they are in the editor. */
 export async function lines(place: string): Promise<Attachment> {
   const match = /^(.*):(\d+)(?:-(\d+))?$/.exec(place);
   const uri = fileUri(match?.[1] ?? place);
@@ -70,7 +70,7 @@ export async function lines(place: string): Promise<Attachment> {
   return textFile(place, document.getText(document.validateRange(range)), t("{0} is empty.", place));
 }
 
-/** What is selected in the terminal, else its last command with the output. The clipboard is put back. */
+/** Attach the terminal's selection, or its last command with output. The clipboard is restored. */
 export async function terminal(): Promise<Attachment> {
   const nothing = t("The terminal has no selection and no finished command. Select text in it first.");
   if (!vscode.window.activeTerminal) throw new Error(t("No terminal is open. Open one and select text in it."));
@@ -88,7 +88,7 @@ export async function terminal(): Promise<Attachment> {
   throw new Error(nothing);
 }
 
-/** As much of the API of VS Code's git extension as is used here. */
+/** The part of the API of VS Code's Git extension that is used here. */
 interface Git {
   getAPI(version: 1): { repositories: readonly Repository[]; getRepository(uri: vscode.Uri): Repository | null };
 }
@@ -100,13 +100,13 @@ interface Repository {
 }
 const UNTRACKED = 7;
 
-/** The repository of a file or folder, if VS Code knows it. */
+/** Return the repository of a file or folder, if VS Code knows it. */
 export async function gitRepository(uri: vscode.Uri): Promise<Repository | null> {
   const extension = vscode.extensions.getExtension<Git>("vscode.git");
   return extension ? (await extension.activate()).getAPI(1).getRepository(uri) : null;
 }
 
-/** The uncommitted changes, staged ones first. */
+/** Attach the uncommitted changes, staged ones first. */
 export async function changes(): Promise<Attachment> {
   const folder = workspaceFolder();
   const repository = folder ? await gitRepository(folder.uri) : null;
@@ -117,7 +117,7 @@ export async function changes(): Promise<Attachment> {
   return textFile("changes.diff", [staged, unstaged, fresh.join("\n")].filter((part) => part.trim()).join("\n"), t("There are no uncommitted changes."));
 }
 
-/** What was said in another session, without the work of its tools. */
+/** Attach the messages of another session, without tool calls. */
 export function conversation(title: string, messages: readonly Message[]): Attachment {
   const said = messages.flatMap(({ role, content }) => {
     const text = content.map((part) => (part.type === "text" ? part.text : "")).join("").trim();
@@ -126,7 +126,7 @@ export function conversation(title: string, messages: readonly Message[]): Attac
   return textFile(`${title}.md`, said.join("\n\n"), t("That session has no messages yet."), "last");
 }
 
-/** A file by its path; one that is too large to attach is only named. */
+/** Attach a file by its path. A file that is too large is only named in the text. */
 export async function file(name: string): Promise<Attachment[]> {
   const uri = fileUri(name);
   const size = uri ? (await vscode.workspace.fs.stat(uri)).size : 0;
@@ -134,7 +134,7 @@ export async function file(name: string): Promise<Attachment[]> {
   return text && size > MOST * 4 ? [] : [{ type: "file", name, mediaType: "", data: null }];
 }
 
-/** Whether there is a file of this name, or a folder. */
+/** Return true if a file, or a folder with `asFolder`, of this name exists. */
 export async function isThere(name: string, asFolder: boolean): Promise<boolean> {
   const uri = fileUri(name);
   if (!uri) return false;
@@ -142,7 +142,7 @@ export async function isThere(name: string, asFolder: boolean): Promise<boolean>
   return Promise.resolve(vscode.workspace.fs.stat(uri)).then(({ type }) => (type & wanted) !== 0, () => false);
 }
 
-/** The names of the files in a folder and below it. */
+/** Attach the names of all files below a folder. */
 export async function folder(name: string): Promise<Attachment> {
   const uri = fileUri(name);
   const found = uri ? await vscode.workspace.findFiles(new vscode.RelativePattern(uri, "**/*"), LEFT_OUT, MOST_LISTED + 1) : [];
@@ -151,7 +151,7 @@ export async function folder(name: string): Promise<Attachment> {
   return textFile(name, [...names.slice(0, MOST_LISTED), ...more].join("\n"), t("{0} has no files to list.", name));
 }
 
-/** Where a chip leads: a file with the line it begins at. */
+/** Return the file that a chip opens, with its first line. */
 export function placeOf(name: string): { path: string; line: number | undefined } | undefined {
   const where = target(name.replace(/:(\d+)-\d+$/, ":$1"));
   return where.kind === "file" ? { path: where.path, line: where.line } : undefined;

@@ -1,4 +1,4 @@
-/** What the composer reads out of its text: mentions, commands, earlier prompts. Pure. */
+/** Parsing of the composer's text: mentions, commands, earlier prompts. Pure. */
 import { handedLine } from "../chat/handed";
 import type { Part } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
@@ -9,49 +9,49 @@ export interface Completion {
   kind: "file" | "folder" | "symbol" | "context" | "goal" | "session" | "agent" | "command" | "prompt";
   label: string;
   detail: string;
-  /** What stands in the text in place of what was typed. */
+  /** Text that replaces the typed text. */
   insert: string;
-  /** What the host attaches along with it, see `ComposerHost.mention`. */
+  /** Key of the attachment, see `ComposerHost.mention`. */
   mention?: string;
-  /** It only begins a mention: the list goes on with what can follow. */
+  /** True when the row only starts a mention, so the list continues with what can follow. */
   leads?: boolean;
-  /** It needs no more words: choosing it sends it. */
+  /** True when the row needs no further words, so choosing it sends it. */
   send?: boolean;
 }
 
-/** What is being typed at the caret: `@` names something, `/` is a command. */
+/** The text being typed at the caret: `@` for a mention, `/` for a command. */
 export interface Token {
   sign: "@" | "/";
   start: number;
   query: string;
 }
 
-/** The media type of a file that is only named: the editor shows it (see `OPEN_FILE` of the daemon). */
+/** The media type of a file that is only named, because it is open in the editor (see `OPEN_FILE` of the daemon). */
 export const OPEN_FILE = "text/x-open-file";
 
 export function tokenAt(text: string, caret: number): Token | null {
   const before = text.slice(0, caret);
   const command = /^\/([\w-]*)$/.exec(before);
   if (command) return { sign: "/", start: 0, query: command[1] ?? "" };
-  // Goals and sessions have titles of several words; everything else ends at a blank.
+  // Titles of goals and sessions contain spaces; other mentions end at a space.
   const mention = /(?:^|[\s(])@((?:goal|session) [^\n@]{0,60}|[^\s@]*)$/i.exec(before);
   const query = mention?.[1] ?? "";
   return mention ? { sign: "@", start: before.length - query.length - 1, query } : null;
 }
 
-/** More than these are pasted code, and the daemon takes no more attachments. */
+/** Largest number of mentions. More than that is pasted code, and the daemon accepts no more attachments. */
 const MOST_NAMED = 20;
-/** Kinds of context that are named by one word. */
+/** Kinds of context that a single word names. */
 export const CONTEXTS = ["problems", "selection", "terminal", "changes"] as const;
 
-/** Something that a text names in full. `key`: what the host attaches for it. `end`: where it ends in the text. */
+/** A complete mention in a text. `key`: the attachment for the host. `end`: its end in the text. */
 export interface Named {
   mention: string;
   key: string;
   end: number;
 }
 
-/** What a text names with `@` as it would be chosen: `@src/a.py`, `@src/a.py:3-9`, `@docs/`, `@problems`. Whether there is such a file, the host knows. */
+/** Find complete `@` mentions: `@src/a.py`, `@src/a.py:3-9`, `@docs/`, `@problems`. The host checks that the files exist. */
 export function namedIn(text: string): Named[] {
   const found = new Map<string, Named>();
   for (const match of text.matchAll(/(?<=^|[\s([{'"])@([^\s"@]+)/g)) {
@@ -64,30 +64,30 @@ export function namedIn(text: string): Named[] {
   return [...found.values()].slice(0, MOST_NAMED);
 }
 
-/** The text without a mention that came to nothing. */
+/** Remove a mention that could not be resolved. */
 export function withoutMention(text: string, mention: string): string {
   return text.replace(`${mention} `, "").replace(mention, "");
 }
 
-/** The text with a chosen row in it, and where the caret goes. */
+/** Insert a chosen row; returns the text and the caret's position. */
 export function completed(text: string, caret: number, token: Token, insert: string): { text: string; caret: number } {
   const rest = text.slice(caret).replace(/^ /, "");
   return { text: text.slice(0, token.start) + insert + rest, caret: token.start + insert.length };
 }
 
-/** `/name and the rest`; undefined when the text is no command. A path such as `/etc/hosts` is none. */
+/** Split `/name and the rest`; undefined for other text, including a path such as `/etc/hosts`. */
 export function slashOf(text: string): { name: string; rest: string } | undefined {
   const match = /^\/([a-z][\w-]*)(?:\s+([^]*))?$/i.exec(text.trim());
   return match ? { name: (match[1] ?? "").toLowerCase(), rest: (match[2] ?? "").trim() } : undefined;
 }
 
-/** A prompt file with the words behind its command. */
+/** Insert the words after a command into its prompt file. */
 export function filled(template: string, words: string): string {
   if (template.includes("$ARGUMENTS")) return template.replaceAll("$ARGUMENTS", () => words).trim();
   return [template.trim(), words].filter(Boolean).join("\n\n");
 }
 
-/** A prompt file: its description is in the front matter, else its first line. */
+/** Parse a prompt file. The description comes from the front matter, or else from the first line. */
 export function promptFile(source: string): { description: string; text: string } {
   const head = /^\uFEFF?---\r?\n([^]*?)\r?\n---\r?\n?/.exec(source);
   const text = source.slice(head?.[0].length ?? 0).trim();
@@ -95,13 +95,13 @@ export function promptFile(source: string): { description: string; text: string 
   return { description: described || (text.split("\n", 1)[0] ?? "").replace(/^#+\s*/, ""), text };
 }
 
-/** A user message as the prompt that it was. */
+/** Convert a user message back to its prompt. */
 export function promptOf(content: readonly Part[]): { text: string; attachments: Attachment[] } {
   const words = content.map((part) => (part.type === "text" ? part.text : part.type === "subtask" ? `@${part.agent} ${part.prompt}` : part.type === "agent" ? `@${part.agent} ` : ""));
   return { text: words.join("").trim(), attachments: content.filter((part) => part.type === "file") };
 }
 
-/** The prompt that was worked on last; undefined when there is none among these. */
+/** Return the last user prompt; undefined when there is none among these items. */
 export function lastPrompt(items: readonly Item[]): { key: string; text: string; attachments: Attachment[] } | undefined {
   for (const item of [...items].reverse()) {
     if (item.kind !== "message" || item.message.role !== "user") continue;
@@ -111,7 +111,7 @@ export function lastPrompt(items: readonly Item[]): { key: string; text: string;
   return undefined;
 }
 
-/** The user's own prompts of a session, the newest first, each once. */
+/** Return the user's own prompts of a session, newest first, without duplicates. */
 export function promptsOf(items: readonly Item[]): string[] {
   const found = new Set<string>();
   for (const item of [...items].reverse()) {
@@ -122,7 +122,7 @@ export function promptsOf(items: readonly Item[]): string[] {
   return [...found];
 }
 
-/** Paths that fit what was typed, the best first. `recent`: paths of open tabs, the active one first. */
+/** Return paths that match the query, best first. `recent`: paths of open tabs, the active one first. */
 export function ranked(paths: readonly string[], query: string, recent: readonly string[], most: number): string[] {
   const wanted = query.toLowerCase();
   const open = new Map(recent.map((path, index) => [path, index]));
@@ -134,7 +134,7 @@ export function ranked(paths: readonly string[], query: string, recent: readonly
     .map(({ path }) => path);
 }
 
-/** How well a path fits, 0 the best; -1: not at all. */
+/** Rank how well a path matches: 0 is best, -1 is no match. */
 export function fitOf(path: string, wanted: string): number {
   if (!wanted) return 0;
   const name = path.replace(/\/$/, "").split("/").at(-1) ?? path;
@@ -146,7 +146,7 @@ export function fitOf(path: string, wanted: string): number {
   return at === wanted.length ? 3 : -1;
 }
 
-/** The folders that these files are in, with a slash behind them. */
+/** Return all folders that contain these files, each with a trailing slash. */
 export function foldersOf(files: readonly string[]): string[] {
   const found = new Set<string>();
   for (const file of files) {
@@ -155,7 +155,7 @@ export function foldersOf(files: readonly string[]): string[] {
   return [...found];
 }
 
-/** A text that fits, and what to call it: a cut shows in the name. `end`: which end is kept. */
+/** Limit a text to `most` characters; the name shows the cut. `end`: the end to keep. */
 export function limited(name: string, text: string, most: number, end: "first" | "last"): { name: string; text: string } {
   if (text.length <= most) return { name, text };
   const kept = end === "first" ? text.slice(0, most) : text.slice(-most);

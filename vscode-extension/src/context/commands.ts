@@ -14,7 +14,7 @@ interface Parts {
   sessions: SessionController;
 }
 
-/** The context of the session on display: showing it, compacting it, limiting what it may cost. */
+/** Commands for the session's context: show it, compact it, set budgets. */
 export class ContextCommands implements vscode.TextDocumentContentProvider, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<vscode.Uri>();
   readonly onDidChange = this.changed.event;
@@ -26,24 +26,24 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     return this.read(uri.query);
   }
 
-  /** Opens what the model would be sent now, or brings it up to date. */
+  /** Open or update the document with the next model request. */
   async show(): Promise<void> {
     const sessionId = this.session();
-    // A name for the tab: without what a path could not have, or would look odd before the ending.
+    // Characters that are invalid in a path, or look odd before the file extension, are removed from the tab's name.
     const name = this.title().replace(/[\\/:?#]/g, " ").replace(/[\s.]+$/, "");
     const uri = vscode.Uri.from({ scheme: SCHEME, path: `/${t("Context of {0}", name)}.md`, query: sessionId });
-    // A document that is open already is not asked for again.
+    // VS Code does not read an open document again unless it is reported as changed.
     this.changed.fire(uri);
     const document = await vscode.workspace.openTextDocument(uri);
     await vscode.window.showTextDocument(document, { preview: false });
   }
 
-  /** Reads a document that is shown again. */
+  /** Read the document again. */
   refresh(uri: unknown): void {
     if (uri instanceof vscode.Uri && uri.scheme === SCHEME) this.changed.fire(uri);
   }
 
-  /** Compacts the context now. `keep`: asks what must not get lost. */
+  /** Compact the context now. `keep`: ask what to keep in the summary. */
   async compact(keep: boolean): Promise<void> {
     const sessionId = this.session();
     const instructions = keep
@@ -81,7 +81,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
       validateInput: (text) => complaint(picked.key, text),
     });
     if (value === undefined) return;
-    // Another limit may have been set in the meantime, in another window.
+    // Another window may have set a budget meanwhile.
     const before = this.parts.sessions.state?.meter?.budget;
     const { key } = picked;
     await this.parts.daemon.request("goalwright/session/set", { sessionId, budget: changed(before, key, value) });
@@ -112,7 +112,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
   }
 }
 
-/** What a compaction came to, in the daemon's words where it has some. */
+/** Describe the result of a compaction; the daemon's own text takes precedence. */
 function compacted({ before, after, detail }: CompactResult): string {
   if (detail) return detail;
   return after < before ? t("The context was compacted: {0} → {1} tokens.", short(before), short(after)) : t("There was nothing to compact.");

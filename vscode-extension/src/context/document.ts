@@ -1,4 +1,4 @@
-/** What the model would be sent now, as a Markdown document to read, search and fold. Pure. */
+/** The next model request as a Markdown document to read, search and fold. Pure. */
 import { columns } from "../../../daemon/api/page/words.js";
 import { percent, short, tokensWord } from "../amounts";
 import type { ContextMessage, ContextPart, ContextResult, GoalTree, Part } from "../protocol.gen";
@@ -48,7 +48,7 @@ function overview({ model, tokens, meter }: ContextResult): string {
   ].join(" ");
 }
 
-/** Its columns are of one width: it is read as it is written. */
+/** Format the parts as a table with aligned columns, because the document is shown as plain text. */
 function table({ parts, tokens }: ContextResult): string {
   const share = (part: ContextPart): string => percent(tokens > 0 ? part.tokens / tokens : 0);
   const rows = parts.map((part) => [LAYERS[part.layer], cell(part.name), short(part.tokens), share(part)]);
@@ -63,7 +63,7 @@ function table({ parts, tokens }: ContextResult): string {
   return all.map(line).toSpliced(1, 0, line(rule)).join("\n");
 }
 
-/** The blocks of the system prompt, by the names of its parts; a plan that stands there is behind them. */
+/** Format the system prompt's blocks under the names of its parts; a plan in the system prompt comes last. */
 function layered(system: readonly string[], parts: readonly ContextPart[]): string[] {
   const named = parts.filter((part) => part.layer === "system");
   return system.flatMap((text, index) => {
@@ -103,7 +103,7 @@ function partLines(part: Part): string[] {
   }
 }
 
-/** What a message is about, for its heading: the outline shows nothing else. */
+/** Summarize a message for its heading, because the outline shows only headings. */
 function glimpse(content: readonly Part[]): string {
   const calls = content.flatMap((part) => (part.type === "tool_call" ? [part.name] : []));
   const result = content.find((part) => part.type === "tool_result");
@@ -125,7 +125,7 @@ function heading(level: number, text: string): string {
   return `${"#".repeat(level)} ${oneLine(text)}`;
 }
 
-/** A block that no text can break out of: headings within it stay text, so outline and folding are right. */
+/** Quote a text in a fence that it cannot close. Headings inside stay text, so outline and folding are correct. */
 function fence(text: string, language = "text"): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
   const ticks = "`".repeat(longest + 1);

@@ -1,4 +1,4 @@
-/** Limits of a session, as a person sets them. Pure. */
+/** Budgets of a session, as the user sets them. Pure. */
 import { limitOf, money, readMoney, readTokens, short, tokensWord } from "../amounts";
 import type { Budget, GoalTree, Meter } from "../protocol.gen";
 import { currentGoal, total } from "./model";
@@ -7,11 +7,11 @@ import { t } from "../l10n";
 export interface BudgetChoice {
   key: keyof Budget;
   label: string;
-  /** The limit now. */
+  /** The current limit. */
   description: string;
-  /** The limit as the user may write it; empty when there is none. */
+  /** The limit as input text; empty when there is none. */
   value: string;
-  /** What has been used of it. */
+  /** The amount used so far. */
   detail: string;
 }
 
@@ -23,7 +23,7 @@ const KINDS: readonly { key: keyof Budget; label: string }[] = [
 ];
 const NO_BUDGET: Budget = { sessionUsd: null, sessionTokens: null, goalUsd: null, goalTokens: null };
 
-/** The four limits, with what they are and what was used. */
+/** Return the four limits with their current values and usage. */
 export function choices(meter: Meter | null, tree: GoalTree): BudgetChoice[] {
   const goal = meter && currentGoal(meter, tree);
   const name = goal ? t("Goal {0}", goal.number ?? goal.goal.description) : "";
@@ -54,7 +54,7 @@ export function isMoney(key: keyof Budget): boolean {
   return key.endsWith("Usd");
 }
 
-/** What is wrong with an amount; undefined when nothing is. Nothing at all takes the limit away. */
+/** Return an error for an invalid amount; undefined when it is valid. An empty text removes the limit. */
 export function complaint(key: keyof Budget, text: string): string | undefined {
   if (text.trim() === "" || amount(key, text) !== undefined) return undefined;
   return isMoney(key)
@@ -62,7 +62,7 @@ export function complaint(key: keyof Budget, text: string): string | undefined {
     : t("A number of tokens, for example 200000, 200k or 1.5M. Leave it empty for no limit.");
 }
 
-/** The limits with one of them changed; an empty text takes it away. */
+/** Return the limits with one of them changed; an empty text removes it. */
 export function changed(before: Budget | undefined, key: keyof Budget, text: string): Budget {
   return { ...NO_BUDGET, ...before, [key]: amount(key, text) ?? null };
 }

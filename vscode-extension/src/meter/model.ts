@@ -1,13 +1,13 @@
-/** What the meter shows: how full the context is, what the session took, and its limits. Pure. */
+/** State of the meter: context size, usage, budgets. Pure. */
 import { limitOf, money, percent, short, tokensWord } from "../amounts";
 import type { Budget, Goal, GoalMeter, GoalTree, Meter, PermissionRequest, Usage } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
 
-/** From this share of the way to a compaction, or of a limit, the bar warns. */
+/** Share of the way to a compaction, or of a limit, from which the bar warns. */
 const NEARLY = 0.9;
 
-/** The numbers after a notification, which has only the goals that changed. */
+/** Merge a notification, which contains only the goals that changed, into the state. */
 export function merged(before: Meter | null, next: Meter): Meter {
   if (!before) return next;
   const changed = new Map(next.goals.map((goal) => [goal.goalId, goal]));
@@ -15,50 +15,50 @@ export function merged(before: Meter | null, next: Meter): Meter {
   return { ...next, goals: [...kept, ...next.goals] };
 }
 
-/** Tokens that were sent, however they were counted. */
+/** Count the tokens that were sent, cached or not. */
 export function sent(usage: Usage): number {
   return usage.input + usage.cacheRead + usage.cacheWrite;
 }
 
-/** All tokens that went in or came out. */
+/** Count all input and output tokens. */
 export function total(usage: Usage): number {
   return sent(usage) + usage.output;
 }
 
-/** The part of what was sent that came from the provider's cache, 0 … 1; undefined when nothing was sent. */
+/** Return the share of input tokens read from the provider's cache, 0 … 1; undefined when nothing was sent. */
 export function cacheShare(usage: Usage): number | undefined {
   const all = sent(usage);
   return all > 0 ? usage.cacheRead / all : undefined;
 }
 
-/** `83 % cache hits`; empty when nothing was sent. */
+/** Format the cache hits: `83 % cache hits`; empty when nothing was sent. */
 export function cacheWords(usage: Usage): string {
   const share = cacheShare(usage);
   return share === undefined ? "" : t("{0} cache hits", percent(share));
 }
 
-/** `12k tokens · $0.02 · 83 % cache hits`; empty when nothing was spent. */
+/** Format usage: `12k tokens · $0.02 · 83 % cache hits`; empty when nothing was used. */
 export function spentWords({ usage, cost }: Pick<GoalMeter, "usage" | "cost">): string {
   if (total(usage) === 0) return "";
   return [tokensWord(total(usage)), cost > 0 ? money(cost) : "", cacheWords(usage)].filter(Boolean).join(" · ");
 }
 
 export interface MeterLine {
-  /** `42k of 150k`. */
+  /** Context size: `42k of 150k`. */
   context: string;
-  /** How far it is to the next compaction, 0 … 1. */
+  /** Progress to the next compaction, 0 … 1. */
   filled: number;
-  /** The next compaction is near. */
+  /** True when the next compaction is near. */
   near: boolean;
-  /** Why the cost stands out; empty when it does not. */
+  /** The reason to highlight the cost; empty without one. */
   costly: string;
   cost: string;
   cache: string;
-  /** For a screen reader. */
+  /** Text for screen readers. */
   spoken: string;
 }
 
-/** The line above the composer. */
+/** Return the texts of the line above the composer. */
 export function line(meter: Meter, tree: GoalTree): MeterLine {
   const { contextTokens, usage } = meter;
   const limit = meter.compactAt || meter.contextWindow;
@@ -80,12 +80,12 @@ function costlyWords(meter: Meter, tree: GoalTree): string {
   return warningUsd > 0 && cost >= warningUsd ? t("no budget is set") : "";
 }
 
-/** What there is instead of a limit in money; empty when there is one, or nothing. */
+/** Describe the cost warning that replaces a missing limit; empty if warnings are off. */
 export function warningWords({ warningUsd = 0 }: Meter): string {
   return warningUsd > 0 ? t("a warning every {0}", limitOf(warningUsd)) : "";
 }
 
-/** `$0.12`; `≥ $0.12` when some calls have no known price; empty when nothing is known to have been paid. */
+/** Format the cost: `$0.12`; `≥ $0.12` when some calls have no known price; empty when no cost is known. */
 function costWords({ cost, costKnown }: Meter): string {
   if (cost <= 0) return "";
   return costKnown ? money(cost) : `≥ ${money(cost)}`;
@@ -93,16 +93,16 @@ function costWords({ cost, costKnown }: Meter): string {
 
 export interface Limit {
   key: keyof Budget;
-  /** `This session`, `Goal 2.1`. */
+  /** Subject of the limit: `This session`, `Goal 2.1`. */
   what: string;
-  /** `$1.23 of $5`. */
+  /** Usage: `$1.23 of $5`. */
   words: string;
   used: number;
   limit: number;
   near: boolean;
 }
 
-/** The limits that are set, with how much of them is used. */
+/** Return the budgets that are set, with their usage. */
 export function budgets(meter: Meter, tree: GoalTree): Limit[] {
   const { budget } = meter;
   const goal = currentGoal(meter, tree);
@@ -122,7 +122,7 @@ export function budgets(meter: Meter, tree: GoalTree): Limit[] {
   return found;
 }
 
-/** The goal in focus with its numbers. */
+/** Return the goal in focus with its usage. */
 export function currentGoal(
   meter: Meter,
   tree: GoalTree,
@@ -132,7 +132,7 @@ export function currentGoal(
   return { goal, number: goalNumbers(tree).get(goal.id), meter: meter.goals.find((one) => one.goalId === goal.id) };
 }
 
-/** What unfolds below the line: a label and its words. */
+/** Return the details of the meter: labels and texts. */
 export function details(meter: Meter, tree: GoalTree): { label: string; words: string[] }[] {
   const { usage } = meter;
   const rows = [
@@ -176,7 +176,7 @@ function goalDetails({ number, meter }: NonNullable<ReturnType<typeof currentGoa
   };
 }
 
-/** The question of a run that has used its budget, not of a tool that wants to do something. */
+/** Return true for the request of a run that used up its budget, as opposed to a tool's request. */
 export function isBudget({ permission }: Pick<PermissionRequest, "permission">): boolean {
   return permission === "budget";
 }

@@ -17,7 +17,7 @@ interface Parts {
   daemon: Daemon;
   sessions: SessionController;
   keys: ProviderKeys;
-  /** Remembers which models were used. */
+  /** Storage for the recently used models. */
   memory: vscode.Memento;
 }
 
@@ -26,11 +26,11 @@ interface Row extends vscode.QuickPickItem {
   action?: "connect" | "thinking";
 }
 
-/** The models: connecting a provider, choosing a model, and how long it thinks. */
+/** Commands for models: connect a provider, choose a model, set the thinking budget. */
 export class ModelCommands {
   constructor(private readonly parts: Parts) {}
 
-  /** Connects a provider: key or address, a check, a first model. Resolves when it is done or given up. */
+  /** Connect a provider: enter a key or address, test it, choose a first model. Resolves on success or when the user cancels. */
   async connect(providerId?: string): Promise<void> {
     const provider = await this.provider(providerId);
     if (!provider) return;
@@ -44,7 +44,7 @@ export class ModelCommands {
     }
   }
 
-  /** Says so when this window has lost the keys that were entered: else the next prompt fails for no visible reason. */
+  /** Warn when this window has lost the entered keys; otherwise the next prompt would fail without an obvious reason. */
   async tellLost(): Promise<void> {
     const { keys } = this.parts;
     await keys.ready;
@@ -54,7 +54,7 @@ export class ModelCommands {
     if ((await vscode.window.showWarningMessage(lost, again)) === again) await this.connect();
   }
 
-  /** Chooses the model of the session on display, or of new ones when there is none. */
+  /** Choose the model of the current session, or of new sessions when none is open. */
   async choose(): Promise<void> {
     const { sessions, daemon } = this.parts;
     const inSession = sessions.state !== undefined;
@@ -75,7 +75,7 @@ export class ModelCommands {
         providers = found;
         show();
       },
-      // What is remembered can be chosen all the same.
+      // Recent models can still be chosen.
       () => undefined,
     );
     void listing.finally(() => (pick.busy = false));
@@ -93,7 +93,7 @@ export class ModelCommands {
     if (chosen?.row.model) await this.use(chosen.row.model, { session: inSession, forNew: chosen.forNew });
   }
 
-  /** Chooses how long models think before they answer. */
+  /** Choose how many tokens models may use for thinking. */
   async chooseThinking(): Promise<void> {
     const now = this.thinking();
     const picked = await vscode.window.showQuickPick(
@@ -105,7 +105,7 @@ export class ModelCommands {
     vscode.window.setStatusBarMessage(t("Goalwright: thinking {0}", picked.label), SHOWN_MS);
   }
 
-  /** Says what is wrong with the model of the settings, when its provider can tell. */
+  /** Warn about an invalid model setting, if the provider can detect it. */
   async checkSetting(): Promise<void> {
     const model = setting("model");
     if (!model) return;
@@ -177,7 +177,7 @@ export class ModelCommands {
     return chosen;
   }
 
-  /** The model of a provider that does not list any. */
+  /** Ask for the model of a provider that lists none. */
   private async typed(provider: ModelProvider): Promise<string | undefined> {
     const name = await vscode.window.showInputBox({
       title: t("Model of {0}", provider.name),
@@ -195,7 +195,7 @@ export class ModelCommands {
     );
   }
 
-  /** Stores what was entered, makes the model that of new sessions, and says what it is. */
+  /** Store the entered variables, use the model for new sessions, and show its properties. */
   private async finish(model: string, { env, provider }: Entered, tested: ModelTestResult): Promise<void> {
     await this.parts.keys.set(env);
     await configure("model", model);
@@ -207,7 +207,7 @@ export class ModelCommands {
     });
   }
 
-  /** What to do after a test that failed: another key, another model, or nothing. */
+  /** Offer a way on after a failed test: another key, another model, or a retry. Undefined: cancel. */
   private async failed(model: string, entered: Entered, { error, errorKind }: ModelTestResult): Promise<Entered | undefined> {
     const [key, other, again] = [t("Change Key…"), t("Choose Another Model…"), t("Retry")];
     const wanted = errorKind === "auth" || errorKind === "no_key" ? [key] : [again, other];
@@ -224,7 +224,7 @@ export class ModelCommands {
   }
 }
 
-/** The list of the model picker: what was used last, then what each connected provider offers. */
+/** Return the rows of the model picker: recent models, then those of each connected provider. */
 function rows(recent: readonly string[], now: string, providers: readonly ModelProvider[], typed: string, inSession: boolean, thinking: number): Row[] {
   const known = new Map(providers.flatMap(({ models }) => models.map((one) => [one.model, one] as const)));
   const buttons = inSession ? [FOR_NEW] : [];

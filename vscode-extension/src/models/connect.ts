@@ -3,13 +3,13 @@ import { t } from "../l10n";
 import type { ModelProvider } from "../protocol.gen";
 import { addressProblem, keyProblem, pastedKey } from "./words";
 
-/** What was entered, and what the provider said to it. */
+/** The entered variables, and the provider as it answered to them. */
 export interface Entered {
   env: Record<string, string>;
   provider: ModelProvider;
 }
 
-/** Asks the provider for its models with what was entered. */
+/** Request the providers' models with the entered variables. */
 type Listing = (env: Record<string, string>) => Promise<readonly ModelProvider[]>;
 
 const START: Readonly<Record<string, { how: string; page: string }>> = {
@@ -17,7 +17,7 @@ const START: Readonly<Record<string, { how: string; page: string }>> = {
   lm_studio: { how: t("LM Studio does not answer on this machine. Start its local server and load a model."), page: "https://lmstudio.ai" },
 };
 
-/** Asks for what a provider needs until it takes it. Undefined when the user gave up. */
+/** Ask for a provider's key or address until it accepts them. Undefined when the user cancels. */
 export async function connectionOf(provider: ModelProvider, list: Listing): Promise<Entered | undefined> {
   if (!provider.keyVariable) return running(provider, list);
   const env = provider.urlVariable ? await askAddress(provider.urlVariable) : {};
@@ -53,7 +53,7 @@ async function askAddress(variable: string): Promise<Record<string, string> | un
   return url === undefined ? undefined : { [variable]: url.trim() };
 }
 
-/** A server on this machine: it is there, or the user is told how to start it. */
+/** Wait for a server on this machine, and explain how to start it if it does not answer. */
 async function running(provider: ModelProvider, list: Listing): Promise<Entered | undefined> {
   for (let found: ModelProvider | undefined = provider; found; [found] = await list({})) {
     if (found.connected) return { env: {}, provider: found };
@@ -66,7 +66,7 @@ async function running(provider: ModelProvider, list: Listing): Promise<Entered 
   return undefined;
 }
 
-/** The key, empty where none is needed. A whole key that is pasted counts as entered. */
+/** Ask for the key; empty where none is needed. Pasting a complete key submits it. */
 function askKey(provider: ModelProvider, problem: string): Promise<string | undefined> {
   const input = vscode.window.createInputBox();
   const page: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("link-external"), tooltip: t("Open the page to create a key") };

@@ -1,24 +1,24 @@
 import * as vscode from "vscode";
 
-/** The entry in the secret storage: all variables as one JSON object. */
+/** Name of the entry in the secret storage: all variables as one JSON object. */
 const ENTRY = "goalwright.providers";
-/** In the memory of all windows: there is such an entry. */
+/** Name of the flag in the global storage that the entry exists. */
 const KEPT = "goalwright.keysKept";
 
 export type Variables = Readonly<Record<string, string>>;
 
 /**
- * Keys and addresses of model providers that were entered in VS Code, by the names of environment variables. They are
- * kept in VS Code's secret storage and go to the daemon over its socket; no file, argument or log has them.
+ * Keys and addresses of model providers that the user entered, by names of environment variables. They are kept in VS
+ * Code's secret storage and sent to the daemon over its socket, never in files, arguments or logs.
  */
 export class ProviderKeys implements vscode.Disposable {
   private values: Variables = {};
-  /** VS Code has lost what was entered: some windows in a browser keep secrets only until they are loaded again. */
+  /** True when VS Code has lost the keys: some browser windows keep secrets only until a reload. */
   lost = false;
   private readonly changed = new vscode.EventEmitter<void>();
-  /** Also when another window changed them. */
+  /** Fires when the variables change, also from another window. */
   readonly onDidChange = this.changed.event;
-  /** Resolves when they have been read. */
+  /** Resolves when the variables have been read. */
   readonly ready: Promise<void>;
   private readonly listener: vscode.Disposable;
 
@@ -37,7 +37,7 @@ export class ProviderKeys implements vscode.Disposable {
     return this.values;
   }
 
-  /** Stores variables; `undefined` forgets one. Throws what the secret storage throws. */
+  /** Store variables; `undefined` removes one. Throws errors of the secret storage. */
   async set(changes: Readonly<Record<string, string | undefined>>): Promise<void> {
     await this.ready;
     const next = Object.fromEntries(Object.entries({ ...this.values, ...changes }).filter((entry): entry is [string, string] => !!entry[1]));
@@ -60,7 +60,7 @@ export class ProviderKeys implements vscode.Disposable {
       const entries = Object.entries(stored && typeof stored === "object" ? stored : {});
       this.take(Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string")));
     } catch (error) {
-      // A key ring that is locked or damaged: the environment's keys still count.
+      // The key ring is locked or damaged; keys from the environment still work.
       this.log(`the stored keys cannot be read: ${String(error)}`);
     }
   }

@@ -1,10 +1,10 @@
-/** How models, prices and keys are written and read. Pure. */
+/** Formats of models, prices and keys. Pure. */
 
 import { short } from "../amounts";
 import { t } from "../l10n";
 import type { ModelProvider, OfferedModel } from "../protocol.gen";
 
-/** `1M window · $2 in / $10 out per 1M tokens`. */
+/** Format a model's properties: `1M window · $2 in / $10 out per 1M tokens`. */
 export function modelFacts({ window, inputPrice, outputPrice }: Pick<OfferedModel, "window" | "inputPrice" | "outputPrice">): string {
   const size = t("{0} window", short(window));
   if (inputPrice === null || outputPrice === null) return size;
@@ -16,7 +16,7 @@ function price(dollars: number): string {
   return `$${Number(dollars.toFixed(3))}`;
 }
 
-/** What providers are called, by id. */
+/** Names of providers by id. */
 export const PROVIDER_NAMES = {
   anthropic: "Anthropic",
   openai: "OpenAI",
@@ -26,7 +26,7 @@ export const PROVIDER_NAMES = {
   lm_studio: "LM Studio",
 } as const;
 
-/** What keys of a provider look like, the most special first. */
+/** Formats of the providers' keys, the most specific first. */
 const SHAPES: readonly (readonly [keyof typeof PROVIDER_NAMES, RegExp])[] = [
   ["anthropic", /^sk-ant-[\w-]{20,}$/],
   ["openrouter", /^sk-or-[\w-]{20,}$/],
@@ -34,12 +34,12 @@ const SHAPES: readonly (readonly [keyof typeof PROVIDER_NAMES, RegExp])[] = [
   ["openai", /^sk-(?!ant-|or-)[\w-]{20,}$/],
 ];
 
-/** The provider that a key is of, as far as its beginning tells. */
+/** Return the provider of a key by its format; undefined if unknown. */
 export function providerOfKey(key: string): keyof typeof PROVIDER_NAMES | undefined {
   return SHAPES.find(([, shape]) => shape.test(key))?.[0];
 }
 
-/** Why a text cannot be a provider's key; undefined when it can. */
+/** Return an error for an invalid key; undefined when it may be valid. */
 export function keyProblem(provider: Pick<ModelProvider, "id" | "name">, key: string): string | undefined {
   if (/\s/.test(key.trim())) return t("A key cannot contain spaces.");
   const other = providerOfKey(key.trim());
@@ -47,22 +47,22 @@ export function keyProblem(provider: Pick<ModelProvider, "id" | "name">, key: st
   return undefined;
 }
 
-/** Whether the field changed by pasting a whole key of this provider: then Enter need not be pressed. */
+/** Return true if a change of the field pasted a complete key of this provider, so that Enter is not needed. */
 export function pastedKey(provider: string, before: string, now: string): boolean {
   return now.length - before.length >= 20 && providerOfKey(now.trim()) === provider;
 }
 
-/** Why a text is no web address; undefined when it is one. */
+/** Return an error for an invalid web address; undefined when it is valid. */
 export function addressProblem(text: string): string | undefined {
   try {
     if (["http:", "https:"].includes(new URL(text.trim()).protocol)) return undefined;
   } catch {
-    // No address at all.
+    // The text cannot be parsed as a URL.
   }
   return t("Enter a web address, for example http://localhost:8000/v1.");
 }
 
-/** Levels of thinking as the model picker offers them, in tokens. */
+/** Levels of thinking in the model picker, in tokens. */
 export const THINKING: readonly { tokens: number; label: string; detail: string }[] = [
   { tokens: 0, label: t("Off"), detail: t("Answers immediately") },
   { tokens: 2_000, label: t("Low"), detail: t("Up to 2,000 tokens before each answer") },
@@ -70,7 +70,7 @@ export const THINKING: readonly { tokens: number; label: string; detail: string 
   { tokens: 24_000, label: t("High"), detail: t("Up to 24,000 tokens before each answer") },
 ];
 
-/** The level of a number of tokens, or the number itself when it is none of them. */
+/** Return the level's name for a number of tokens, or the number itself. */
 export function thinkingWord(tokens: number): string {
   return THINKING.find((level) => level.tokens === tokens)?.label ?? t("{0} tokens", short(tokens));
 }

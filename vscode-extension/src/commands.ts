@@ -55,7 +55,7 @@ export interface Parts {
   log: vscode.LogOutputChannel;
 }
 
-/** All commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `showSession`). */
+/** Register all commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `showSession`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
   const { daemon, sessions, chat, history, contexts, permissions, log } = parts;
   const commands: Record<string, (...args: unknown[]) => unknown> = {
@@ -81,7 +81,8 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     },
     renameSession: () => parts.picker.renameShown(),
     cancel: () => sessions.cancel(),
-    // The key for all of them is one for this command, so that the title bar has room for the other's name.
+    // The keybinding for all edits runs this command with "all" instead of `acceptAll`, to leave room for the name of
+    // that one in the title bar.
     accept: (uri) => (uri === "all" ? answerAll(parts, true) : answer(parts, uri, { reply: "once" })),
     reject: (uri) => answer(parts, uri, { reply: "reject" }),
     acceptAll: () => answerAll(parts, true),
@@ -138,7 +139,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
   );
 }
 
-/** What is done to one goal: from its menu or its buttons, which bring its id, or by a key on the row that is selected. */
+/** Commands for one goal. Menus and buttons pass its id; for a keybinding it is the selected row. */
 function goalActions({ goals, goalCommands, chat }: Parts): Record<string, (...args: unknown[]) => unknown> {
   const add = async (parentId?: string): Promise<void> => {
     const goalId = await goalCommands.add(parentId);
@@ -146,7 +147,7 @@ function goalActions({ goals, goalCommands, chat }: Parts): Record<string, (...a
   };
   const on = (action: (goalId: string) => unknown) => (goalId: unknown) => {
     const about = typeof goalId === "string" ? goalId : goals.selected;
-    if (about?.startsWith("@")) return undefined; // a branch, or its goals: it has its own plan
+    if (about?.startsWith("@")) return undefined; // a branch or one of its goals, which belong to the branch's own plan
     if (about !== undefined) return action(about);
     vscode.window.setStatusBarMessage(t("Goalwright: select a goal in the Goals view first"), 4_000);
     return undefined;
@@ -168,13 +169,13 @@ function goalActions({ goals, goalCommands, chat }: Parts): Record<string, (...a
   };
 }
 
-/** Shows a failure with the buttons that mend it. */
+/** Return a function that shows an error with buttons to fix it. */
 export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (error: unknown) => Promise<void> {
   return async (error) => {
     const problem = asProblem(error);
     log.error(`${problem.code}: ${problem.message}`);
     if (problem.code === "canceled") return;
-    // An answer of the daemon is no trouble with the daemon: its words say what to do.
+    // The daemon answered, so restarting it does not help; its message says what to do.
     const actions = typeof (error as { code?: unknown }).code === "number" ? [] : problem.actions;
     const choice = await vscode.window.showErrorMessage(
       problem.message,
@@ -187,8 +188,8 @@ export function problemTeller(daemon: Daemon, log: vscode.LogOutputChannel): (er
 
 async function answer(parts: Parts, uri: unknown, given: Answer): Promise<void> {
   const request = parts.review.target(proposal(uri));
-  // A question has no yes: it is answered on its card.
-  // A key answers only what can be seen: else it shows what there is to answer.
+  // A question cannot be accepted: it is answered on its card. Keys answer only what is visible; otherwise they show
+  // the request first.
   const blind = request && !parts.chat.visible && !parts.review.inView(request);
   if (blind) {
     await parts.chat.reveal();
@@ -197,7 +198,7 @@ async function answer(parts: Parts, uri: unknown, given: Answer): Promise<void> 
   else if (request) await send(parts, request, given);
 }
 
-/** Sends an answer. Why it was not taken stands on the card too, but the chat may be out of sight. */
+/** Send an answer. The card shows errors too, but the chat may be hidden. */
 async function send({ review, log }: Parts, request: PermissionRequest, given: Answer): Promise<void> {
   try {
     await review.answer(request, given);
@@ -208,7 +209,7 @@ async function send({ review, log }: Parts, request: PermissionRequest, given: A
   }
 }
 
-/** Answers all edits of a step, if they are in view. */
+/** Answer all edits of a step, if they are visible. */
 async function answerAll({ review, chat }: Parts, accepted: boolean): Promise<void> {
   const request = review.target();
   if (!request) return;
@@ -216,7 +217,7 @@ async function answerAll({ review, chat }: Parts, accepted: boolean): Promise<vo
   else await chat.reveal();
 }
 
-/** Decides the file that has the caret in a review of several files. */
+/** Accept or reject the file at the caret in a review of several files. */
 async function decideFile({ review }: Parts, accepted: boolean): Promise<void> {
   const file = review.file();
   if (file) await review.decide(file.requestId, file.path, undefined, accepted);
@@ -250,7 +251,7 @@ async function rejectWithFeedback(parts: Parts, uri: unknown): Promise<void> {
   if (feedback !== undefined) await send(parts, request, { reply: "reject", feedback });
 }
 
-/** The document whose title bar was clicked; a key press brings none. */
+/** Return the document whose title bar was clicked; undefined for a keybinding. */
 function proposal(uri: unknown): vscode.Uri | undefined {
   return uri instanceof vscode.Uri && proposedBy(uri) ? uri : undefined;
 }
@@ -262,7 +263,7 @@ async function chooseSession({ sessions, picker, chat }: Parts): Promise<void> {
   await chat.focus();
 }
 
-/** The installer, once at a time; its progress is a notification that can be cancelled. */
+/** The running installation, at most one. Its progress is a notification with a cancel button. */
 let installing: Promise<void> | undefined;
 
 function install(parts: Parts): Promise<void> {
@@ -290,7 +291,7 @@ async function runInstall({ daemon, installation, surrounding, log }: Parts): Pr
     surrounding.setInstalling(false);
   }
   if (setting("python")) {
-    // The setting would win over what was just installed.
+    // The setting would override the new installation.
     await vscode.workspace.getConfiguration("goalwright").update("python", undefined, vscode.ConfigurationTarget.Global);
   }
   await daemon.reconnect();

@@ -28,7 +28,7 @@ import { Attention } from "./status/attention";
 import { SessionPicker } from "./session/picker";
 import { StatusItem } from "./status/item";
 
-/** Wiring only: makes the parts and hands them to each other. */
+/** Create the parts of the extension and connect them. */
 export function activate(context: vscode.ExtensionContext): void {
   rememberFolderIn(context.workspaceState);
   const log = vscode.window.createOutputChannel("Goalwright", { log: true });
@@ -95,7 +95,7 @@ export function activate(context: vscode.ExtensionContext): void {
   models.tellLost().catch((error: unknown) => log.warn(String(error)));
 }
 
-/** The first time ever: a view in the secondary side bar is empty until it is opened, and nobody would find it. */
+/** Open the chat after the first installation, because a view in the secondary side bar is hidden until it is opened. */
 function welcome(context: vscode.ExtensionContext, chat: ChatView): void {
   if (context.globalState.get("welcomed")) return;
   void context.globalState.update("welcomed", true);

@@ -1,2 +1,2 @@
-/** Translation for the host and both webviews; the web page's modules, which the graph shares, use the same. */
+/** Translation for the host and both webviews, shared with the web page's modules. */
 export { plural, setCatalogue, t } from "../../daemon/api/page/l10n.js";

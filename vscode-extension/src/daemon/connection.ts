@@ -28,7 +28,7 @@ export type Method = keyof Requests;
 export type Params<M extends Method> = Requests[M]["params"];
 export type Result<M extends Method> = Requests[M]["result"];
 
-/** Answers a question of the daemon. */
+/** A handler for a request of the daemon. */
 export type Answering<M extends keyof EditorRequests> = (
   params: EditorRequests[M]["params"],
 ) => Promise<EditorRequests[M]["result"]>;
@@ -40,7 +40,7 @@ export interface Handlers {
   onActivity: (params: Notifications["goalwright/sessions/activity"]) => void;
   onClosed: () => void;
   diagnostics: Answering<"goalwright/editor/diagnostics">;
-  /** Between VS Code and what of LSP the daemon offers. */
+  /** Middleware between VS Code and the daemon's LSP features. */
   middleware: Middleware;
 }
 
@@ -53,7 +53,7 @@ export class Connection {
 
   private constructor(private readonly client: LanguageClient) {}
 
-  /** Connects and initializes. Throws a Problem. */
+  /** Connect and initialize. Throws a Problem. */
   static async open(
     endpoint: Endpoint,
     options: InitializationOptions,
@@ -112,14 +112,14 @@ export class Connection {
     return this.client.sendRequest<Result<M>>(method, params);
   }
 
-  /** Has VS Code ask again for the code lenses of what it shows. */
+  /** Make VS Code request the code lenses of visible editors again. */
   refreshLenses(): void {
     if (this.closed) return;
     const feature = this.client.getFeature(CodeLensRequest.method);
     for (const { document } of vscode.window.visibleTextEditors) feature.getProvider(document)?.onDidChangeCodeLensEmitter.fire();
   }
 
-  /** Says good-bye and closes; the daemon goes on. Never throws. */
+  /** Shut down the connection; the daemon keeps running. Never throws. */
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
@@ -155,12 +155,12 @@ function clientOptions(
   middleware: Middleware,
 ): LanguageClientOptions {
   return {
-    // Open files only: the daemon must see unsaved text, and nothing else of the editor.
+    // Synchronize open files only: the daemon needs unsaved text, and nothing else from the editor.
     documentSelector: [{ scheme: "file" }],
     initializationOptions: options,
     middleware,
     outputChannel: output,
-    // Reconnecting is the business of daemon.ts, which can also start a daemon that died.
+    // daemon.ts handles reconnecting, because it can also start a daemon that died.
     errorHandler: {
       error: () => ({ action: ErrorAction.Continue, handled: true }),
       closed: () => ({ action: CloseAction.DoNotRestart, handled: true, message: t("The connection to the daemon closed.") }),

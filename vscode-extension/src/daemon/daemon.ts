@@ -20,10 +20,10 @@ export interface Surroundings {
   output: vscode.LogOutputChannel;
   /** Workspace folder, or undefined when none is open. */
   folder: () => string | undefined;
-  /** The interpreter that has Goalwright. Throws a Problem when there is none. */
+  /** Path of the interpreter with Goalwright. Throws a Problem when there is none. */
   python: () => Promise<string>;
   options: () => Promise<InitializationOptions>;
-  /** What the extensions of the person say about files. */
+  /** Diagnostics of the user's other extensions. */
   diagnostics: Answering<"goalwright/editor/diagnostics">;
   middleware: () => Middleware;
 }
@@ -33,8 +33,8 @@ const SUCCESSOR_POLL_MS = 500;
 const SUCCESSOR_POLLS = 20;
 
 /**
- * The daemon of this window's folder: found or started when first needed, connected again when the connection breaks.
- * All attempts at the same time are one attempt.
+ * The daemon of this window's folder. It is found or started when first needed, and reconnected when the connection
+ * breaks. Concurrent attempts to connect share one attempt.
  */
 export class Daemon implements vscode.Disposable {
   private readonly stateChanged = new vscode.EventEmitter<DaemonState>();
@@ -46,18 +46,18 @@ export class Daemon implements vscode.Disposable {
   readonly onUpdate = this.updated.event;
   readonly onDelta = this.grown.event;
   readonly onMeter = this.metered.event;
-  /** What all sessions of the daemon do, whenever that changes. */
+  /** Fires when the activity of any of the daemon's sessions changes. */
   readonly onActivity = this.active.event;
 
   private current: DaemonState = { phase: "idle" };
   private connection: Connection | undefined;
   private connecting: Promise<Connection> | undefined;
-  /** Settled when no earlier attempt holds a client: VS Code refuses the commands of a second one. */
+  /** Settles when no earlier attempt holds a client, because VS Code rejects duplicate commands of a second one. */
   private ended: Promise<unknown> = Promise.resolve();
-  /** Grows when what is under way is no longer wanted. */
+  /** A counter that invalidates running attempts when it increases. */
   private generation = 0;
   private wake: (() => void) | undefined;
-  /** The user has not stopped the daemon. */
+  /** False after the user stopped the daemon. */
   private wanted = true;
 
   constructor(private readonly around: Surroundings) {}
@@ -66,7 +66,7 @@ export class Daemon implements vscode.Disposable {
     return this.current;
   }
 
-  /** Connects when that has not been done. Throws a Problem, which `state` then shows too. */
+  /** Connect unless connected. Throws a Problem, which `state` also shows. */
   async connect(): Promise<void> {
     this.wake?.();
     await this.ensure();
@@ -77,18 +77,18 @@ export class Daemon implements vscode.Disposable {
     return connection.request(method, params);
   }
 
-  /** Has VS Code ask again for code lenses. */
+  /** Make VS Code request code lenses again. */
   refreshLenses(): void {
     this.connection?.refreshLenses();
   }
 
-  /** Drops the connection and connects anew, to tell the daemon about changed settings or trust. */
+  /** Disconnect and connect again, to send changed settings or trust to the daemon. */
   async reconnect(): Promise<void> {
     await this.disconnect();
     await this.connect();
   }
 
-  /** Ends the daemon's process; turns that run there end with it. */
+  /** Stop the daemon's process, which also ends its running turns. */
   async stop(): Promise<void> {
     const { folder, python, output } = this.around;
     this.wanted = false;
@@ -96,18 +96,18 @@ export class Daemon implements vscode.Disposable {
     await this.disconnect();
     const workspace = folder();
     if (!asked && workspace) {
-      // It does not answer, or speaks another version: the command line ends it by force.
+      // The daemon does not respond or has another version, so the command line stops it by force.
       await stopByForce(await python(), workspace, (line) => output.info(line));
     }
     this.set({ phase: "stopped" });
   }
 
-  /** False when there is nobody to ask, or no answer. */
+  /** Ask the daemon to stop. False without a connection or an answer. */
   private async askToStop(): Promise<boolean> {
     const connection = this.connection;
     if (!connection) return false;
     const late = new Promise<false>((resolve) => setTimeout(() => resolve(false), STOP_PATIENCE_MS));
-    // The daemon may be gone before its answer is written: a broken connection is as good as an answer.
+    // The daemon may exit before it writes its answer, so a broken connection counts as one.
     const asked = connection.request("goalwright/daemon/stop", {}).then(
       () => true as const,
       () => true as const,
@@ -136,7 +136,7 @@ export class Daemon implements vscode.Disposable {
     return (this.connecting ??= this.begin(false));
   }
 
-  /** Why an attempt to connect ends: another one takes its place, or the user stopped the daemon and wants none. */
+  /** Return the reason why an attempt to connect ends: another one replaced it, or the user stopped the daemon. */
   private givenUp(): Problem {
     return new Problem(this.wanted ? "canceled" : "stopped", t("The connection was canceled."));
   }
@@ -204,7 +204,7 @@ export class Daemon implements vscode.Disposable {
     if (this.connection !== connection) return;
     this.connection = undefined;
     if (wasStopped(endpoint)) {
-      // Somebody ended it, in a terminal or another window: it is not ours to start it again behind their back.
+      // The daemon was stopped from a terminal or another window, so do not start it again.
       this.around.output.info("the daemon was stopped");
       this.set({ phase: "stopped" });
       void this.awaitSuccessor(this.generation, endpoint);
@@ -214,7 +214,7 @@ export class Daemon implements vscode.Disposable {
     this.reconnectInBackground();
   }
 
-  /** A restart from elsewhere is a stop and a start: then the connection is wanted again. */
+  /** A restart from elsewhere is a stop followed by a start; reconnect when the new daemon is there. */
   private async awaitSuccessor(generation: number, endpoint: Endpoint): Promise<void> {
     for (let n = 0; n < SUCCESSOR_POLLS; n++) {
       await this.pause(SUCCESSOR_POLL_MS);
@@ -225,7 +225,7 @@ export class Daemon implements vscode.Disposable {
 
   private reconnectInBackground(): void {
     this.connecting = this.begin(true);
-    // Nobody may be waiting for it; the state tells.
+    // No caller may await this promise; `state` reports the failure.
     this.connecting.catch(() => undefined);
   }
 

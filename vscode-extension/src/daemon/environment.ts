@@ -15,7 +15,7 @@ import { t } from "../l10n";
 
 export { workspaceFolder };
 
-/** What names of files are shortened by. */
+/** Return the folders that are cut from file names on display. */
 export function places(): Places {
   return { home: os.homedir(), folder: workspaceFolder()?.uri.fsPath ?? "" };
 }
@@ -24,29 +24,29 @@ export function setting(name: "python" | "basePython" | "model"): string {
   return vscode.workspace.getConfiguration("goalwright").get<string>(name, "").trim();
 }
 
-/** The mode of new sessions, when VS Code's settings have one. */
+/** Return the mode of new sessions, if VS Code's settings have one. */
 export function configuredMode(): Mode | undefined {
   const mode = vscode.workspace.getConfiguration("goalwright").get<Mode | typeof UNSET>("mode", UNSET);
   return mode === UNSET ? undefined : mode;
 }
 
-/** What of VS Code's settings the daemon is told, under the names of config.json. What is not set there is not sent. */
+/** Return the VS Code settings for the daemon, by their names in config.json. Unset ones are omitted. */
 function daemonSettings(): Record<string, unknown> {
   const configuration = vscode.workspace.getConfiguration("goalwright");
   return { language: language(), ...chosen((name) => configuration.get(name)) };
 }
 
-/** The settings of VS Code that the daemon has, too, and that count at once; the language does after a reload of the window. */
+/** VS Code settings that go to the daemon and apply at once. The language applies after a reload of the window. */
 export const DAEMON_SETTINGS: readonly string[] = Object.keys(SETTINGS).map((name) => `goalwright.${name}`);
 
-/** `~` and `${workspaceFolder}` written out, as people are used to in settings that hold a path. */
+/** Expand `~` and `${workspaceFolder}`, which users expect in path settings. */
 export function expand(value: string, folder: string | undefined, home: string = os.homedir()): string {
   // biome-ignore lint/suspicious/noTemplateCurlyInString: what users write in their settings.
   const rooted = folder ? value.replaceAll("${workspaceFolder}", folder) : value;
   return rooted.startsWith("~/") || rooted.startsWith("~\\") ? path.join(home, rooted.slice(2)) : rooted;
 }
 
-/** The interpreter that has Goalwright: the setting, else the extension's own environment. Throws a Problem. */
+/** Return the interpreter with Goalwright: the one from the setting, or the extension's own. Throws a Problem. */
 export async function findPython(installation: Installation): Promise<string> {
   const configured = setting("python");
   if (configured) return expand(configured, workspaceFolder()?.uri.fsPath);
@@ -65,7 +65,7 @@ export async function findPython(installation: Installation): Promise<string> {
   );
 }
 
-/** What the daemon is told of this window. `variables`: keys and addresses that were entered here, which go before the environment's. */
+/** Return the options for the daemon's initialization. `variables`: keys and addresses entered here, which override the environment. */
 export function initializationOptions(variables: Readonly<Record<string, string>> = {}): InitializationOptions {
   return {
     protocolVersion: PROTOCOL_VERSION,

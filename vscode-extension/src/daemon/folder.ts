@@ -1,29 +1,29 @@
 import * as vscode from "vscode";
 import { t } from "../l10n";
 
-/** The uri of the folder the person chose, remembered with the workspace. */
+/** Workspace storage key for the URI of the folder that the user chose. */
 const CHOSEN = "goalwright.folder";
 
 let memory: vscode.Memento | undefined;
 
-/** Where the choice is remembered. */
+/** Set the storage for the choice. */
 export function rememberFolderIn(memento: vscode.Memento): void {
   memory = memento;
 }
 
-/** The folders of this window that lie on disk. */
+/** Return the folders of this window that are on disk. */
 export function diskFolders(): readonly vscode.WorkspaceFolder[] {
   return (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === "file");
 }
 
-/** The folder Goalwright works in: the one that was chosen, else the first. */
+/** Return the folder that Goalwright works in: the chosen one, or else the first. */
 export function workspaceFolder(): vscode.WorkspaceFolder | undefined {
   const folders = diskFolders();
   const chosen = memory?.get<string>(CHOSEN);
   return folders.find((folder) => folder.uri.toString() === chosen) ?? folders[0];
 }
 
-/** Asks which folder to work in. True when it is another one now. */
+/** Let the user choose the folder to work in. True when it changed. */
 export async function chooseFolder(): Promise<boolean> {
   const current = workspaceFolder();
   const picks = diskFolders().map((folder) => ({

@@ -18,13 +18,13 @@ interface Bundle {
   wheel: string;
   constraints: string;
   version: string;
-  /** First characters of the wheel's hash: a rebuilt wheel of the same version is another one. */
+  /** First characters of the wheel's hash, which identify a rebuilt wheel of the same version. */
   id: string;
 }
 
 /**
- * The extension's own Python environment, one folder for each bundled wheel: a daemon of the previous version that is
- * still running keeps its files until nobody needs them.
+ * The extension's own Python environment, with one folder for each bundled wheel, because a running daemon of the
+ * previous version still needs its files.
  */
 export class Installation {
   private bundled: Promise<Bundle> | undefined;
@@ -34,23 +34,23 @@ export class Installation {
     private readonly storageFolder: string,
   ) {}
 
-  /** Version of the bundled daemon. */
+  /** Return the version of the bundled daemon. */
   async version(): Promise<string> {
     return (await this.bundle()).version;
   }
 
-  /** The interpreter of the finished environment for the bundled wheel, or undefined. */
+  /** Return the interpreter of the finished environment for the bundled wheel, or undefined. */
   async python(): Promise<string | undefined> {
     const folder = await this.folder();
     return existsSync(path.join(folder, MARKER)) ? interpreter(folder) : undefined;
   }
 
-  /** An environment of another version is there: what is missing is an update, not an installation. */
+  /** Return true when only an environment of another version exists, so an update is needed. */
   async isOutdated(): Promise<boolean> {
     return (await this.python()) === undefined && (await this.others()).length > 0;
   }
 
-  /** Makes the environment. Throws a Problem when that is not possible; what is half done is removed. */
+  /** Create the environment. Throws a Problem on failure, after removing incomplete files. */
   async install(options: InstallOptions): Promise<string> {
     const bundle = await this.bundle();
     options.report(t("looking for Python…"));
@@ -79,8 +79,8 @@ export class Installation {
   }
 
   /**
-   * Removes environments of other versions, once the present one is a day old: a daemon of another folder may still be
-   * running from one, and import from it what it needs only now. `now` in milliseconds.
+   * Remove environments of other versions once the current one is a day old. Until then a daemon of another folder may
+   * run from one and still import modules. `now` in milliseconds.
    */
   async prune(log: (line: string) => void, now: number): Promise<void> {
     const marker = await stat(path.join(await this.folder(), MARKER)).catch(() => undefined);
@@ -160,7 +160,7 @@ export function interpreter(environment: string, platform: NodeJS.Platform = pro
     : path.posix.join(environment, "bin", "python");
 }
 
-/** pip's line as words for the progress notification, or undefined. */
+/** Convert a line of pip's output to text for the progress notification, or undefined. */
 export function progress(line: string): string | undefined {
   const collecting = /^Collecting ([A-Za-z0-9_.-]+)/.exec(line);
   if (collecting) return t("collecting {0}…", collecting[1] ?? "");
@@ -168,7 +168,7 @@ export function progress(line: string): string | undefined {
   return undefined;
 }
 
-/** The last line that says something: pip and venv put the reason there. */
+/** Return the last error line, or else the last line, because pip and venv write the reason there. */
 export function lastWords(output: string): string {
   const lines = output
     .split(/\r?\n/)

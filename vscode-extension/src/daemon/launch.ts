@@ -4,10 +4,10 @@ import { Problem, type ActionId } from "./problems";
 import { run, type Finished } from "./process";
 import { t } from "../l10n";
 
-/** Where the daemon listens. */
+/** Address and version of a running daemon. */
 export interface Endpoint {
   socket?: string;
-  /** Windows: a port of 127.0.0.1. */
+  /** Port on 127.0.0.1, on Windows. */
   port?: number;
   token: string;
   pid: number;
@@ -15,7 +15,7 @@ export interface Endpoint {
   protocolVersion: number;
 }
 
-/** Finds the workspace's daemon or starts it. Throws a Problem. */
+/** Find the workspace's daemon or start it. Throws a Problem. */
 export async function launch(python: string, folder: string, log: (line: string) => void): Promise<Endpoint> {
   const args = ["-I", "-m", "goalwright", "start", "--workspace", folder, "--json"];
   log(`> ${python} ${args.join(" ")}`);
@@ -30,14 +30,14 @@ export async function launch(python: string, folder: string, log: (line: string)
 }
 
 /**
- * After a connection ended: the daemon left in good order, for it takes its socket away first. One that was killed leaves
- * it lying; of one that listens on a port nothing is known.
+ * After a lost connection, return true if the daemon exited in order: it removes its socket first, while a killed one
+ * leaves it. For a port there is no way to know, so the result is false.
  */
 export function wasStopped(endpoint: Endpoint): boolean {
   return endpoint.socket !== undefined && !existsSync(endpoint.socket);
 }
 
-/** Ends the workspace's daemon by the command line. Never throws: what went wrong is in the log. */
+/** Stop the workspace's daemon from the command line. Never throws; errors go to the log. */
 export async function stopByForce(python: string, folder: string, log: (line: string) => void): Promise<void> {
   const args = ["-I", "-m", "goalwright", "stop", "--workspace", folder, "--force"];
   log(`> ${python} ${args.join(" ")}`);
@@ -46,7 +46,7 @@ export async function stopByForce(python: string, folder: string, log: (line: st
   if (said) log(said);
 }
 
-/** What `goalwright start --json` printed, as an endpoint. Throws a Problem for everything else. */
+/** Parse the output of `goalwright start --json` as an endpoint. Throws a Problem for anything else. */
 export function readAnswer(done: Finished, python: string): Endpoint {
   const answer = lastObject(done.stdout);
   if (answer?.error) {
@@ -86,7 +86,7 @@ function lastObject(output: string): Answer | undefined {
       const value: unknown = JSON.parse(line);
       if (typeof value === "object" && value !== null) return value as Answer;
     } catch {
-      // Not the answer: somebody's print.
+      // Not the answer, but a line that something else printed.
     }
   }
   return undefined;

@@ -1,4 +1,4 @@
-/** What can be wrong with the daemon, in words for the person, and what the person can do about it. */
+/** Problems with the daemon: a message for the user, and actions to fix them. */
 
 import { t } from "../l10n";
 
@@ -12,7 +12,7 @@ export type ActionId =
   | "restartDaemon"
   | "showLog";
 
-/** The buttons: what is written on them, and the command behind them. */
+/** Buttons: their labels and commands. */
 export const ACTIONS: Record<ActionId, { label: string; command: string; args?: unknown[] }> = {
   install: { label: t("Install Goalwright"), command: "goalwright.install" },
   choosePython: { label: t("Choose Python…"), command: "goalwright.choosePython" },
@@ -29,7 +29,7 @@ export class Problem extends Error {
     readonly code: string,
     message: string,
     readonly actions: readonly ActionId[] = ["tryAgain", "showLog"],
-    /** It may pass by itself: worth another attempt. */
+    /** True when the problem may disappear, so a retry makes sense. */
     readonly passing = false,
   ) {
     super(message);
@@ -37,16 +37,16 @@ export class Problem extends Error {
   }
 }
 
-/** Codes of vscode-jsonrpc: not written, not read, rejected because the connection closed, not open; closed, disposed. */
+/** Error codes of vscode-jsonrpc: write failed, read failed, rejected because the connection closed, not open; closed, disposed. */
 const LOST = new Set<unknown>([-32099, -32098, -32097, -32096, 1, 2]);
 
-/** Tell whether a request failed because the connection broke or was replaced, so that nobody answered it. */
+/** Return true if a request got no answer because the connection broke or was replaced. */
 export function connectionLost(error: unknown): boolean {
   if (error instanceof Problem) return error.code === "canceled";
   return error instanceof Error && LOST.has((error as { code?: unknown }).code);
 }
 
-/** Any thrown thing as a Problem. */
+/** Convert any thrown value to a Problem. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
   return new Problem("unexpected", error instanceof Error ? error.message : String(error), undefined, true);

@@ -15,7 +15,7 @@ export interface RunOptions {
 }
 
 /**
- * Runs a program to its end. Rejects with the system's error (`ENOENT`, …) when it cannot be started, and with an
+ * Run a program until it exits. Rejects with the system's error (`ENOENT`, …) when it cannot be started, and with an
  * Error named `AbortError` or `TimeoutError` when it was stopped.
  */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
@@ -58,7 +58,7 @@ export function run(command: string, args: readonly string[], options: RunOption
         reject(error);
       });
     child.once("close", settle);
-    // A detached grandchild may hold the pipes open for as long as it lives: do not wait for that.
+    // A detached grandchild may keep the pipes open for as long as it lives, so do not wait for that.
     child.once("exit", (code) => {
       setTimeout(() => {
         child.stdout.destroy();
@@ -71,15 +71,15 @@ export function run(command: string, args: readonly string[], options: RunOption
 }
 
 /**
- * The environment without what VS Code and an activated virtual environment put in for themselves, and without keys: the
- * daemon gets them when a client connects, because other programs can read the environment it was started with.
+ * Return the environment without variables of VS Code and of an activated virtual environment, and without keys. The
+ * daemon receives keys when a client connects, because other programs can read the environment it was started with.
  */
 export function cleanEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const foreign = /^(VSCODE_|ELECTRON_|NODE_OPTIONS$|PYTHONHOME$|PYTHONPATH$|PYTHONSTARTUP$)/;
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !foreign.test(name) && !isProviderVariable(name)));
 }
 
-/** The same rule as `daemon.provider.variables`. */
+/** Variables of model providers, the same as in `daemon.provider.variables`. */
 const PROVIDER_VARIABLES = new Set([
   "ANTHROPIC_AUTH_TOKEN",
   "ANTHROPIC_PROFILE",
@@ -100,7 +100,7 @@ function isProviderVariable(name: string): boolean {
   return PROVIDER_VARIABLES.has(name) || /^[A-Z][A-Z0-9_]*_API_(KEY|BASE)$/.test(name) || CLOUD_VARIABLES.test(name);
 }
 
-/** The variables that choose and open model providers. */
+/** Return the variables that select and authenticate model providers. */
 export function providerEnvironment(environment: NodeJS.ProcessEnv): Record<string, string> {
   const found: Record<string, string> = {};
   for (const [name, value] of Object.entries(environment)) {

@@ -2,7 +2,7 @@ import { Problem } from "./problems";
 import { run } from "./process";
 
 export interface Python {
-  /** What to put before the arguments, e.g. `["py", "-3"]`. */
+  /** Program and arguments that start it, e.g. `["py", "-3"]`. */
   command: readonly string[];
   executable: string;
   version: readonly [number, number, number];
@@ -27,7 +27,7 @@ interface Probe {
   missing: string[];
 }
 
-/** What one command says about itself, or why it cannot be used. */
+/** Run a command and return its Python's properties, or the reason why it cannot be used. */
 async function probe(command: readonly string[]): Promise<Probe | string> {
   try {
     const [program = "", ...args] = command;
@@ -45,7 +45,7 @@ function absent(command: readonly string[]): string {
   return t("{0} was not found", command.join(" "));
 }
 
-/** Why a Python will not do, or undefined when it will. */
+/** Return the reason why a Python is unsuitable, or undefined if it is suitable. */
 export function objection(found: Probe, platform: NodeJS.Platform = process.platform): string | undefined {
   const [major, minor] = found.version;
   const version = found.version.join(".");
@@ -65,7 +65,7 @@ export function candidates(configured: string, platform: NodeJS.Platform = proce
   return ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"].map((name) => [name]);
 }
 
-/** The first Python from which an environment can be made. Throws a Problem that says what was tried. */
+/** Return the first Python that can create an environment. Throws a Problem that lists the attempts. */
 export async function findBasePython(configured: string, log: (line: string) => void): Promise<Python> {
   const reasons: string[] = [];
   const telling: string[] = [];

@@ -1,10 +1,10 @@
-/** VS Code's settings under the names of config.json. Pure. */
+/** VS Code's settings by their names in config.json. Pure. */
 import { SETTINGS, SWITCHES } from "./settings.gen";
 
-/** The value that says: as in config.json. */
+/** The value of a setting that leaves the choice to config.json. */
 export const UNSET = "default";
 
-/** What is set, by the daemon's names. A value that says nothing leaves it to config.json. */
+/** Return the settings that have a value, by the daemon's names. Unset ones are left to config.json. */
 export function chosen(get: (name: string) => unknown): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   for (const [name, key] of Object.entries(SETTINGS)) {

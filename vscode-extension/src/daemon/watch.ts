@@ -19,10 +19,10 @@ export interface Watched {
   log: vscode.LogOutputChannel;
 }
 
-/** Reacts to what changes around the daemon: settings, trust, folders, versions; and keeps the context keys. */
+/** React to changes of settings, trust, folders and versions, and update the context keys. */
 export function watchSurroundings({ daemon, sessions, history, installation, models, keys: providers, log }: Watched): vscode.Disposable {
   const again = (): void => {
-    // Nobody needs a daemon yet, or the person stopped it.
+    // The daemon was not needed yet, or the user stopped it.
     if (daemon.state.phase === "idle" || daemon.state.phase === "stopped") return;
     daemon.reconnect().catch((error: unknown) => log.warn(String(error)));
   };
@@ -58,19 +58,20 @@ export function watchSurroundings({ daemon, sessions, history, installation, mod
       }
     }),
   );
-  // Something was running when the window closed: its questions should not wait for the panel to be opened.
+  // A session was running when the window closed: connect now, so that its requests do not wait until the panel is
+  // opened.
   if (sessions.wasBusy) daemon.connect().catch(() => undefined);
   return disposable;
 }
 
-/** What is shown already stays in its language until the window is loaded again. */
+/** Offer to reload the window, because visible text keeps its language until then. */
 async function offerReload(): Promise<void> {
   const reload = t("Reload Window");
   const choice = await vscode.window.showInformationMessage(t("Reload the window to use the new language."), reload);
   if (choice) await vscode.commands.executeCommand("workbench.action.reloadWindow");
 }
 
-/** Tells when the daemon that answers is not the one this extension brings. */
+/** Notify the user when the daemon's version differs from the bundled one. */
 async function offerUpdate(running: string, installation: Installation, log: vscode.LogOutputChannel): Promise<void> {
   const bundled = await installation.version();
   if (running === bundled) {

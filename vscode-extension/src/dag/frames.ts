@@ -1,4 +1,4 @@
-/** What the graph's page gets of the session on display: all but the texts of messages. Pure. */
+/** The session's data for the graph's page, without the texts of messages. Pure. */
 import { TOLD } from "../../../daemon/api/page/session.js";
 import type { Branch, Branches, Frame, SessionView } from "../../../daemon/api/page/shapes";
 import type { Event, Message } from "../protocol.gen";
@@ -12,7 +12,7 @@ export function withoutTexts(branches: Branches): Record<string, Branch> {
   return Object.fromEntries(Object.entries(branches).map(([id, branch]) => [id, { ...branch, lastMessage: null }]));
 }
 
-/** An event with what it changed; undefined for what changes nothing in the graph. */
+/** Return an event with the state that it changed; undefined if it does not affect the graph. */
 export function frameOf({ event, view }: Extract<Update, { event: Event }>): Frame | undefined {
   const { eventId, traceId } = event;
   if (!TOLD.has(event.event)) return view ? { event: event.event, eventId, traceId, view } : undefined;

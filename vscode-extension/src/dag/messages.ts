@@ -1,25 +1,25 @@
-/** What the extension host and the graph's page say to each other. */
+/** Messages between the extension host and the graph's page. */
 import type { Branch, Frame, GoalTree, Message, SessionView } from "../../../daemon/api/page/shapes";
 
 export type ToGraph =
-  /** The whole, at the beginning and whenever frames would not do. */
+  /** The full state, at the start and whenever frames are not enough. */
   | { type: "all"; view: SessionView | null }
-  /** What changed since, in order. */
+  /** Changes since the last message, in order. */
   | { type: "frames"; traceId: string; frames: readonly Frame[] }
-  /** The plan of a branch that was asked for, and the branches within it. */
+  /** The plan of a requested branch and the branches within it. */
   | { type: "branch"; traceId: string; branchId: string; goalTree: GoalTree; branches: Record<string, Branch> }
   | { type: "branchFailed"; traceId: string; branchId: string; text: string }
   | { type: "messages"; request: number; messages: Message[]; hasEarlier: boolean }
   | { type: "messagesFailed"; request: number; text: string };
 
-/** Which messages; `goalId` is the internal one. */
+/** A selection of messages; `goalId` is the internal id. */
 export interface Wanted {
   traceId: string;
   goalId: string | null;
   branchId: string | null;
   descendants: boolean;
   withoutGoal: boolean;
-  /** With those that a branch began with. */
+  /** True to include the messages that a branch inherited. */
   inherited: boolean;
   before: number | null;
   limit: number;
@@ -32,13 +32,13 @@ export type FromGraph =
   | { type: "reveal"; goalId: string | null; branchId: string | null }
   | { type: "focusChat" }
   | { type: "openTrace" }
-  /** To be written to a file that the user chooses. */
+  /** Save an SVG to a file that the user chooses. */
   | { type: "savePicture"; name: string; svg: string };
 
-/** What the page remembers while VS Code has thrown it away, and from one window to the next. */
+/** State that the page keeps when VS Code discards it and when the window reloads. */
 export interface SavedGraph {
   traceId: string;
   expanded: readonly string[];
-  /** The goal or branch that is looked at alone. */
+  /** The goal or branch that is shown alone. */
   root?: string | null;
 }

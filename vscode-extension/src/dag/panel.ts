@@ -10,18 +10,18 @@ import type { FromGraph, ToGraph, Wanted } from "./messages";
 import type { Frame } from "../../../daemon/api/page/shapes";
 import { t } from "../l10n";
 
-/** Events are posted to the page at most this often. */
+/** Shortest time between two posts of events to the page. */
 const PAUSE_MS = 50;
 
 interface Shown {
   daemon: Pick<Daemon, "request" | "connect" | "state">;
   sessions: SessionController;
-  /** Selects a goal (or a branch, without a goal) in the Goals view. */
+  /** Select a goal (or a branch, without a goal) in the Goals view. */
   reveal(goalId: string | null, branchId: string | null): Promise<void>;
   log: Pick<vscode.LogOutputChannel, "error" | "warn">;
 }
 
-/** The graph of the session on display, in an editor of its own. What it shows is made in the page, by the web page's own modules. */
+/** The graph of the current session in an editor of its own. The page renders it with the web page's modules. */
 export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposable {
   static readonly id = "goalwright.graph";
   private readonly disposables: vscode.Disposable[];
@@ -44,7 +44,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     ];
   }
 
-  /** Opens the panel as an editor in full width, or brings it forward. */
+  /** Open the panel as a full-width editor, or bring it to the front. */
   show(): void {
     if (this.panel) {
       this.panel.reveal(undefined, false);
@@ -53,7 +53,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     this.adopt(vscode.window.createWebviewPanel(GraphPanel.id, t("Graph"), { viewColumn: vscode.ViewColumn.Active, preserveFocus: false }, { retainContextWhenHidden: true }));
   }
 
-  /** After a reload of the window the panel is there again. */
+  /** Restore the panel after a reload of the window. */
   deserializeWebviewPanel(panel: vscode.WebviewPanel): Promise<void> {
     if (this.panel) panel.dispose();
     else this.adopt(panel);
@@ -81,7 +81,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     });
     panel.webview.html = page(panel.webview, this.extension, "graph");
     const { daemon } = this.parts;
-    // The last session is loaded by it. Why there is no connection, the chat says.
+    // Connecting loads the last session. The chat shows connection errors.
     if (daemon.state.phase === "idle") daemon.connect().catch(() => undefined);
   }
 
@@ -119,7 +119,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
     const about = { traceId: traceId, branchId: branchId };
     try {
       const loaded = await this.parts.daemon.request("goalwright/session/load", { sessionId: childSession(traceId, branchId), messages: 0 });
-      // What was told before this answer is older than it.
+      // Waiting frames are older than this answer, so send them first.
       this.flush();
       this.post({ type: "branch", ...about, goalTree: loaded.goalTree, branches: withoutTexts(loaded.branches) });
     } catch (error) {
@@ -174,7 +174,7 @@ export class GraphPanel implements vscode.WebviewPanelSerializer, vscode.Disposa
   }
 
   private postAll(): void {
-    // What waits is part of the whole already.
+    // The full state already contains the waiting frames.
     this.waiting = [];
     const { state } = this.parts.sessions;
     if (this.ready) this.post({ type: "all", view: state ? graphView(state) : null });

@@ -7,48 +7,48 @@ import { applyEvent, changesOf, isWorking } from "../../../../daemon/api/page/se
 import type { Branch, DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
 import type { ToGraph } from "../messages";
 
-/** Drawn again at most so often while events come in. */
+/** Shortest time between two drawings while events arrive. */
 const PAUSE_MS = 80;
 
 export interface GraphHooks {
-  /** Title, status or totals changed. */
+  /** Called when title, status or totals change. */
   onState(state: SessionView | null): void;
   onMessage(message: { branchId: string | null; goalId: string | null }): void;
-  /** The person wants the messages of an edge; `reveal`: it was the node that was chosen. */
+  /** Called to show the messages of an edge; `reveal`: the user chose the node itself. */
   onOpen(node: DagNode, edge: DagEdge | null, reveal: boolean): void;
   onExpanded(): void;
-  /** The level on display, as the way to it. */
+  /** Called with the path to the current level. */
   onLevel(way: Level[]): void;
-  /** The plan of this branch is wanted. */
+  /** Called to request the plan of a branch. */
   onBranch(id: string): void;
 }
 
-/** The graph of the session on display: what is open, and what events change. Drawing is the web page's. */
+/** The graph of the current session: expanded nodes, selection, and updates from events. The web page's modules draw it. */
 export class Graph {
   readonly view: DagView;
   state: SessionView | null = null;
   expanded = new Set<string>();
-  /** The goal or branch that is looked at alone. */
+  /** The goal or branch that is shown alone. */
   root: string | null = null;
   follow = true;
   private readonly fetches = new Fetches();
-  /** Everything is to be open, also what is not known yet. */
+  /** True to expand everything, including branches that arrive later. */
   private all = false;
-  /** The agent's place as it was shown last. */
+  /** The agent's last shown position. */
   private place: string | null = null;
-  /** The person has taken over what is seen. */
+  /** True after the user moved or selected something, so that the view does not move automatically. */
   private held = false;
   private onEdge = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private width = 0;
-  /** Which of the places that a search found is selected. */
+  /** Index of the selected search result. */
   private at = -1;
 
   constructor(
     private readonly host: HTMLElement,
     private readonly hooks: GraphHooks,
   ) {
-    // Whether an edge or a node was clicked, the view tells alike.
+    // The view reports clicks on edges and on nodes alike, so remember which it was.
     host.addEventListener("click", ({ target }) => (this.onEdge = target instanceof Element && target.closest(".dag-edge") !== null), { capture: true });
     host.addEventListener("keydown", () => (this.onEdge = false), { capture: true });
     this.view = new DagView(host, {
@@ -63,7 +63,7 @@ export class Graph {
     });
     new ResizeObserver(() => {
       if (this.width !== this.host.clientWidth) this.draw();
-      // The pane beside it takes room away, and what its messages are about should be seen.
+      // The pane beside the graph takes space, but the node whose messages it shows should stay visible.
       else this.fit();
       if (this.held && this.view.selected) this.view.reveal(this.view.selected);
     }).observe(host);
@@ -73,7 +73,7 @@ export class Graph {
     return this.state?.trace.traceId ?? "";
   }
 
-  /** The whole session; what is open stays open when it is the same one. */
+  /** Show a session. For the same session as before, expanded nodes stay expanded. */
   show(state: SessionView | null, expanded: readonly string[], root: string | null = null): void {
     const before = this.state;
     const same = before !== null && before.trace.traceId === state?.trace.traceId;
@@ -90,7 +90,7 @@ export class Graph {
     for (const branch of Object.values(state?.branches ?? {})) {
       this.openFork(branch);
       const goalTree = before?.branches[branch.id]?.goalTree;
-      // An old plan is better than none until the new one is there.
+      // Keep the old plan until the new one arrives.
       if (same && goalTree && this.state) this.state = { ...this.state, branches: { ...this.state.branches, [branch.id]: { goalTree, ...branch } } };
       if (this.expanded.has(branchKey(branch.id)) || this.root === branchKey(branch.id) || this.root?.startsWith(`goal:${branch.id}/`)) this.fetch(branch.id);
     }
@@ -118,11 +118,11 @@ export class Graph {
     if (graph) this.soon();
   }
 
-  /** The plan of a branch; branches of a branch stand beside it, by their full ids. */
+  /** Add a branch's plan. Branches within a branch are stored at the top level by their full ids. */
   branch({ branchId: id, goalTree, branches }: Extract<ToGraph, { type: "branch" }>): void {
     const again = this.fetches.end(id);
     if (!this.state?.branches[id]) return;
-    // What frames told before came before this answer, so it is never older than they.
+    // Frames sent before this answer were applied before, so it is never older than the state.
     this.state = takeBranch(this.state, id, { goalTree, goalCount: goalTree.goals.length, branches }, false);
     if (again) this.fetch(id);
     this.openAll();
@@ -135,7 +135,7 @@ export class Graph {
     this.draw();
   }
 
-  /** Also of branches whose goals come one after the other. */
+  /** Expand everything, including goals of branches that arrive later. */
   expandAll(): void {
     this.all = true;
     this.openAll();
@@ -157,7 +157,7 @@ export class Graph {
     this.view.readable();
   }
 
-  /** Looks at the goals within a goal or branch alone; null: the whole plan. */
+  /** Show only the goals within a goal or branch; null: the whole plan. */
   go(root: string | null): void {
     const { state, view } = this;
     if (!state) return;
@@ -172,7 +172,7 @@ export class Graph {
       this.changed();
       view.readable();
     }
-    // Back up, one stands where one was; further down, at the beginning.
+    // On the way up, select the level that was left; on the way down, the first node.
     let key = from;
     while (key !== null && !view.nodes.has(key)) key = levelOf(state, key);
     view.select(key ?? view.dag.nodes[1]?.key ?? "start", { focus });
@@ -184,7 +184,7 @@ export class Graph {
     return true;
   }
 
-  /** Marks what a text occurs in; the number of places. */
+  /** Mark the nodes that contain a text; returns their number. */
   find(text: string): number {
     const found = this.state ? findGoals(this.state, text) : [];
     this.view.matches = new Set(found);
@@ -193,7 +193,7 @@ export class Graph {
     return found.length;
   }
 
-  /** Goes to the next place (or the one before) of what was found last, at whatever level it is; its number from 1 on. */
+  /** Select the next or previous search result, at whatever level it is. Returns its number, from 1. */
   next(by: 1 | -1): number {
     const { state } = this;
     const found = [...this.view.matches];
@@ -222,12 +222,12 @@ export class Graph {
     const { selected } = this.view;
     const focus = this.host.contains(document.activeElement) || document.activeElement === document.body;
     this.changed();
-    // What was selected may be hidden now, or have given way to what is within it.
+    // The selected node may be hidden now, or replaced by the nodes within it.
     const next = selected && this.view.nodes.has(selected) ? selected : (open ? this.view.dag.nodes.find((node) => node.within[0] === key)?.key : key.replace(/^fork:/, "goal:"));
     if (selected) this.view.select(next ?? null, { focus });
   }
 
-  /** Holds what can be read of the graph in view until the user moves it, with where the user stands. True when it does. */
+  /** Keep the graph readable and the selection visible until the user moves the view. True when it did. */
   private fit(): boolean {
     const { view } = this;
     if (this.held || view.viewport.touched) return false;
@@ -241,7 +241,7 @@ export class Graph {
     this.draw();
   }
 
-  /** While branches are at work they are what one wants to see, and so is all around them. */
+  /** Expand running branches and what surrounds them, because users want to see these. */
   private openFork(branch: Branch | undefined): void {
     if (this.state) for (const key of aroundWork(this.state, branch)) this.expanded.add(key);
   }
@@ -269,7 +269,7 @@ export class Graph {
     this.host.dataset["took"] = (performance.now() - begun).toFixed(0);
     this.host.dataset["nodes"] = String(dag.nodes.length);
     const place = placeOfWork(dag)?.key ?? null;
-    // Until the person moves it, the view holds the whole of a graph that grows, or where the agent is.
+    // Until the user moves the view, show the whole growing graph, or the agent's position.
     if (!this.fit() && place && place !== this.place && this.follow) view.reveal(place);
     this.place = place;
   }

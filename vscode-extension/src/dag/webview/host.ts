@@ -25,17 +25,17 @@ interface MessagePage {
 const TRACE = /^traces\/([^/]+)\/messages$/;
 type Query = Record<string, string | number | boolean | null | undefined>;
 
-/** In place of the web page's `Api`: what the message pane wants of it is asked of the extension host, which has no token to give away. */
+/** A replacement for the web page's `Api`: it asks the extension host for messages, because the page has no access token. */
 export class HostApi {
   private readonly waiting = new Map<number, { resolve(page: MessagePage): void; reject(error: ApiError): void }>();
   private asked = 0;
 
-  /** As the pane takes it. */
+  /** Return this object as the type that the pane expects. */
   get api(): Api {
     return this as unknown as Api;
   }
 
-  /** Raises ApiError, as the web page's does. */
+  /** Read a page of messages. Rejects with ApiError, like the web page's API. */
   get(path: string, query: Query = {}): Promise<MessagePage> {
     const found = TRACE.exec(path)?.[1];
     if (!found) return Promise.reject(new ApiError(404, t("There is no {0} here.", path)));
@@ -57,7 +57,7 @@ export class HostApi {
     });
   }
 
-  /** An answer of the host; others are not looked at. */
+  /** Handle an answer from the host; other messages are ignored. */
   answered(message: ToGraph): void {
     if (message.type !== "messages" && message.type !== "messagesFailed") return;
     const waiting = this.waiting.get(message.request);

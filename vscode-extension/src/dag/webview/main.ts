@@ -12,7 +12,7 @@ import { Graph } from "./graph";
 import { HostApi, post, save, saved } from "./host";
 import { plural, t } from "../../l10n";
 
-/** The page: a bar, the graph, and the messages of an edge beside it. */
+/** Build the page: a bar, the graph, and the messages of an edge beside it. */
 function page(root: HTMLElement): void {
   const title = h("h1", {}, t("Graph"));
   const facts = h("p", { class: "facts", role: "status" });
@@ -122,7 +122,7 @@ function page(root: HTMLElement): void {
       graph.show(view, same ? before.expanded : [], same ? (before.root ?? null) : null);
       remember();
       if (another) clearSearch();
-      // Of messages that came before this nobody tells.
+      // Messages added before this state have no frames, so read them again.
       messages.refresh();
       return;
     }
@@ -145,7 +145,7 @@ function page(root: HTMLElement): void {
   post({ type: "ready" });
 }
 
-/** What the pane shows for an edge: the work that led to its node. */
+/** Return what the pane shows for an edge: the work that led to its node. */
 function subject(traceId: string, node: DagNode, edge: DagEdge | null): Parameters<MessagesPane["show"]>[0] {
   const start = node.kind === "start" && node.goalId === null && node.branchId === null;
   return {
@@ -161,7 +161,7 @@ function subject(traceId: string, node: DagNode, edge: DagEdge | null): Paramete
   };
 }
 
-/** A line drawing in 16 × 16. */
+/** Create a line drawing of 16 × 16. */
 function icon(d: string): SVGSVGElement {
   return svg("svg", { width: 16, height: 16, viewBox: "0 0 16 16", "aria-hidden": "true" }, svg("path", { d, fill: "none", stroke: "currentColor", "stroke-width": 1.3 }));
 }

@@ -1,9 +1,9 @@
 import type { Diagnostic, DiagnosticSeverity, Range } from "vscode";
 
-/** As many as VS Code itself shows. */
+/** VS Code's own limit for one file. */
 const MOST_OF_A_FILE = 1_000;
 
-/** LSP's Diagnostic, as much of it as the daemon reads. */
+/** Convert to LSP's Diagnostic, limited to the fields that the daemon reads. */
 export function toLsp(found: Diagnostic): Record<string, unknown> {
   const code = typeof found.code === "object" ? found.code.value : found.code;
   return {
@@ -15,7 +15,7 @@ export function toLsp(found: Diagnostic): Record<string, unknown> {
   };
 }
 
-/** Without what this product itself might show, the worst first where there are too many. */
+/** Remove Goalwright's own diagnostics, and limit the number; the most severe ones are kept. */
 export function chosen(found: readonly Diagnostic[]): readonly Diagnostic[] {
   const others = found.filter(({ source }) => !/^goalwright\b/i.test(source ?? ""));
   if (others.length <= MOST_OF_A_FILE) return others;
@@ -29,7 +29,7 @@ function plainRange({ start, end }: Range): unknown {
   };
 }
 
-/** A diagnostic as TypeScript's server gives it: lines and offsets count from 1. */
+/** A diagnostic from TypeScript's server: lines and offsets count from 1. */
 interface ServerDiagnostic {
   start?: { line: number; offset: number };
   end?: { line: number; offset: number };
@@ -39,10 +39,10 @@ interface ServerDiagnostic {
   source?: string;
 }
 
-/** VS Code's `DiagnosticSeverity`, by the words of TypeScript's server. */
+/** VS Code's `DiagnosticSeverity` by the names of TypeScript's server. */
 const SEVERITIES: Readonly<Record<string, DiagnosticSeverity>> = { error: 0, warning: 1, suggestion: 3 };
 
-/** Diagnostics out of an answer of TypeScript's server; undefined: it is none. */
+/** Parse an answer of TypeScript's server into diagnostics; undefined if it has none. */
 export function ofTypeScript(answer: unknown, source: string): Diagnostic[] | undefined {
   const { type, body } = (answer ?? {}) as { type?: unknown; body?: unknown };
   if (type !== "response" || !Array.isArray(body)) return undefined;

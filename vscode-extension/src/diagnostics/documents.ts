@@ -1,68 +1,68 @@
 import { createHash } from "node:crypto";
 
-/** What an extension answered when it was asked for a document's problems, instead of when it liked. */
+/** An extension's answer to a request for a document's problems. */
 export interface Pulled<T> {
   items: readonly T[];
-  /** Whether a problem that is shown comes from the same place, so that `items` say it better. */
+  /** Return true if a shown problem has the same source, so that `items` replace it. */
   replaces: (shown: T) => boolean;
 }
 
-/** VS Code collects events of diagnostics for this long (ms), so one may tell of what was before a change. */
+/** VS Code collects diagnostics events for this long (ms), so an event may describe the state before a change. */
 export const COLLECTED_MS = 50;
 /** Timers count whole milliseconds. */
 const EARLY_MS = COLLECTED_MS - 2;
 
-/** One text of an open document, and what was said since it is there. */
+/** One version of an open document, and the diagnostics reported since. */
 export interface TextState<T> {
   readonly language: string;
-  /** When this text came, in the common counting and in ms. */
+  /** Number of this version in the common sequence, and its time in ms. */
   readonly generation: number;
   readonly at: number;
-  /** An older text was still unanswered then, so what is said now may be about that one. */
+  /** True when the previous version was still unanswered, so that new diagnostics may describe that one. */
   readonly doubtful: boolean;
-  /** What was shown when it came. */
+  /** Diagnostics shown when this version came. */
   readonly shown: readonly T[];
-  /** The last event about the document; `early`: it may tell of nothing that is newer than this text. */
+  /** The last diagnostics event for the document; `early`: it may describe an older version. */
   heard?: { at: number; early: boolean; shown: readonly T[] };
   pulled?: Pulled<T> & { at: number };
-  /** There is an extension that can be asked about it. */
+  /** True when an extension can be asked about the document. */
   askable?: boolean;
   hash?: string;
 }
 
 export interface Waits {
-  /** Without news (ms), until an answer counts as the last word. */
+  /** Time in ms without events after which an answer is final. */
   settle: number;
-  /** The same, when the answer may be about an older text. */
+  /** Time in ms without events if the answer may describe an older version. */
   doubtful: number;
 }
 
-/** Notes an event about a document. */
+/** Record a diagnostics event for a document. */
 export function hear<T>(state: TextState<T>, now: number, shown: readonly T[]): void {
   const early = now - state.at < EARLY_MS && same(shown, state.shown);
   state.heard = { at: now, early, shown };
 }
 
-/** When (ms) what was said about this text is the last word; undefined: nothing was said. */
+/** Return the time (ms) at which the diagnostics for this version are final; undefined without any. */
 export function settledAt<T>(state: TextState<T>, waits: Waits): number | undefined {
   const { heard, pulled } = state;
-  // What was asked for is about this text for sure; others may still be about to speak.
+  // A requested answer surely describes this version, but other extensions may still report.
   if (pulled) return Math.max(pulled.at, state.at + waits.settle, (heard?.at ?? 0) + waits.settle);
   if (!heard) return undefined;
   return heard.at + (heard.early || state.doubtful ? waits.doubtful : waits.settle);
 }
 
-/** The problems of a document: those asked for, and those that others show. */
+/** Return the problems of a document: the requested ones, and those of other sources. */
 export function known<T>(pulled: Pulled<T> | undefined, shown: readonly T[]): readonly T[] {
   return pulled ? [...pulled.items, ...shown.filter((item) => !pulled.replaces(item))] : shown;
 }
 
-/** The very same objects: nobody has set them again. */
+/** Return true if both have identical objects, so that nobody has set them again. */
 export function same(one: readonly unknown[], other: readonly unknown[]): boolean {
   return one.length === other.length && one.every((item, index) => item === other[index]);
 }
 
-/** Of a text as the daemon hashes it: see `EditorFile.textHash`. */
+/** Hash a text like the daemon does: see `EditorFile.textHash`. */
 export function hashOf(text: string): string {
   return createHash("sha256").update(text.replace(/^\uFEFF/, "").replace(/\r\n?/g, "\n"), "utf8").digest("hex");
 }

@@ -6,7 +6,7 @@ import { realClock } from "./waiting";
 import { ProblemWatcher, type Editor, type FileAnswer } from "./watcher";
 import { t } from "../l10n";
 
-/** What VS Code's own TypeScript extension offers to others: a question to its server, which answers in order. */
+/** The command with which VS Code's TypeScript extension passes a request to its server. The server answers in order. */
 const ASK_TYPESCRIPT = "typescript.tsserverRequest";
 const TYPESCRIPT = new Map([
   ["typescript", "ts"],
@@ -15,7 +15,7 @@ const TYPESCRIPT = new Map([
   ["javascriptreact", "js"],
 ]);
 
-/** The problems that all extensions of the person show, for the daemon. */
+/** Collect the problems that the user's extensions show, for the daemon. */
 export class EditorProblems implements vscode.Disposable {
   private readonly watcher: ProblemWatcher<vscode.Diagnostic>;
   private readonly subscriptions: vscode.Disposable;
@@ -31,7 +31,7 @@ export class EditorProblems implements vscode.Disposable {
         if (uri.scheme === "file") this.watcher.closed(uri.toString());
       }),
       vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
-        // Saving and the like are "changes" without any.
+        // VS Code fires this event without changes, too, for example on save.
         if (document.uri.scheme === "file" && contentChanges.length) this.watcher.changed(document.uri.toString());
       }),
       vscode.languages.onDidChangeDiagnostics(({ uris }) => {
@@ -40,9 +40,9 @@ export class EditorProblems implements vscode.Disposable {
     );
   }
 
-  /** Answers `goalwright/editor/diagnostics`. */
+  /** Handle `goalwright/editor/diagnostics`. */
   async answer(params: EditorDiagnosticsParams): Promise<EditorDiagnosticsResult> {
-    // The daemon's way of writing a uri need not be VS Code's.
+    // The daemon and VS Code may write the same URI differently.
     const asked = new Map(params.files.map((file) => [vscode.Uri.parse(file.uri).toString(), file]));
     const files = [...asked].map(([uri, { textHash }]) => ({ uri, textHash }));
     const answer = await this.watcher.ask({ ...params, files });
@@ -67,7 +67,7 @@ function wire({ uri, freshness, diagnostics, before }: FileAnswer<vscode.Diagnos
   return { uri, freshness, diagnostics: chosen(diagnostics).map(toLsp), before: before && chosen(before).map(toLsp) };
 }
 
-/** Languages that extensions with code say they are for; grammars and themes of a language look after nothing. */
+/** Languages that extensions with code declare. Extensions with only a grammar or a theme report no problems. */
 class Owners implements vscode.Disposable {
   private languages: Set<string> | undefined;
   private readonly changed = vscode.extensions.onDidChange(() => (this.languages = undefined));
@@ -111,7 +111,7 @@ function vsCode(owners: Owners): Editor<vscode.Diagnostic> {
   };
 }
 
-/** Who checks with something else, e.g. Flow, switches TypeScript's validation off. */
+/** Return false if TypeScript's validation is off, for example because the user checks with Flow. */
 function validates(language: string): boolean {
   const own = language.startsWith("typescript") ? "typescript" : "javascript";
   const [now, before] = [vscode.workspace.getConfiguration("js/ts"), vscode.workspace.getConfiguration(own)];
@@ -119,8 +119,8 @@ function validates(language: string): boolean {
 }
 
 /**
- * VS Code's TypeScript says nothing when a file is as clean as before, and looks at files in tabs only. So it is asked.
- * Throws when it is switched off, or another extension has its place.
+ * Ask VS Code's TypeScript extension for problems: it fires no event when a file stays clean, and it checks only files
+ * in tabs. Throws when it is disabled or replaced by another extension.
  */
 async function askTypeScript(file: vscode.Uri, source: string): Promise<Pulled<vscode.Diagnostic>> {
   const kinds = ["syntacticDiagnosticsSync", "semanticDiagnosticsSync"];

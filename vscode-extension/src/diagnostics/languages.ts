@@ -1,15 +1,15 @@
-/** Two changes that nobody answered visibly, and the language is left to the daemon's own servers. */
+/** Number of unanswered changes in a row after which a language is left to the daemon's own servers. */
 const SILENT_CHANGES = 2;
 const MOST_CHANGES_TO_REGAIN = 16;
-/** What is left of a pause that was seen, at each answer. */
+/** Factor by which an observed pause shrinks at each answer. */
 const FORGETTING = 0.9;
-/** The longest pause (ms) between two words about one text that is waited for. */
+/** Longest pause (ms) to wait for between two reports about one version. */
 const LONGEST_PAUSE_MS = 1_500;
 
 interface Record {
-  /** Whether anything was ever said about the text of such a document. */
+  /** True when an extension has reported on a document of this language. */
   heard: boolean;
-  /** Changes in a row that got no answer, or, after it failed, that got one. */
+  /** Changes in a row that got no answer, and changes in a row that got one after a failure. */
   unanswered: number;
   answered: number;
   failed: boolean;
@@ -18,31 +18,31 @@ interface Record {
 }
 
 /**
- * What extensions have shown about languages. That one looks after a language is believed when it says so in its
- * manifest *and* answers changes visibly: some fire no event when a file is as clean as before, and waiting for those
- * would cost the whole deadline at every edit. One that failed has to answer more changes in a row each time.
+ * Experience with extensions by language. An extension counts as responsible for a language when its manifest says so
+ * *and* it answers changes visibly. Some fire no event when a file stays clean, and waiting for those would take the
+ * whole timeout at every edit. After each failure it has to answer more changes in a row.
  */
 export class Languages {
   private readonly records = new Map<string, Record>();
 
-  /** `owner`: whether an extension with code says that it is for this language. */
+  /** `owner` tells whether an extension with code declares this language. */
   constructor(private readonly owner: (language: string) => boolean) {}
 
-  /** Something was said about the text of such a document, `pause` ms after what was said about it before. */
+  /** Record a report about a document, `pause` ms after the previous one about the same version. */
   heard(language: string, pause = 0): void {
     const record = this.of(language);
     record.heard = true;
-    // Later than that it is news of something else, e.g. of another file.
+    // A later report is about something else, e.g. a change of another file.
     if (pause <= LONGEST_PAUSE_MS) record.pause = Math.max(record.pause, pause);
   }
 
-  /** How long (ms) extensions were seen to pause in the middle of an answer: some clear their problems first. */
+  /** Return how long (ms) extensions pause within an answer, because some clear their problems first. */
   pause(language: string): number {
     const { pause } = this.of(language);
     return Math.min(pause * 1.25, LONGEST_PAUSE_MS);
   }
 
-  /** A change of such a document was waited for. */
+  /** Record whether a change was answered in time. */
   asked(language: string, answered: boolean): void {
     const record = this.of(language);
     if (answered) {
@@ -65,13 +65,13 @@ export class Languages {
     return record.heard && !record.failed && this.owner(language);
   }
 
-  /** How long (ms) an answer about such a document is worth waiting for, of at most `timeout`. */
+  /** Return how long (ms) to wait for an answer, at most `timeout`. */
   patience(language: string, timeout: number, settle: number, patient: boolean): number {
     const record = this.of(language);
     const owned = this.owner(language);
     if (owned && !record.failed && (patient || (record.heard && record.unanswered === 0))) return timeout;
     if (owned && !record.failed) return Math.min(timeout, 1_000);
-    // Linters and spell checkers of any language: heard while the daemon's own servers are at work anyway.
+    // Linters and spell checkers for any language may report while the daemon's own servers work anyway.
     return record.heard ? Math.min(timeout, 2 * settle) : 0;
   }
 

@@ -1,8 +1,8 @@
-/** Time, so that tests can have their own. */
+/** A clock, replaceable in tests. */
 export interface Clock {
-  /** In ms; only differences count. */
+  /** Return the time in ms; only differences count. */
   now(): number;
-  /** Calls back once after so many ms; returns how to call that off. */
+  /** Call back once after `ms`; returns a function that cancels this. */
   after(ms: number, call: () => void): () => void;
 }
 
@@ -14,27 +14,27 @@ export const realClock: Clock = {
   },
 };
 
-/** Waits for events, not by polling: who waits is looked at again when something happened, or when it is due. */
+/** Wait for events without polling: a condition is checked again after each event, or when it is due. */
 export class Waiting {
   private readonly waiters = new Set<() => void>();
   private ended = false;
 
   constructor(private readonly clock: Clock) {}
 
-  /** Something happened. */
+  /** Check all conditions after an event. */
   happened(): void {
     for (const look of [...this.waiters]) look();
   }
 
-  /** Nobody waits any longer, now and later. */
+  /** End all waits, now and later. */
   end(): void {
     this.ended = true;
     this.happened();
   }
 
   /**
-   * Until `due` is reached, at most until `deadline()`; both in ms of the clock, and asked again after each event.
-   * `due` is undefined as long as nobody knows. Returns whether it was reached.
+   * Wait until `due`, at most until `deadline()`. Both are clock times in ms and are read again after each event; `due`
+   * is undefined while unknown. Returns whether `due` was reached.
    */
   until(due: () => number | undefined, deadline: () => number): Promise<boolean> {
     return new Promise((resolve) => {

@@ -3,18 +3,18 @@ import { hashOf, hear, known, same, settledAt, type Pulled, type TextState, type
 import { Languages } from "./languages";
 import { Waiting, type Clock } from "./waiting";
 
-/** As much of an editor as has to do with problems. `T` is the editor's kind of diagnostic. Uris are strings. */
+/** The part of an editor that concerns problems. `T` is the editor's type of diagnostic. URIs are strings. */
 export interface Editor<T> {
-  /** Opens a file without showing it, so that extensions look at it. May fail. */
+  /** Open a file without showing it, so that extensions check it. May fail. */
   open(uri: string): Promise<void>;
-  /** The text of an open document. */
+  /** Return the text of an open document. */
   text(uri: string): string | undefined;
-  /** All that extensions show about a file now. */
+  /** Return the problems that extensions show for a file now. */
   problems(uri: string): readonly T[];
   everything(): Iterable<readonly [string, readonly T[]]>;
-  /** Whether an extension with code says that it is for this language. */
+  /** Return true if an extension with code declares this language. */
   owner(language: string): boolean;
-  /** Asks for the problems of a document, where an extension can be asked; undefined: it cannot. */
+  /** Ask an extension for the problems of a document; undefined if none can be asked. */
   pull(uri: string, language: string): Promise<Pulled<T>> | undefined;
 }
 
@@ -33,36 +33,37 @@ export interface Answer<T> {
 
 interface Baseline<T> {
   generation: number;
-  /** What was shown, by file; of files changed since then: at the moment of the first change. */
+  /** Diagnostics by file. For files changed since, those shown at the first change. */
   shown: Map<string, readonly T[]>;
   changed: Set<string>;
-  /** Files of whose old text nobody had said anything when it changed. */
+  /** Files that changed before any extension had reported on their old text. */
   unknown: Set<string>;
   pulled: Map<string, Pulled<T>>;
 }
 
-/** Source: `lsp_bridge/language_client/server/fresh_answers.py`, which waits for servers in the same way. */
+/** Times as in `lsp_bridge/language_client/server/fresh_answers.py`, which waits for servers in the same way. */
 const SETTLE_MS = 300;
 const DOUBTFUL_MS = 1_500;
-/** In which extensions answer, if they do. */
+/** Time in which extensions answer, if at all. */
 const ANSWERS_MS = 10_000;
-/** For opening a file; what takes longer is nothing that extensions look at. */
+/** Time to open a file; extensions do not check files that take longer. */
 const OPENING_MS = 1_000;
-/** For what is said about other files, once those asked about have been answered. */
+/** Time to wait for reports on other files, after the requested ones are answered. */
 const AROUND_MS = 500;
-/** Until an extension is asked again that has refused. */
+/** Time before an extension that failed is asked again. */
 const PULL_AGAIN_MS = 300;
 const MOST_BASELINES = 16;
 const MOST_OTHERS = 20;
 const MOST_REMEMBERED = 5_000;
 
 /**
- * Knows of every problem in the editor which text it is about: one counter numbers what happens to documents and
- * diagnostics, and only what is said after a text is there counts as an answer to it. Pure but for `Editor` and `Clock`.
+ * Match every problem in the editor with a version of its text. One counter numbers changes of documents and
+ * diagnostics, and only diagnostics that come after a version count as an answer to it. Pure but for `Editor` and
+ * `Clock`.
  */
 export class ProblemWatcher<T> {
   private generation = 0;
-  /** Of the newest text of any document. */
+  /** Generation of the newest version of any document. */
   private newest = 0;
   private readonly documents = new Map<string, TextState<T>>();
   private readonly reportedAt = new Map<string, { generation: number; at: number }>();
@@ -79,15 +80,15 @@ export class ProblemWatcher<T> {
     this.waiting = new Waiting(clock);
   }
 
-  /** `before`: it was open when this began, so what was said of it is not known. */
+  /** Record an opened document. `before`: it was open before this object existed, so earlier reports are unknown. */
   opened(uri: string, language: string, before = false): void {
     this.renew(uri, language, false, before ? this.clock.now() - ANSWERS_MS : undefined);
-    // What is shown already proves that somebody looks.
+    // Problems that are already shown prove that an extension checks this language.
     if (this.editor.problems(uri).length) this.languages.heard(language);
     this.languageOf.set(suffix(uri), language);
   }
 
-  /** The text of an open document is another one. */
+  /** Record a change of an open document. */
   changed(uri: string): void {
     const old = this.documents.get(uri);
     if (!old) return;
@@ -100,7 +101,7 @@ export class ProblemWatcher<T> {
     }
     const now = this.clock.now();
     const settled = settledAt(old, this.waits(old.language, SETTLE_MS));
-    // After so long an answer to the old text is hardly still to come.
+    // After this time an answer to the old version is unlikely.
     const open = settled === undefined ? now - old.at < ANSWERS_MS : settled > now;
     this.renew(uri, old.language, open);
   }
@@ -111,7 +112,7 @@ export class ProblemWatcher<T> {
     this.waiting.happened();
   }
 
-  /** Extensions said something about these files, perhaps the same as before. */
+  /** Record diagnostics events for these files; the diagnostics may be unchanged. */
   reported(uris: readonly string[]): void {
     this.generation++;
     const at = this.clock.now();
@@ -122,7 +123,7 @@ export class ProblemWatcher<T> {
       if (!state) continue;
       const { heard: before } = state;
       hear(state, at, this.editor.problems(uri));
-      // A second word about one text; if something else has changed since, it may be about that.
+      // A second report on one version; after a change elsewhere it may be about that change.
       const again = before?.early === false && state.generation === this.newest && !same(before.shown, this.editor.problems(uri));
       if (!state.heard?.early) this.languages.heard(state.language, again ? at - before.at : 0);
     }
@@ -130,12 +131,12 @@ export class ProblemWatcher<T> {
     this.waiting.happened();
   }
 
-  /** Answers the daemon. Never fails, and takes no longer than the question allows. */
+  /** Answer the daemon's request. Never fails, and takes no longer than the request allows. */
   async ask(params: EditorDiagnosticsParams): Promise<Answer<T>> {
     return params.since === null ? this.baseline(params.files) : this.changes(params, params.since);
   }
 
-  /** The window closes: nobody waits any longer. */
+  /** End all waits when the window closes. */
   dispose(): void {
     this.waiting.end();
   }
@@ -166,12 +167,12 @@ export class ProblemWatcher<T> {
     return { generation: made.generation, files: answers, others: [] };
   }
 
-  /** Lets extensions look at the old text, in the background. */
+  /** Open files so that extensions check the old text, in the background. */
   private async prepare({ uri }: EditorFile, baseline: Baseline<T>): Promise<void> {
     if (this.nobody(uri)) return;
     if (!this.documents.has(uri)) await this.editor.open(uri).catch(() => undefined);
     const state = this.documents.get(uri);
-    // Asked before it changes, so it is about the old text whenever the answer comes.
+    // This was asked before the change, so the answer is about the old text whenever it comes.
     if (!state || baseline.changed.has(uri)) return;
     const pulled = await this.pull(uri, state);
     if (pulled) baseline.pulled.set(uri, pulled);
@@ -188,7 +189,7 @@ export class ProblemWatcher<T> {
     return answer;
   }
 
-  /** An extension that has not taken a new text in yet, or still loads the project, refuses: it is asked again. */
+  /** Ask again until an extension answers: it may not know the new text yet, or still load the project. */
   private async pullUntil(uri: string, state: TextState<T>, deadline: () => number): Promise<void> {
     while (this.documents.get(uri) === state) {
       if ((await this.pull(uri, state)) || !state.askable || this.clock.now() + PULL_AGAIN_MS >= deadline()) return;
@@ -222,7 +223,7 @@ export class ProblemWatcher<T> {
     if (!this.nobody(uri)) await this.opening(uri, begun + Math.min(timeoutMs, OPENING_MS));
     const language = this.language(uri);
     const covered = language !== undefined && this.languages.covered(language);
-    // More, once somebody has spoken.
+    // The deadline moves when an extension reports on this language for the first time.
     const deadline = (): number =>
       begun + (language === undefined ? 0 : this.languages.patience(language, timeoutMs, settleMs, patient));
     let pulledFor: TextState<T> | undefined;
@@ -238,7 +239,7 @@ export class ProblemWatcher<T> {
       return settledAt(state, this.waits(state.language, settleMs));
     };
     const answered = await this.waiting.until(due, deadline);
-    // When the text became another one meanwhile, no extension could answer: that is not their silence.
+    // If the text was replaced meanwhile, no extension could answer, so do not count that against it.
     const replaced = there && !this.hasText(file);
     if (language !== undefined && this.editor.owner(language) && !replaced) this.languages.asked(language, answered);
     const state = this.documents.get(uri);
@@ -261,7 +262,7 @@ export class ProblemWatcher<T> {
     return this.documents.get(uri)?.language ?? this.languageOf.get(suffix(uri));
   }
 
-  /** Whether it is known that nobody ever says anything about such files. */
+  /** Return true if no extension is known to report on such files. */
   private nobody(uri: string): boolean {
     const language = this.language(uri);
     return language !== undefined && this.languages.patience(language, 1, 1, false) === 0;
@@ -291,7 +292,7 @@ export class ProblemWatcher<T> {
     for (const [uri, { generation }] of this.reportedAt) {
       if (generation <= since || asked.has(uri) || baseline.changed.has(uri)) continue;
       const state = this.documents.get(uri);
-      // Just opened: its problems are news to us, not new.
+      // The document was just opened, so its problems may be old.
       if (state && state.generation > since) continue;
       const [before, diagnostics] = [this.before(uri, baseline) ?? [], this.editor.problems(uri)];
       if (!diagnostics.length || same(before, diagnostics)) continue;
@@ -302,7 +303,7 @@ export class ProblemWatcher<T> {
   }
 }
 
-/** What files of one language have in common, for those that are not open. */
+/** Return the file extension, which stands for the language of files that are not open. */
 function suffix(uri: string): string {
   const name = uri.slice(uri.lastIndexOf("/") + 1);
   const dot = name.lastIndexOf(".");

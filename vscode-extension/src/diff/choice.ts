@@ -1,34 +1,31 @@
-/**
- * What of a proposal the person accepts: hunks, whole files, a text of their own. Pure: the host decides by it, the
- * webview shows it.
- */
+/** The user's choices in a proposal: hunks, whole files, edited text. Pure: the host uses them to answer, the webview to show them. */
 import type { FileAnswer, FileDiff, PermissionRequest } from "../protocol.gen";
 import { t } from "../l10n";
 
 export interface FileChoice {
-  /** Numbers of the hunks left out, rising. A file without hunks of its own is one unit, number 0. */
+  /** Numbers of the rejected hunks, ascending. A file without separate hunks is one unit with number 0. */
   left: readonly number[];
-  /** The person edited the proposed text. `nothing`: what they left is what the file says already. */
+  /** State of the user's edits of the proposed text. `nothing`: the edited text equals the current file. */
   edited: "no" | "text" | "nothing";
-  /** An edited file that is left out all the same; without edits, `left` says it. */
+  /** True when an edited file is left out; without edits, see `left`. */
   out: boolean;
-  /** What an edited text makes of the file; missing when the daemon could not say. */
+  /** The file's diff with the edited text; missing when the daemon could not compute it. */
   own?: FileDiff | undefined;
-  /** The user has accepted or rejected this file by itself, while others of the request are open. */
+  /** True when the user decided this file separately while others of the request are open. */
   decided?: boolean;
 }
 
 export interface Choice {
-  /** By path; files that are not here are accepted as they are. */
+  /** Choices by path; files without one are accepted as proposed. */
   files: Readonly<Record<string, FileChoice>>;
-  /** Why the daemon did not take the last answer. */
+  /** The error if the daemon rejected the last answer. */
   error: string;
 }
 
 export const ALL: Choice = { files: {}, error: "" };
 const WHOLE: FileChoice = { left: [], edited: "no", out: false };
 
-/** Where a hunk is, in lines from 1. An empty side names the line before it, as in POSIX. */
+/** Position of a hunk, in lines from 1. An empty side has the number of the line before it, as in POSIX. */
 export interface Hunk {
   oldStart: number;
   oldLines: number;
@@ -47,7 +44,7 @@ export function hunksOf(diff: string): Hunk[] {
   }));
 }
 
-/** How many parts of a file can be accepted one by one; 1: only the whole file, for example when its diff was cut off. */
+/** Return the number of separately acceptable parts of a file; 1: only the whole file, for example when its diff was truncated. */
 export function units(file: FileDiff): number {
   return file.hunks > 1 && hunksOf(file.diff).length === file.hunks ? file.hunks : 1;
 }
@@ -56,20 +53,20 @@ export function fileChoice(choice: Choice, path: string): FileChoice {
   return choice.files[path] ?? WHOLE;
 }
 
-/** The requests that are reviewed as one change: the edits that one session asks about in one step. */
+/** Return the requests that are reviewed as one change: all edits of one session in one step. */
 export function together(request: PermissionRequest, pending: readonly PermissionRequest[]): readonly PermissionRequest[] {
   if (request.files.length === 0) return [request];
   return pending.filter(({ branchId, files, permission }) => files.length > 0 && branchId === request.branchId && permission === request.permission);
 }
 
-/** How many units of a file would be written. */
+/** Return the number of units of a file that would be written. */
 export function chosen(file: FileDiff, choice: Choice): number {
   const { left, edited, out } = fileChoice(choice, file.path);
   if (edited === "no") return units(file) - left.length;
   return out || edited === "nothing" ? 0 : units(file);
 }
 
-/** What is written on the button that lets a request happen. */
+/** Return the label of the button that approves a request. */
 export function acceptLabel({ files, permission }: Pick<PermissionRequest, "files" | "permission">, choice: Choice): string {
   const [first] = files;
   if (!first) return Object.hasOwn(VERBS, permission) ? (VERBS[permission] ?? "") : t("Allow");
@@ -84,17 +81,17 @@ export function acceptLabel({ files, permission }: Pick<PermissionRequest, "file
 
 const VERBS: Readonly<Record<string, string>> = { bash: t("Run"), webfetch: t("Fetch"), task: t("Start"), doom_loop: t("Let it continue") };
 
-/** What is written on the button that rejects. */
+/** Return the label of the button that rejects a request. */
 export function rejectLabel({ permission }: Pick<PermissionRequest, "permission">): string {
   return permission === "doom_loop" ? t("Stop") : t("Reject");
 }
 
-/** Nothing is left to write: that is what Reject is for. */
+/** Return true if nothing would be written, so that only Reject makes sense. */
 export function isEmpty(files: readonly FileDiff[], choice: Choice): boolean {
   return files.length > 0 && files.every((file) => chosen(file, choice) === 0);
 }
 
-/** Accepts or leaves out one hunk, or with `hunk` undefined the whole file. */
+/** Accept or leave out one hunk, or the whole file with `hunk` undefined. */
 export function choose(choice: Choice, file: FileDiff, hunk: number | undefined, accepted: boolean): Choice {
   const before = fileChoice(choice, file.path);
   if (hunk !== undefined && (before.edited !== "no" || hunk < 0 || hunk >= units(file))) return choice;
@@ -105,7 +102,7 @@ export function choose(choice: Choice, file: FileDiff, hunk: number | undefined,
   return withFile(choice, file.path, { ...before, left });
 }
 
-/** Takes note of what the person did to the text. Who begins to edit a file wants it. */
+/** Record the user's edits. Starting to edit a file that was left out includes it again. */
 export function edit(choice: Choice, path: string, edited: FileChoice["edited"], own?: FileDiff): Choice {
   const before = fileChoice(choice, path);
   if (before.edited === edited && before.own?.diff === own?.diff) return choice;
@@ -116,7 +113,7 @@ function withFile(choice: Choice, path: string, file: FileChoice): Choice {
   return { files: { ...choice.files, [path]: file }, error: "" };
 }
 
-/** The answers to send with an acceptance: only for files that are not accepted as they are. */
+/** Build the answers for an approval; files accepted as proposed need none. */
 export function answers(files: readonly FileDiff[], choice: Choice, texts: ReadonlyMap<string, string>): FileAnswer[] {
   return files.flatMap((file): FileAnswer[] => {
     const { path } = file;
@@ -130,7 +127,7 @@ export function answers(files: readonly FileDiff[], choice: Choice, texts: Reado
   });
 }
 
-/** `before` with the hunks that are not left out: what would be written. Line ends stay those of the two texts. */
+/** Return `before` with the accepted hunks applied, as it would be written. Line endings stay those of the two texts. */
 export function selected(before: string, after: string, hunks: readonly Hunk[], left: readonly number[]): string {
   if (left.length === 0) return after;
   if (left.length >= Math.max(hunks.length, 1)) return before;
@@ -152,7 +149,7 @@ function lines(text: string): string[] {
   return text.match(/[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$/g) ?? [];
 }
 
-/** The two are the same but for line ends and a byte order mark, which the daemon keeps as they are in the file. */
+/** Return true if two texts differ at most in line endings and byte order mark, which the daemon keeps as in the file. */
 export function sameText(a: string, b: string): boolean {
   return bare(a) === bare(b);
 }
@@ -161,7 +158,7 @@ function bare(text: string): string {
   return text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n");
 }
 
-/** A file's name as shown: where it is, and where it was. */
+/** Format a file's name: its path, and its old path if it moved. */
 export function fileLabel({ path, movedFrom }: FileDiff): string {
   return movedFrom ? `${movedFrom} → ${path}` : path;
 }

@@ -3,26 +3,26 @@ import type * as vscode from "vscode";
 import type { PermissionRequest } from "../protocol.gen";
 import { ALL, type Choice } from "./choice";
 
-/** What the person has done to a request that still waits: kept when the window reloads. */
+/** The user's unsent choices and edits in a pending request, kept when the window reloads. */
 export interface Draft {
-  /** The session of the request. */
+  /** Session of the request. */
   traceId: string;
-  /** What it proposes, see `proposalOf`. */
+  /** Hash of the proposal, see `proposalOf`. */
   proposal: string;
   choice: Choice;
-  /** By path: the texts as the person edited them. */
+  /** The user's edited texts by path. */
   texts: Readonly<Record<string, string>>;
-  /** Files and hunks that were decided one by one, before the whole was answered. Drafts of older versions have none. */
+  /** Files and hunks that were decided separately. Drafts of older versions have none. */
   decided?: readonly string[];
 }
 
 const KEY = "goalwright.drafts";
-/** Requests whose drafts are kept; those of sessions that were never opened again would pile up. */
+/** Number of drafts to keep; those of abandoned sessions would accumulate. */
 const MOST = 20;
-/** A longer text is left to VS Code's own backup of unsaved editors. */
+/** Longest text to keep, in characters; VS Code's own backup of unsaved editors keeps longer ones. */
 const LONGEST = 1_000_000;
 
-/** Drafts by request, in the memory of the workspace. */
+/** Drafts by request, in the workspace's storage. */
 export class Drafts {
   private readonly drafts: Map<string, Draft>;
 
@@ -30,7 +30,7 @@ export class Drafts {
     this.drafts = new Map(Object.entries(memory.get<Record<string, Draft>>(KEY, {})));
   }
 
-  /** Ids of the requests of a session that have a draft. */
+  /** Return the ids of the requests of a session that have a draft. */
   of(traceId: string): string[] {
     return [...this.drafts].filter(([, draft]) => draft.traceId === traceId).map(([requestId]) => requestId);
   }
@@ -59,7 +59,7 @@ export class Drafts {
     this.set(request, { choice });
   }
 
-  /** `text` undefined: the person takes the edits back. */
+  /** Store an edited text; undefined discards the edits. */
   setText(request: PermissionRequest, path: string, text: string | undefined): void {
     const { [path]: old, ...others } = this.texts(request.requestId);
     if (old === text) return;
@@ -67,8 +67,8 @@ export class Drafts {
   }
 
   /**
-   * Takes over what was done to an earlier request for the same, which a daemon had asked before it was killed. `pending`: ids.
-   * True when there was something.
+   * Take over the draft of an earlier, identical request from a daemon that was killed. `pending`: request ids. True
+   * when there was one.
    */
   adopt(request: PermissionRequest, pending: ReadonlySet<string>): boolean {
     if (this.drafts.has(request.requestId)) return false;
@@ -87,7 +87,7 @@ export class Drafts {
   private set(request: PermissionRequest, change: Partial<Pick<Draft, "choice" | "texts" | "decided">>): void {
     const { requestId, traceId } = request;
     const before = this.drafts.get(requestId) ?? { choice: ALL, texts: {} };
-    // The one that was touched last is the last to go.
+    // Move the draft to the end, so that the oldest ones are dropped first.
     this.drafts.delete(requestId);
     this.drafts.set(requestId, { ...before, ...change, traceId, proposal: proposalOf(request) });
     for (const old of [...this.drafts.keys()].slice(0, -MOST)) this.drafts.delete(old);
@@ -103,7 +103,7 @@ export class Drafts {
   }
 }
 
-/** Which call proposes what: hunks are chosen by number, so the diffs must be the same. */
+/** Identify a proposal by its call and diffs: hunks are chosen by number, so the diffs must be equal. */
 function proposalOf({ toolCallId, branchId, permission, files }: PermissionRequest): string {
   const proposed = files.map(({ path, diff }) => [path, diff]);
   return createHash("sha256").update(JSON.stringify([toolCallId, branchId, permission, proposed])).digest("hex");

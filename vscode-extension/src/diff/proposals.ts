@@ -6,42 +6,42 @@ import { sameText, type FileChoice } from "./choice";
 import { address, AFTER, BEFORE, proposedBy, type Proposed } from "./uris";
 import { t } from "../l10n";
 
-/** One proposed file, as far as it is known. */
+/** The state of one proposed file. */
 interface Entry {
   content: Promise<PermissionContentResult>;
-  /** What the person saved in place of the proposed text. */
+  /** The user's saved text that replaces the proposed one. */
   saved: string | undefined;
-  /** The text that the user discarded last. VS Code's auto save may still deliver it. */
+  /** The text that the user discarded last. VS Code's auto save may still write it. */
   discarded?: string | undefined;
-  /** Counts versions, as VS Code compares them. Small numbers: a backup of an earlier window must not look newer. */
+  /** A version counter that VS Code compares. It starts low, so that a backup of an earlier window does not look newer. */
   mtime: number;
 }
 
-/** Keystrokes in so short a time are one change. */
+/** Time in which keystrokes are combined into one change. */
 const PAUSE_MS = 60;
-/** How often, and how long apart, an editor is asked to show what a discarded edit leaves. */
+/** Number of attempts, and their interval, to make an editor show the text after a discard. */
 const RELOADS = 20;
 const RELOAD_MS = 100;
-/** In front of what VS Code reads where its settings would make it take the bytes for something else than UTF-8. */
+/** A prefix for the text where VS Code's settings would make it read the bytes in another encoding than UTF-8. */
 const MARK = "\ufeff";
 
 /**
- * The two sides of proposed files as documents. The proposed side is a file in memory, so that the person can edit it
- * in VS Code's diff editor; saving it stays in memory too.
+ * Both sides of proposed files as documents. The proposed side is a file in memory, so that the user can edit it in VS
+ * Code's diff editor; saving stays in memory, too.
  */
 export class Proposals implements vscode.FileSystemProvider, vscode.TextDocumentContentProvider, vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<vscode.FileChangeEvent[]>();
   private readonly edited = new vscode.EventEmitter<Proposed>();
   readonly onDidChangeFile = this.changed.event;
-  /** The person may have edited this file, or taken edits back. */
+  /** Fires when the user may have edited this file or discarded edits. */
   readonly onDidEdit = this.edited.event;
   private readonly entries = new Map<string, Entry>();
   private readonly timers = new Map<string, NodeJS.Timeout>();
   private readonly disposables: vscode.Disposable[];
 
   /**
-   * @param proposedText what would be written when the person edits nothing
-   * @param draft a text that the person edited in an earlier window
+   * @param proposedText the text to write without the user's edits
+   * @param draft the user's edited text from an earlier window
    */
   constructor(
     private readonly daemon: Pick<Daemon, "request">,
@@ -58,31 +58,31 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
         const proposed = document.uri.scheme === AFTER && proposedBy(document.uri);
         if (!proposed) return;
         const entry = this.entries.get(keyOf(proposed));
-        // The user typed the same text again.
+        // The user typed the discarded text again.
         if (contentChanges.length > 0 && entry?.discarded === document.getText()) entry.discarded = undefined;
         this.tellSoon(proposed);
       }),
     ];
   }
 
-  /** Both sides of a file. Throws what the daemon says when the request is not open any more. */
+  /** Return both sides of a file. Throws the daemon's error when the request is no longer open. */
   content(proposed: Proposed): Promise<PermissionContentResult> {
     return this.entry(proposed).content;
   }
 
-  /** What the person made of the text, unsaved changes included; undefined when it is as proposed. */
+  /** Return the user's edited text, unsaved changes included; undefined when it is as proposed. */
   async text(proposed: Proposed): Promise<string | undefined> {
     const known = this.entries.get(keyOf(proposed));
     const text = this.unsaved(proposed) ?? (known ? known.saved : this.draft(proposed));
     if (text === undefined) return undefined;
     const content = await this.content(proposed);
     if (!sameText(text, this.proposedText(proposed, content))) return text;
-    // Saved as it was proposed: it follows what is proposed from now on.
+    // The text was saved as proposed, so it follows later changes of the proposal.
     if (known?.saved === text) known.saved = undefined;
     return undefined;
   }
 
-  /** How `text` changes what is accepted. */
+  /** Return how `text` changes the user's choice. */
   async verdict(proposed: Proposed): Promise<FileChoice["edited"]> {
     const text = await this.text(proposed);
     if (text === undefined) return "no";
@@ -90,13 +90,13 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     return before !== null && sameText(text, before) ? "nothing" : "text";
   }
 
-  /** The proposed text has changed, because hunks were left out or taken again. */
+  /** Reload the proposed text after hunks were accepted or left out. */
   refresh(proposed: Proposed): void {
     this.entry(proposed).mtime++;
     this.changed.fire([{ type: vscode.FileChangeType.Changed, uri: vscode.Uri.from(address(AFTER, proposed)) }]);
   }
 
-  /** Forgets what the person saved. An editor with unsaved changes keeps them until it is reverted. */
+  /** Discard the user's saved text. An editor with unsaved changes keeps them until it is reverted. */
   discard(proposed: Proposed): void {
     const entry = this.entry(proposed);
     entry.discarded = this.unsaved(proposed);
@@ -106,7 +106,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     this.untilShown(proposed, entry, RELOADS);
   }
 
-  /** Has VS Code read the file again until its editor shows it: news that comes while it saves the file is passed over. */
+  /** Repeat the change event until the editor shows the text, because VS Code ignores events while it saves the file. */
   private untilShown(proposed: Proposed, entry: Entry, times: number): void {
     setTimeout(() => {
       const document = this.document(proposed);
@@ -123,13 +123,13 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     }, RELOAD_MS);
   }
 
-  /** The open document of the proposed side. */
+  /** Return the open document of the proposed side. */
   document(proposed: Proposed): vscode.TextDocument | undefined {
     const uri = vscode.Uri.from(address(AFTER, proposed)).toString();
     return vscode.workspace.textDocuments.find((document) => document.uri.toString() === uri);
   }
 
-  /** The request was answered: nobody will ask for these files again. */
+  /** Forget the files of a request that was answered. */
   release(requestId: string): void {
     for (const key of this.entries.keys()) if (partsOf(key).requestId === requestId) this.entries.delete(key);
   }
@@ -139,7 +139,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     vscode.Disposable.from(...this.disposables).dispose();
   }
 
-  // -- the side that is there, read-only
+  // -- the current side, read-only
 
   async provideTextDocumentContent(uri: vscode.Uri): Promise<string> {
     const proposed = proposedBy(uri);
@@ -168,7 +168,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
   writeFile(uri: vscode.Uri, bytes: Uint8Array): void {
     const proposed = proposedBy(uri);
     const entry = proposed && this.entries.get(keyOf(proposed));
-    // A save that comes after the answer is no error: the editor is about to close.
+    // A save after the answer is not an error: the editor is about to close.
     if (!proposed || !entry) return;
     const text = new TextDecoder().decode(bytes);
     entry.mtime++;
@@ -225,7 +225,7 @@ export class Proposals implements vscode.FileSystemProvider, vscode.TextDocument
     if (known) return known;
     const content = this.daemon.request("goalwright/permission/content", proposed);
     const entry: Entry = { content, saved: this.draft(proposed), mtime: 1 };
-    // After a failure the next one who asks tries again.
+    // After a failure the next call tries again.
     content.catch(() => this.entries.get(key) === entry && this.entries.delete(key));
     this.entries.set(key, entry);
     return entry;

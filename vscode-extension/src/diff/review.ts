@@ -12,26 +12,26 @@ import { Proposals } from "./proposals";
 import { address, AFTER, BEFORE, proposedBy, title, type Proposed } from "./uris";
 import { t } from "../l10n";
 
-/** For so long after a keystroke in a file the person is taken to be typing there. */
+/** Time after a keystroke during which the user counts as typing, in milliseconds. */
 const TYPING_MS = 4_000;
-/** Edits of one step ask within so short a time; they are opened as one review. */
+/** Time in which the edits of one step arrive, in milliseconds; they open as one review. */
 const TOGETHER_MS = 150;
 const NOTHING: readonly PermissionRequest[] = [];
 
 /**
- * The person's review of pending requests: which hunks and files are accepted, the proposed text in VS Code's own diff
- * editor and what the person makes of it, and the answer. Editors close when a request was answered, here or elsewhere.
+ * The user's review of pending requests: accepted hunks and files, the proposed text in VS Code's diff editor with the
+ * user's edits, and the answer. Editors close when a request is answered, here or elsewhere.
  */
 export class Review implements vscode.Disposable {
   private readonly chosen = new vscode.EventEmitter<void>();
-  /** `choices` has changed. */
+  /** Fires when `choices` changes. */
   readonly onDidChoose = this.chosen.event;
   private readonly disposables: vscode.Disposable[];
   private readonly drafts: Drafts;
   private readonly proposals: Proposals;
-  /** Requests whose diffs were opened once by themselves; who closes them does not want them back. */
+  /** Requests whose diffs were opened automatically once; a diff that the user closed is not reopened. */
   private readonly opened = new Set<string>();
-  /** Requests that this window answers: their edits are not lost, they are sent. */
+  /** Requests that this window answers, so that their edits are sent, not lost. */
   private readonly ours = new Set<string>();
   /** The request whose card is in front in the chat, once the user has chosen one. */
   private front: string | undefined;
@@ -50,7 +50,7 @@ export class Review implements vscode.Disposable {
     private readonly sessions: SessionController,
     memory: vscode.Memento,
     private readonly log: vscode.LogOutputChannel,
-    /** Gives the focus back to the chat, where the user sees it. */
+    /** Return the focus to the chat if it is visible. */
     private readonly backToChat: () => Promise<void>,
   ) {
     this.drafts = new Drafts(memory);
@@ -64,7 +64,7 @@ export class Review implements vscode.Disposable {
         if (kind === vscode.TextEditorSelectionChangeKind.Keyboard && textEditor.document.uri.scheme === "file") {
           this.lastKeystroke = Date.now();
         }
-        // Of an editor of several files, VS Code does not tell which of them has the caret.
+        // For an editor of several files, VS Code does not report which file has the caret.
         if (kind !== undefined && kind !== vscode.TextEditorSelectionChangeKind.Command) this.caret = proposedBy(textEditor.document.uri) ?? this.caret;
       }),
       vscode.window.tabGroups.onDidChangeTabs(() => this.noteFront()),
@@ -75,7 +75,7 @@ export class Review implements vscode.Disposable {
     this.sync();
   }
 
-  /** What is chosen of each request that was touched. */
+  /** The user's choices by request. */
   get choices(): Record<string, Choice> {
     const choices = this.drafts.choices();
     for (const request of this.sessions.state?.pending ?? NOTHING) {
@@ -90,12 +90,12 @@ export class Review implements vscode.Disposable {
     return choices;
   }
 
-  /** The requests that are reviewed as one change: the edits that one session asks about in one step. */
+  /** Return the requests that are reviewed as one change: all edits of one session in one step. */
   together(request: PermissionRequest): readonly PermissionRequest[] {
     return together(request, this.sessions.state?.pending ?? NOTHING);
   }
 
-  /** Opens what a request proposes, with what is reviewed together with it, or one of its files alone. */
+  /** Open the diffs of a request and of those reviewed together with it, or one of its files alone. */
   async open(request: PermissionRequest, path?: string, byItself = false): Promise<void> {
     const requests = this.together(request);
     const several = path === undefined && requests.flatMap(({ files }) => files).length > 1;
@@ -111,19 +111,20 @@ export class Review implements vscode.Disposable {
         vscode.Uri.from(address(BEFORE, proposed)),
         vscode.Uri.from(address(AFTER, proposed)),
         title(file, request.branchId),
-        // A diff that opens by itself takes neither the caret nor, from somebody who is typing, the editor.
+        // An automatically opened diff takes neither the focus nor, while the user is typing, the active editor.
         { preview: false, preserveFocus: byItself, background: typing },
       );
     }
-    // It may have been answered while the editors were opening.
+    // The request may have been answered while the editors were opening.
     if (!this.pending(request.requestId)) await this.close(() => this.tabs(request.requestId));
-    // A plain editor of it is what VS Code makes of unsaved edits after a reload.
+    // After a reload, VS Code restores unsaved edits as a plain editor; the diff replaces it.
     else if (byItself) await this.close(() => this.tabs(request.requestId).filter(({ input }) => input instanceof vscode.TabInputText));
   }
 
-  /** Opens all files of some requests in one diff editor. */
+  /** Open all files of some requests in one diff editor. */
   private async openAll(requests: readonly PermissionRequest[], byItself: boolean): Promise<void> {
-    // VS Code's editor of several files takes the focus: not from somebody who is typing. The card opens it.
+    // VS Code's editor of several files takes the focus, so do not open it while the user is typing. The card can open
+    // it.
     if (byItself && Date.now() - this.lastKeystroke < TYPING_MS) return;
     const proposals = requests.flatMap(({ requestId, files }) => files.map(({ path }) => ({ requestId, path })));
     await Promise.all(proposals.map((proposed) => this.proposals.content(proposed).catch(() => undefined)));
@@ -144,28 +145,28 @@ export class Review implements vscode.Disposable {
     if (byItself) await this.backToChat();
   }
 
-  /** Puts the diffs of a request in front, where they are open; the caret stays where it is. */
+  /** Bring the open diffs of a request to the front; the caret stays where it is. */
   async bringForward(request: PermissionRequest): Promise<void> {
     this.front = request.requestId;
     const open = this.tabs(request.requestId);
-    // A review of several files has all of them in view.
+    // A review of several files already shows all of them.
     if (open.length > 0 && !open.some(isMulti)) await this.open(request, undefined, true);
   }
 
-  /** The file of a pending proposal in which the user put the caret last. */
+  /** Return the file of a pending proposal that had the caret last. */
   file(): Proposed | undefined {
     return this.caret && this.waits(this.caret.requestId) ? this.caret : undefined;
   }
 
-  /** Accepts or rejects all that is reviewed together with a request. Throws what the daemon says when it does not take it. */
+  /** Accept or reject everything that is reviewed together with a request. Throws the daemon's error if it rejects the answer. */
   async answerAll(request: PermissionRequest, accepted: boolean): Promise<void> {
     for (const one of this.together(request)) {
-      // A rejection rejects the others, too.
+      // Rejecting one request rejects the others, too.
       if (this.waits(one.requestId)) await this.answer(one, { reply: accepted && !isEmpty(one.files, this.drafts.choice(one.requestId)) ? "once" : "reject" });
     }
   }
 
-  /** The request that a command is about: that of the given document or the editor in front, else the one whose card is in front. */
+  /** Return the request for a command: that of the given document or the active editor, else the one whose card is in front. */
   target(uri?: vscode.Uri): PermissionRequest | undefined {
     const pending = this.sessions.state?.pending ?? [];
     const front = vscode.window.tabGroups.activeTabGroup.activeTab;
@@ -174,13 +175,13 @@ export class Review implements vscode.Disposable {
     return pending.find((request) => request.requestId === wanted) ?? (requestId ? undefined : pending[0]);
   }
 
-  /** Whether a diff of the request is in view in an editor. */
+  /** Return true if a diff of the request is visible in an editor. */
   inView({ requestId }: PermissionRequest): boolean {
     const shown = vscode.window.tabGroups.all.flatMap(({ activeTab }) => (activeTab ? sides(activeTab) : []));
     return shown.some((proposed) => proposed.requestId === requestId);
   }
 
-  /** Accepts or leaves out a hunk, or without its number a whole file. */
+  /** Accept or leave out a hunk, or the whole file without a number. */
   choose(requestId: string, path: string, hunk: number | undefined, accepted: boolean): Promise<void> {
     return this.inOrder(async () => {
       const proposed = { requestId, path };
@@ -189,34 +190,34 @@ export class Review implements vscode.Disposable {
       const file = request?.files.find((one) => one.path === path);
       if (!request || !file) return;
       this.setChoice(request, choose(this.drafts.choice(requestId), file, hunk, accepted));
-      // The diff editor shows what would be written, unless the person has taken that into their own hands.
+      // The diff editor shows what would be written, unless the user has edited the text.
       if (fileChoice(this.drafts.choice(requestId), path).edited !== "no") return;
       this.proposals.refresh(proposed);
-      // VS Code does not load into an editor that somebody typed in, even if nothing is left of it.
+      // VS Code does not reload an editor in which somebody typed, even if the text is unchanged.
       if (this.proposals.document(proposed)?.isDirty) await this.revert(request, path);
     });
   }
 
-  /** A request of the session on display that still waits. */
+  /** Return true if a request of the current session is still pending. */
   waits(requestId: string): boolean {
     return this.pending(requestId) !== undefined;
   }
 
-  /** Opens the diffs of a request by its id. */
+  /** Open the diffs of a request by its id. */
   async show(requestId: string, path?: string): Promise<void> {
     const request = this.pending(requestId);
     if (request) await this.open(request, path);
   }
 
-  /** What code lenses have to say about a request; undefined when it is not on display. */
+  /** Return the state of a request for code lenses; undefined when it is not in the current session. */
   decided(requestId: string): { files: readonly FileDiff[]; choice: Choice; decided: Decided } | undefined {
     const request = this.pending(requestId);
     return request && { files: request.files, choice: this.drafts.choice(requestId), decided: this.drafts.decided(requestId) };
   }
 
   /**
-   * Decides a hunk, or without its number what is left to decide of a file, or without a path of the request. When all
-   * is decided the answer is sent. Throws what the daemon says when it does not take it.
+   * Decide a hunk, all undecided hunks of a file, or, without a path, of the request. When everything is decided the
+   * answer is sent. Throws the daemon's error if it rejects the answer.
    */
   async decide(requestId: string, path: string | undefined, hunk: number | undefined, accepted: boolean): Promise<void> {
     this.mustBeConnected();
@@ -226,7 +227,7 @@ export class Review implements vscode.Disposable {
     const parts =
       path !== undefined && hunk !== undefined ? [{ path, hunk }] : undecided(files, this.drafts.choice(requestId), this.drafts.decided(requestId));
     for (const one of parts) {
-      // What the person edited by hand is one piece.
+      // A text that the user edited is one unit.
       const edited = fileChoice(this.drafts.choice(requestId), one.path).edited !== "no";
       await this.choose(requestId, one.path, edited ? undefined : one.hunk, accepted);
       if (this.waits(requestId)) this.drafts.decide(request, part(one.path, one.hunk));
@@ -237,7 +238,7 @@ export class Review implements vscode.Disposable {
     await this.answer(request, { reply: isEmpty(request.files, choice) ? "reject" : "once" });
   }
 
-  /** Takes the person's own edits of a file back. */
+  /** Discard the user's edits of a file. */
   discardEdits(requestId: string, path: string): Promise<void> {
     return this.inOrder(() => this.discard({ requestId, path }));
   }
@@ -252,7 +253,7 @@ export class Review implements vscode.Disposable {
     await this.note(proposed);
   }
 
-  /** Loads the proposed text into its editor again; only the editor in front can be reverted. */
+  /** Reload the proposed text into its editor; only the active editor can be reverted. */
   private async revert(request: PermissionRequest, path: string): Promise<void> {
     const alone = this.tabs(request.requestId).some((tab) => !isMulti(tab));
     await this.open(request, path);
@@ -261,15 +262,15 @@ export class Review implements vscode.Disposable {
   }
 
   /**
-   * Sends the answer, with what was chosen and edited. Throws what the daemon says when it does not take it; the choice
-   * stays, with the words on the card.
+   * Send the answer with the user's choices and edits. Throws the daemon's error if it rejects the answer; the choices
+   * stay, and the card shows the error.
    */
   async answer(request: PermissionRequest, answer: Answer): Promise<void> {
     this.mustBeConnected();
     return this.inOrder(() => this.send(request, answer));
   }
 
-  /** The next daemon may ask for the same by another id, and would not know an answer to this one. */
+  /** Throw without a connection: the next daemon may ask again with another id, and would not know an answer to this one. */
   private mustBeConnected(): void {
     if (this.daemon.state.phase !== "connected") throw new Error(t("Not connected: answer when Goalwright is connected again"));
   }
@@ -294,7 +295,7 @@ export class Review implements vscode.Disposable {
     vscode.Disposable.from(...this.disposables).dispose();
   }
 
-  /** The answers for the files of a request, after a last look at the editors. */
+  /** Return the answers for the files of a request, after reading the editors again. */
   private async files(request: PermissionRequest): Promise<{ files: FileAnswer[]; texts: Map<string, string> }> {
     const texts = new Map<string, string>();
     for (const { path } of request.files) {
@@ -308,7 +309,7 @@ export class Review implements vscode.Disposable {
     return { files: answers(request.files, choice, texts), texts };
   }
 
-  /** Remembers what the person has made of a file. */
+  /** Record the user's edits of a file. */
   private async note(proposed: Proposed): Promise<void> {
     const { requestId, path } = proposed;
     const request = this.pending(requestId);
@@ -316,13 +317,13 @@ export class Review implements vscode.Disposable {
     const text = await this.proposals.text(proposed);
     const edited = await this.proposals.verdict(proposed);
     const own = text !== undefined && edited === "text" ? await this.preview(proposed, text) : undefined;
-    // It may have been answered in between; then nothing of it must stay.
+    // The request may have been answered meanwhile, so do not store anything for it.
     if (!this.pending(requestId)) return;
     this.drafts.setText(request, path, text);
     this.setChoice(request, edit(this.drafts.choice(requestId), path, edited, own));
   }
 
-  /** What a text that the user wrote makes of the file; undefined where the file cannot hold it. */
+  /** Return the diff of a file with the user's text; undefined where the file cannot hold it. */
   private async preview({ requestId, path }: Proposed, text: string): Promise<FileDiff | undefined> {
     try {
       const { files } = await this.daemon.request("goalwright/permission/preview", { requestId, files: [{ path, text }] });
@@ -353,31 +354,31 @@ export class Review implements vscode.Disposable {
 
   private sync(): void {
     const pending = this.sessions.state?.pending ?? NOTHING;
-    // Most changes are text that streams.
+    // Most changes are streaming text, which does not matter here.
     if (pending === this.seen && this.goesOn === this.went) return;
     this.seen = pending;
     this.went = this.goesOn;
     const ids = new Set(pending.map((request) => request.requestId));
     const adopted = pending.filter((request) => this.drafts.adopt(request, ids));
-    // The card may have been drawn already.
+    // The card may have been rendered already.
     if (adopted.length > 0) this.chosen.fire();
     const automatic = vscode.workspace.getConfiguration("goalwright").get<boolean>("openDiffAutomatically", true);
     this.quietly(this.settleStale(ids));
     for (const request of pending) {
       if (this.opened.has(request.requestId)) continue;
       this.opened.add(request.requestId);
-      // VS Code opens an editor of several files anew after a reload, but with nothing in it.
+      // After a reload VS Code restores an editor of several files, but without content.
       const open = this.tabs(request.requestId).some((tab) => !(tab.input instanceof vscode.TabInputText) && !isMulti(tab));
       if (automatic && request.files.length > 0 && !open) this.openSoon(request.requestId);
     }
   }
 
-  /** A request that nobody answered may be asked again: by a daemon that was started anew in the middle of a turn. */
+  /** True while the turn may continue: a restarted daemon can then ask again for a request without an answer. */
   private get goesOn(): boolean {
     return this.sessions.state?.session.status !== "idle";
   }
 
-  /** Opens a request by itself, as soon as those that come with it are there. */
+  /** Open a request automatically, as soon as those reviewed together with it have arrived. */
   private openSoon(requestId: string): void {
     this.opening.add(requestId);
     clearTimeout(this.timer);
@@ -393,7 +394,7 @@ export class Review implements vscode.Disposable {
     }, TOGETHER_MS);
   }
 
-  /** Lets the title bar of the editor in front offer what fits a review of several files. */
+  /** Set the context key for title bar buttons that fit a review of several files. */
   private noteFront(): void {
     const front = vscode.window.tabGroups.activeTabGroup.activeTab;
     const several = front !== undefined && isMulti(front) && sides(front).some(({ requestId }) => this.waits(requestId));
@@ -410,24 +411,24 @@ export class Review implements vscode.Disposable {
       .filter((tab) => sides(tab).some((proposed) => requestId === undefined || proposed.requestId === requestId));
   }
 
-  /** A request was answered: nothing of it is left, but for a text that nobody used. */
+  /** Clean up after an answered request; edits that were not used are offered to the user. */
   private async settle(requestId: string, by: string): Promise<void> {
     const again = !this.ours.has(requestId) && by === "" && this.goesOn;
     const texts = this.ours.delete(requestId) || again ? {} : this.drafts.texts(requestId);
     if (!again) this.drafts.drop(requestId);
     this.chosen.fire();
-    // The rest of a review of several files goes on by itself.
+    // The rest of a review of several files opens again.
     const rest = this.tabs(requestId).filter(isMulti).flatMap(sides).find((other) => this.waits(other.requestId));
     await this.close(() => this.tabs(requestId));
     this.proposals.release(requestId);
     if (rest) this.openSoon(rest.requestId);
-    // The offer may stand there for long; nothing waits for it.
+    // The offer may stay open for long, so do not wait for it.
     this.quietly(this.offer(new Map(Object.entries(texts)), by));
   }
 
   /**
-   * Closes editors without the question whether to save: saving leads to the memory only. One after the other, because
-   * VS Code asks about an editor whose saving is still under way.
+   * Close editors without the prompt to save, because saving only writes to memory. One at a time, because VS Code
+   * prompts for an editor that is still saving.
    */
   private close(which: () => vscode.Tab[]): Promise<void> {
     const close = async (): Promise<void> => {
@@ -442,7 +443,7 @@ export class Review implements vscode.Disposable {
     return this.closing;
   }
 
-  /** Tabs and drafts that VS Code kept over a reload, of requests that were answered in the meantime. */
+  /** Remove tabs and drafts that VS Code kept over a reload, if their requests were answered meanwhile. */
   private async settleStale(pending: ReadonlySet<string>): Promise<void> {
     const traceId = this.sessions.sessionId;
     if (!traceId) return;
@@ -452,7 +453,7 @@ export class Review implements vscode.Disposable {
     );
   }
 
-  /** Text that the person wrote and nobody used is not thrown away unasked. */
+  /** Offer edits that were not used to the user, instead of discarding them. */
   private async offer(texts: ReadonlyMap<string, string>, by: string): Promise<void> {
     for (const [path, content] of texts) {
       const name = path.split(/[\\/]/).at(-1) ?? path;
@@ -462,7 +463,7 @@ export class Review implements vscode.Disposable {
     }
   }
 
-  /** One thing after the other, as the person did them. */
+  /** Run the user's actions one after the other. */
   private inOrder(work: () => Promise<void>): Promise<void> {
     const done = this.doing.then(work);
     this.doing = done.catch(() => undefined);
@@ -474,7 +475,7 @@ export class Review implements vscode.Disposable {
   }
 }
 
-/** The proposed files that a tab shows. VS Code tells extensions of its editor for several files, but its types do not. */
+/** Return the proposed files that a tab shows. VS Code passes its editor of several files to extensions, but its types omit it. */
 function sides({ input }: vscode.Tab): Proposed[] {
   const { textDiffs } = (input ?? {}) as { textDiffs?: readonly { modified?: vscode.Uri }[] };
   const uris = input instanceof vscode.TabInputTextDiff ? [input.modified] : input instanceof vscode.TabInputText ? [input.uri] : (textDiffs ?? []).map(({ modified }) => modified);

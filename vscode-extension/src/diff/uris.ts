@@ -1,4 +1,4 @@
-/** Addresses of the two virtual documents of a proposed file. Pure: no part of VS Code in here. */
+/** URIs of the two virtual documents of a proposed file. Pure: independent of VS Code. */
 
 import { askerName } from "../explore/words";
 import type { FileDiff } from "../protocol.gen";
@@ -15,11 +15,11 @@ export interface Address {
 
 export interface Proposed {
   requestId: string;
-  /** As in `FileDiff.path`. */
+  /** Path as in `FileDiff.path`. */
   path: string;
 }
 
-/** The path keeps its name and extension, by which VS Code finds the language; the query has what is exact. */
+/** Build a URI. Its path keeps name and extension, by which VS Code detects the language; the query has the exact values. */
 export function address(scheme: typeof BEFORE | typeof AFTER, proposed: Proposed): Address {
   const slashed = proposed.path.replaceAll("\\", "/");
   return {
@@ -29,7 +29,7 @@ export function address(scheme: typeof BEFORE | typeof AFTER, proposed: Proposed
   };
 }
 
-/** What an address is about, or undefined when it is not one of ours. */
+/** Parse a URI, or return undefined when it is not one of ours. */
 export function proposedBy(uri: Address): Proposed | undefined {
   if (uri.scheme !== BEFORE && uri.scheme !== AFTER) return undefined;
   try {
@@ -40,7 +40,7 @@ export function proposedBy(uri: Address): Proposed | undefined {
   }
 }
 
-/** Title of the tab: the file's name, where it comes from, and the branch or sub-agent that asks. */
+/** Return the tab's title: the file's name, its origin, and the branch or sub-agent that asks. */
 export function title(file: Pick<FileDiff, "path" | "kind" | "movedFrom">, branchId: string | null = null): string {
   return branchId ? `${askerName(branchId)} · ${plainTitle(file)}` : plainTitle(file);
 }

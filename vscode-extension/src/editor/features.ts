@@ -9,7 +9,7 @@ import { t } from "../l10n";
 const FIX = "goalwright.fix";
 const PROMPTS: ReadonlySet<string> = new Set([FIX, "goalwright.explain", "goalwright.ask"]);
 const DECISIONS: ReadonlySet<string> = new Set([ACCEPT_HUNK, REJECT_HUNK, ACCEPT_CHANGES, REJECT_CHANGES, SHOW_CHANGES]);
-/** Problems of a file that are handed over at once. */
+/** Largest number of a file's problems in one prompt. */
 const MOST = 50;
 
 interface Parts {
@@ -17,19 +17,19 @@ interface Parts {
   review: Review;
   chat: ChatView;
   tell: (error: unknown) => Promise<void>;
-  /** Has VS Code ask for code lenses again. */
+  /** Make VS Code request code lenses again. */
   refreshLenses: () => void;
 }
 
-/** What the daemon makes of a command for a client that has a chat. */
+/** The daemon's result of a command for a client with a chat. */
 interface Handed {
   kind: "prompt" | "reference";
   text: string;
 }
 
 /**
- * The daemon's code actions and lenses in VS Code: their prompts go into the chat, and what is decided by a lens is the
- * same choice that the card in the chat shows.
+ * Connect the daemon's code actions and lenses with VS Code: their prompts go into the chat, and decisions by lens
+ * appear on the chat's card.
  */
 export class EditorFeatures implements vscode.Disposable {
   private readonly subscription: vscode.Disposable;
@@ -43,7 +43,7 @@ export class EditorFeatures implements vscode.Disposable {
       try {
         if (PROMPTS.has(command)) return await this.hand((await next(command, args)) as Handed | null);
         const target = DECISIONS.has(command) ? targetOf(args) : undefined;
-        // A request of a session that is not on display is between the person and the daemon.
+        // The daemon itself handles requests of other sessions.
         if (!target || !this.parts.review.waits(target.requestId)) return (await next(command, args)) as unknown;
         return await this.decide(command, target);
       } catch (error) {
@@ -75,7 +75,7 @@ export class EditorFeatures implements vscode.Disposable {
     if (made?.kind === "reference") await chat.insert(made.text);
     if (made?.kind !== "prompt") return;
     await chat.reveal();
-    // The answer comes when the turn has ended; the command has done its work before.
+    // The answer comes when the turn has ended, and the command does not wait for it.
     void sessions.prompt(made.text);
   }
 
@@ -93,7 +93,7 @@ export class EditorFeatures implements vscode.Disposable {
     return lensTitle(command, title, target, about.files, about.choice, about.decided);
   }
 
-  /** The daemon is told of the problems at the caret only; VS Code knows those of the whole file. */
+  /** Add an action for all problems of the file: the daemon's own action knows only those at the caret. */
   private fixFile(document: vscode.TextDocument, context: vscode.CodeActionContext): vscode.CodeAction | undefined {
     const { only, diagnostics } = context;
     if (!vscode.workspace.isTrusted || diagnostics.length === 0 || (only && !only.contains(vscode.CodeActionKind.QuickFix))) return undefined;
@@ -110,7 +110,7 @@ export class EditorFeatures implements vscode.Disposable {
   }
 }
 
-/** A problem as LSP has it. */
+/** Convert a problem to LSP. */
 function told({ message, source, code, severity, range: { start, end } }: vscode.Diagnostic): object {
   const place = ({ line, character }: vscode.Position): object => ({ line, character });
   const value = typeof code === "object" ? code.value : code;

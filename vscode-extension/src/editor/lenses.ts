@@ -1,4 +1,4 @@
-/** What the person has decided by code lenses, put onto the lenses that the daemon sends. Pure: no part of VS Code in here. */
+/** Update the daemon's code lenses with the user's decisions. Pure: independent of VS Code. */
 import type { FileDiff } from "../protocol.gen";
 import { fileChoice, units, type Choice } from "../diff/choice";
 import { plural, t } from "../l10n";
@@ -9,28 +9,31 @@ export const ACCEPT_CHANGES = "goalwright.acceptChanges";
 export const REJECT_CHANGES = "goalwright.rejectChanges";
 export const SHOW_CHANGES = "goalwright.showChanges";
 
-/** What a lens is about; without a path: all files of the request. */
+/** The subject of a lens; without a path: all files of the request. */
 export interface Target {
   requestId: string;
   path?: string;
   hunk?: number;
 }
 
-/** By request: the parts that were decided, as `part` names them. */
+/** The decided parts of a request, as `part` names them. */
 export type Decided = ReadonlySet<string>;
 
 export function part(path: string, hunk: number): string {
   return `${hunk} ${path}`;
 }
 
-/** Whether a part is accepted; undefined: not decided. What is left out on the card is decided, what is not is not. */
+/**
+ * Return whether a part is accepted; undefined when it is undecided. Hunks left out on the card count as rejected, all
+ * others as undecided.
+ */
 export function decision(choice: Choice, decided: Decided, path: string, hunk: number): boolean | undefined {
   const { left, out } = fileChoice(choice, path);
   if (out || left.includes(hunk)) return false;
   return decided.has(part(path, hunk)) ? true : undefined;
 }
 
-/** The parts of these files that are still to be decided. */
+/** Return the undecided parts of these files. */
 export function undecided(files: readonly FileDiff[], choice: Choice, decided: Decided): { path: string; hunk: number }[] {
   return files.flatMap((file) =>
     [...Array(units(file)).keys()]
@@ -45,7 +48,7 @@ function hunkTitle(command: string, title: string, accepted: boolean | undefined
   return command === ACCEPT_HUNK ? t("Rejected (accept instead)") : undefined;
 }
 
-/** The title of a lens after what was decided, or undefined when it is not to be shown. */
+/** Return the lens title after the decisions, or undefined to hide the lens. */
 export function lensTitle(command: string, title: string, target: Target, files: readonly FileDiff[], choice: Choice, decided: Decided): string | undefined {
   const { path, hunk } = target;
   if (path !== undefined && hunk !== undefined) return hunkTitle(command, title, decision(choice, decided, path, hunk));

@@ -1,4 +1,4 @@
-/** What other parts of VS Code offer by their menus: editors, the Explorer, terminals, test results, source control. */
+/** Commands for VS Code's menus: editors, the Explorer, terminals, test results, source control. */
 import { stat } from "node:fs/promises";
 import * as vscode from "vscode";
 import type { ChatView } from "../chat/view";
@@ -15,13 +15,13 @@ interface Parts {
   chat: ChatView;
 }
 
-/** Subjects of commits that a message is written like. */
+/** Number of recent commit messages that serve as examples of style. */
 const RECENT = 10;
 
 export function menuCommands({ daemon, sessions, chat }: Parts): Record<string, (...args: unknown[]) => unknown> {
   return {
     addToChat: () => addSelection(chat),
-    // From the tab of an editor or the Explorer, which brings all that is selected there.
+    // An editor tab passes its own URI; the Explorer passes the whole selection.
     addFile: (uri, chosen) => addFiles(chat, Array.isArray(chosen) && chosen.length > 0 ? chosen : [uri]),
     addTerminal: () => chat.mention("terminal", "@terminal"),
     fixTest: async (argument) => {
@@ -32,7 +32,7 @@ export function menuCommands({ daemon, sessions, chat }: Parts): Record<string, 
   };
 }
 
-/** Mentions what is selected in the active editor, else its file. */
+/** Mention the active editor's selection, or else its file. */
 async function addSelection(chat: ChatView): Promise<void> {
   const editor = vscode.window.activeTextEditor;
   if (!editor) throw new Error(t("Open a file first."));
@@ -42,7 +42,7 @@ async function addSelection(chat: ChatView): Promise<void> {
   await chat.mention(`lines:${place}`, `@${place}`);
 }
 
-/** Mentions files and folders. */
+/** Mention files and folders. */
 async function addFiles(chat: ChatView, uris: readonly unknown[]): Promise<void> {
   for (const uri of uris) {
     if (!(uri instanceof vscode.Uri)) continue;
@@ -52,7 +52,7 @@ async function addFiles(chat: ChatView, uris: readonly unknown[]): Promise<void>
   }
 }
 
-/** The test and the message that VS Code hands to a command in the menu of a test's message. */
+/** Read the test and the message that VS Code passes to a command in a test message's menu. */
 function testOf(argument: unknown): { name: string; path: string; line: number | undefined; message: string } {
   const { test, message } = (argument ?? {}) as { test?: vscode.TestItem; message?: vscode.TestMessage };
   const text = typeof message?.message === "string" ? message.message : (message?.message.value ?? "");
@@ -62,7 +62,7 @@ function testOf(argument: unknown): { name: string; path: string; line: number |
   return { name: test?.label ?? "", path: uri ? nameOf(uri) : "", line: where && where.range.start.line + 1, message: text };
 }
 
-/** Writes a message for the staged changes, else for all, into the input box of source control. */
+/** Write a commit message for the staged changes, or else for all changes, into the source control input box. */
 async function commitMessage(daemon: Daemon, control: unknown): Promise<void> {
   const root = (control as vscode.SourceControl | undefined)?.rootUri ?? workspaceFolder()?.uri;
   const repository = root && (await gitRepository(root));

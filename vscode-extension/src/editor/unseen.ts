@@ -1,13 +1,13 @@
 import * as vscode from "vscode";
 
 /**
- * Keeps files that are open without a tab, and that the daemon edits, out of sight: VS Code opens a tab for one that
- * has unsaved changes for a moment, which nobody asked for.
+ * Hide files that are open without a tab while the daemon edits them: VS Code opens a tab for each file with unsaved
+ * changes, even if they are saved a moment later.
  */
 export class Unseen {
   private readonly edited = new Set<string>();
 
-  /** Call it before these files are edited. */
+  /** Record files before they are edited. */
   note(uris: readonly string[]): void {
     for (const uri of uris.map((one) => vscode.Uri.parse(one).toString())) {
       if (tabsOf(uri).length === 0) this.edited.add(uri);
@@ -15,7 +15,7 @@ export class Unseen {
     }
   }
 
-  /** Call it when a file was saved: before, closing its tab would give the edit up. */
+  /** Close the tab of a saved file. Closing it earlier would discard the edit. */
   saved(uri: string): void {
     if (!this.edited.delete(uri)) return;
     const tabs = tabsOf(uri).filter((tab) => !tab.isActive && !tab.isDirty);

@@ -1,10 +1,10 @@
-/** Prompts that menus of VS Code begin. Pure. */
+/** Prompts for VS Code's menus. Pure. */
 import { t } from "../l10n";
 
-/** Characters of a test's message that a prompt holds. */
+/** Largest part of a test's message in the prompt, in characters. */
 const MOST = 8_000;
 
-/** A prompt to mend a test that failed. What the test printed is fenced: it is data. */
+/** Build a prompt to fix a failed test. The test's output is fenced, because it is data. */
 export function failedTest({ name, path, line, message }: { name: string; path: string; line: number | undefined; message: string }): string {
   const where = path && (line === undefined ? `@${path}` : `@${path}:${line}`);
   const about = [name && `\`${name.replaceAll("`", "'")}\``, where && `(${where})`].filter(Boolean).join(" ");

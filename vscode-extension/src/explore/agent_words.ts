@@ -1,9 +1,9 @@
-/** Agents in a list. Pure. */
+/** Agents as rows of a list. Pure. */
 import type { AgentInfo } from "../protocol.gen";
 import { oneLine } from "./words";
 import { t } from "../l10n";
 
-/** The agent of sessions for which none was chosen. */
+/** The default agent of sessions. */
 export const USUAL_AGENT = "build";
 
 const WHOSE: Readonly<Record<AgentInfo["source"], string>> = { shipped: "", user: t("yours"), workspace: t("from this folder") };

@@ -12,7 +12,7 @@ interface Parts {
   chat: ChatView;
 }
 
-/** A new session of an agent that the person picks: shipped ones, their own, and those of a trusted folder. */
+/** Start a session with an agent that the user chooses: built-in, user-defined, or from a trusted folder. */
 export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise<void> {
   await daemon.connect();
   const { agents, problems } = await daemon.request("goalwright/agent/list", {});
@@ -25,7 +25,7 @@ export async function newSessionWith({ daemon, sessions, chat }: Parts): Promise
   await chat.focus();
 }
 
-/** Lets the user choose the agent that goes on with the session on display, or that begins the next one. */
+/** Let the user choose the agent of the current session, or of a new one. */
 export async function chooseAgent({ daemon, sessions }: Parts): Promise<void> {
   await daemon.connect();
   const { agents } = await daemon.request("goalwright/agent/list", {});
@@ -38,7 +38,7 @@ export async function chooseAgent({ daemon, sessions }: Parts): Promise<void> {
   else await sessions.startNew(picked.agent.name);
 }
 
-/** A new session of the init or the execute agent that begins with what this one knows. The work of this one must rest. */
+/** Start a session of the init or execute agent with the current session's knowledge. The current session must be idle. */
 export async function handOver({ daemon, sessions, chat }: Parts): Promise<void> {
   const { sessionId } = sessions;
   if (!sessionId) return;
@@ -53,7 +53,7 @@ export async function handOver({ daemon, sessions, chat }: Parts): Promise<void>
   await chat.focus();
 }
 
-/** Hands the plan of a planning session over to the agent that builds. */
+/** Hand the plan of a planning session over to the build agent. */
 export async function buildPlan({ daemon, sessions, chat }: Parts): Promise<void> {
   const { state, sessionId } = sessions;
   if (!state || !sessionId) return;
@@ -62,7 +62,7 @@ export async function buildPlan({ daemon, sessions, chat }: Parts): Promise<void
   await chat.reveal();
 }
 
-/** Has the rest of the plan made anew, with what the person says against it. */
+/** Replan the rest of the plan, with the user's reason. */
 export async function replan({ daemon, sessions, chat }: Parts): Promise<void> {
   const { sessionId } = sessions;
   if (!sessionId) return;

@@ -5,7 +5,7 @@ import type { FileDiff } from "../protocol.gen";
 import { BRANCH, sideAddress, sideOf, sideTitle, type BranchSide } from "./uris";
 import { t } from "../l10n";
 
-/** The files of branches as read-only documents, in VS Code's own diff editors. */
+/** The files of branches as read-only documents in VS Code's diff editors. */
 export class BranchContents implements vscode.TextDocumentContentProvider, vscode.Disposable {
   private readonly disposable: vscode.Disposable;
 
@@ -25,7 +25,7 @@ export class BranchContents implements vscode.TextDocumentContentProvider, vscod
     }
   }
 
-  /** All files of a branch in one editor, or one file in its own. The caret stays where it is. */
+  /** Show all files of a branch in one diff editor, or a single file in its own. The caret stays where it is. */
   async show(sessionId: string, branchId: string, title: string, files: readonly FileDiff[]): Promise<void> {
     const uri = (path: string, side: BranchSide["side"]): vscode.Uri => vscode.Uri.from(sideAddress({ sessionId, branchId, path, side }));
     const [first] = files;

@@ -11,10 +11,10 @@ import { NOTHING_EXPLORED, outcomeKey, type Explored, type Outcome } from "./sho
 import { brief, branchLabel } from "./words";
 import { t } from "../l10n";
 
-/** What the person does with branches: look, use, leave to the model, remove. The daemon decides what comes of it. */
+/** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out. */
 export class Explorations implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
-  /** `shown` has changed. */
+  /** Fires when `shown` changes. */
   readonly onDidChange = this.changed.event;
   shown: Explored = NOTHING_EXPLORED;
   private readonly contents: BranchContents;
@@ -37,7 +37,7 @@ export class Explorations implements vscode.Disposable {
     ];
   }
 
-  /** Fetches what a branch changed, for the page. Why that cannot be told stands in the card. */
+  /** Read a branch's changed files for the page. An error is shown in the branch's card. */
   async list(sessionId: string, branchId: string): Promise<void> {
     const key = childSession(sessionId, branchId);
     const { [key]: _, ...problems } = this.shown.problems;
@@ -49,7 +49,7 @@ export class Explorations implements vscode.Disposable {
     }
   }
 
-  /** Opens the changes of a branch, all or of one file. */
+  /** Open the diff of a branch, or of one of its files. */
   async open(sessionId: string, branchId: string, path?: string): Promise<void> {
     const files = await this.files(sessionId, branchId);
     const branch = this.branch(sessionId, branchId);
@@ -57,7 +57,7 @@ export class Explorations implements vscode.Disposable {
     await this.contents.show(sessionId, branchId, title, path === undefined ? files : files.filter((file) => file.path === path));
   }
 
-  /** Applies a branch, or files of branches; what that writes is asked about as every change is. Never throws. */
+  /** Apply a branch, or files of branches; writing needs approval as usual. Never throws. */
   async use(sessionId: string, exploreStartId: string, choice: readonly string[]): Promise<void> {
     const key = outcomeKey(sessionId, exploreStartId);
     if (this.shown.outcomes[key]?.state === "busy") return;
@@ -66,7 +66,7 @@ export class Explorations implements vscode.Disposable {
     tell({ state: "busy", title: t("Using {0}…", chosen), detail: "" });
     try {
       const { applied, title, detail } = await this.daemon.request("goalwright/explore/select", { sessionId, choice: [...choice] });
-      // What more there is to an applied change is for the model.
+      // After success, further details are only for the model.
       tell({ state: applied ? "applied" : "refused", title, detail: applied ? "" : detail });
     } catch (error) {
       const [title = "", ...detail] = asProblem(error).message.split("\n");
@@ -74,13 +74,13 @@ export class Explorations implements vscode.Disposable {
     }
   }
 
-  /** The person does not choose: the model is to, or `none` of the branches is wanted. */
+  /** Leave the choice to the model, or with `none` reject all branches. */
   async leave(sessionId: string, exploreStartId: string, none: boolean): Promise<void> {
     const { left } = await this.daemon.request("goalwright/explore/leave", { sessionId, exploreStartId, none });
     if (!left) void vscode.window.showInformationMessage(t("This choice is closed."));
   }
 
-  /** Removes what a branch had done, after a question: it cannot be taken back. */
+  /** Remove a branch's work after confirmation, because this cannot be undone. */
   async remove(sessionId: string, branchId: string): Promise<void> {
     const branch = this.branch(sessionId, branchId);
     const name = branch ? branchLabel({ id: branchId, description: brief(branch.description) }) : branchId;

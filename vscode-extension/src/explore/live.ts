@@ -5,17 +5,17 @@ import { childSession } from "./children";
 import type { Glimpse } from "./shown";
 import { lastLine } from "./words";
 
-/** Looks over the shoulders of sub-agents at work: a session's own log has only their beginning and end. */
+/** Follow running sub-agents: the log of their parent contains only their start and end. */
 export class Glimpses {
   private readonly seen = new Map<string, Glimpse>();
 
-  /** `changed`: there is something else to see. */
+  /** `changed` is called when a glimpse changes. */
   constructor(
     private readonly daemon: Pick<Daemon, "request">,
     private readonly changed: (live: Readonly<Record<string, Glimpse>>) => void,
   ) {}
 
-  /** Follows those of these sessions that are at work, and forgets all others. */
+  /** Follow the running sub-agents of these sessions, and drop all others. */
   follow(states: readonly (SessionState | undefined)[]): void {
     const wanted = new Set<string>();
     for (const state of states) {
@@ -27,7 +27,7 @@ export class Glimpses {
     for (const sessionId of wanted) if (!this.seen.has(sessionId)) void this.begin(sessionId);
   }
 
-  /** An event of any session. */
+  /** Handle an event of any session. */
   receive({ sessionId, event }: SessionUpdate): void {
     const known = this.seen.get(sessionId);
     if (!known || event.event !== "message_added") return;
@@ -40,7 +40,7 @@ export class Glimpses {
       const { messages, session } = await this.daemon.request("goalwright/session/load", { sessionId, messages: 1 });
       if (this.seen.has(sessionId)) this.set(sessionId, { line: lastLine(messages.at(-1) ?? null), messages: session.trace.messageCount });
     } catch {
-      // It has ended already; the card says how.
+      // The sub-agent has ended already; its card shows the result.
     }
   }
 

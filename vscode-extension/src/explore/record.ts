@@ -8,10 +8,10 @@ const LOADED_MESSAGES = 200;
 const MOST_ITEMS = 600;
 const KEPT_ITEMS = 400;
 
-/** The record of a branch or sub-agent that the person reads; the session on display stays what it is. */
+/** The record of a branch or sub-agent that the user reads; the current session does not change. */
 export class Records implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<readonly Update[] | undefined>();
-  /** With updates when only those came, without when another record, or none, is read. */
+  /** Fires with the updates of the open record, or with undefined when another record, or none, is open. */
   readonly onDidChange = this.changed.event;
   state: SessionState | undefined;
   private loading: { sessionId: string; updates: Update[] } | undefined;
@@ -27,7 +27,7 @@ export class Records implements vscode.Disposable {
       daemon.onUpdate(({ sessionId, event, view }) => this.receive(sessionId, { event, view })),
       daemon.onDelta(({ sessionId, delta }) => this.receive(sessionId, { delta })),
       sessions.onDidChange(() => {
-        // A record belongs to the session it was opened from.
+        // A record belongs to the session that it was opened from.
         if (sessions.sessionId !== shown) this.close();
         shown = sessions.sessionId;
       }),
@@ -38,7 +38,7 @@ export class Records implements vscode.Disposable {
     return this.state?.session.trace.traceId;
   }
 
-  /** Throws what the daemon says when there is no such record any more. */
+  /** Open a record. Throws the daemon's error when the record no longer exists. */
   async open(sessionId: string): Promise<void> {
     const loading = { sessionId, updates: [] as Update[] };
     this.loading = loading;

@@ -1,11 +1,11 @@
-/** The scoreboard: facts of each branch side by side. What is not known is "–"; nobody is called the winner. Pure. */
+/** The scoreboard: facts about the branches for comparison. Unknown facts are "–", and no branch is called the winner. Pure. */
 import { duration, money, short } from "../amounts";
 import type { BranchMeta, CheckRun, Score } from "../protocol.gen";
 import { plural, t } from "../l10n";
 
 export interface Cell {
   text: string;
-  /** In full, for whoever rests the pointer on it or has it read out. */
+  /** The full text, for tooltips and screen readers. */
   hover: string;
   tone: "" | "good" | "bad";
 }
@@ -20,7 +20,7 @@ export const UNKNOWN = "–";
 const NOT_RUN = t("not run");
 const MOST_WHY = 80;
 
-/** One row for each fact, one cell for each branch. Empty while no branch has a score. */
+/** Return one row for each fact, with one cell for each branch. Empty while no branch has a score. */
 export function board(branches: readonly BranchMeta[]): Row[] {
   if (!branches.some((branch) => branch.score)) return [];
   return FACTS.map(({ name, hover, cell }) => ({
@@ -61,7 +61,7 @@ function tests(test: CheckRun | null): Cell {
   return { text: ended(test), hover, tone: unknownYet ? "" : good ? "good" : "bad" };
 }
 
-/** How a test command ended, in the words of `daemon/explore/score_text.py`: the model and the terminal read the same. */
+/** Describe how a test command ended, with the same words as `daemon/explore/score_text.py`, which the model and the terminal use. */
 function ended({ exitCode, passed, failed, durationMs, detail }: CheckRun): string {
   if (exitCode === null && durationMs) return t("timed out after {0}", duration(durationMs));
   if (exitCode === null) return detail.trim() ? t("not run: {0}", cut(detail)) : NOT_RUN;

@@ -1,29 +1,29 @@
-/** What the host knows of explorations beyond the session's events, for the page. */
+/** The host's state of explorations beyond the session's events, for the page. */
 import type { FileDiff } from "../protocol.gen";
 
-/** What came of a choice. `busy`: it is being decided. */
+/** The result of a choice. `busy`: the daemon is still applying it. */
 export interface Outcome {
   state: "busy" | "applied" | "refused";
-  /** As it was chosen: `A`, or `A:src/a.py`. */
+  /** The chosen part: `A`, or `A:src/a.py`. */
   choice: string;
   title: string;
   detail: string;
 }
 
-/** What a sub-agent at work does just now. */
+/** The current activity of a running sub-agent. */
 export interface Glimpse {
   line: string;
   messages: number;
 }
 
 export interface Explored {
-  /** Of sub-agents at work, by their sessions. */
+  /** Glimpses of running sub-agents by session. */
   live: Readonly<Record<string, Glimpse>>;
-  /** Files that a branch changed, by its session; undefined until they were asked for. */
+  /** Files that a branch changed, by its session; undefined until requested. */
   files: Readonly<Record<string, readonly FileDiff[]>>;
-  /** Why the files of a branch cannot be listed. */
+  /** Errors from listing the files of branches, by session. */
   problems: Readonly<Record<string, string>>;
-  /** By session and exploration, see `outcomeKey`. */
+  /** Results by session and exploration, see `outcomeKey`. */
   outcomes: Readonly<Record<string, Outcome>>;
 }
 

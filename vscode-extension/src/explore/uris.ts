@@ -1,4 +1,4 @@
-/** Addresses of the two sides of a file that a branch changed. Pure: no part of VS Code in here. */
+/** URIs of the two sides of a file that a branch changed. Pure: independent of VS Code. */
 
 import { t } from "../l10n";
 
@@ -7,12 +7,12 @@ export const BRANCH = "goalwright-branch";
 export interface BranchSide {
   sessionId: string;
   branchId: string;
-  /** As in `FileDiff.path`. */
+  /** Path as in `FileDiff.path`. */
   path: string;
   side: "base" | "branch";
 }
 
-/** The path keeps its name and extension, by which VS Code finds the language; the query has what is exact. */
+/** Build a URI. Its path keeps name and extension, by which VS Code detects the language; the query has the exact values. */
 export function sideAddress(side: BranchSide): { scheme: string; path: string; query: string } {
   const slashed = side.path.replaceAll("\\", "/");
   return { scheme: BRANCH, path: slashed.startsWith("/") ? slashed : `/${slashed}`, query: JSON.stringify(side) };
@@ -29,7 +29,7 @@ export function sideOf(uri: { scheme: string; query: string }): BranchSide | und
   }
 }
 
-/** Title of the tab: `cart.py — Branch A`. */
+/** Return the tab's title: `cart.py — Branch A`. */
 export function sideTitle({ path, branchId }: Pick<BranchSide, "path" | "branchId">): string {
   return t("{0} — Branch {1}", path.split(/[\\/]/).at(-1) || path, branchId);
 }

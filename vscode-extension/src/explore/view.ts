@@ -1,4 +1,4 @@
-/** What the card of an exploration shows. Pure. */
+/** The state of an exploration's card. Pure. */
 import type { BranchMeta, Goal, PermissionRequest, SubagentMeta, ToolCallPart } from "../protocol.gen";
 import { argumentsOf } from "../session/tools";
 import type { SessionState } from "../session/state";
@@ -8,24 +8,24 @@ import { branchState, oneLine, type BranchState } from "./words";
 export interface BranchView {
   branch: BranchMeta;
   state: BranchState;
-  /** Its requests that wait, oldest first. */
+  /** Pending requests of the branch, oldest first. */
   requests: readonly PermissionRequest[];
-  /** It was applied, or parts of it were. */
+  /** True when the branch was applied, in whole or in part. */
   chosen: boolean;
 }
 
 export interface ExplorationView {
   exploreStartId: string;
   branches: readonly BranchView[];
-  /** All have ended. */
+  /** True when all branches have ended. */
   ended: boolean;
-  /** The daemon waits for the person to choose. */
+  /** True while the daemon waits for the user's choice. */
   awaits: boolean;
-  /** What was applied, as it was chosen. */
+  /** The applied choice. */
   selected: string | null;
 }
 
-/** The exploration that a call of `explore` began; undefined for a call that chooses, or whose branches are yet to come. */
+/** Return the exploration that a call of `explore` started; undefined for a call that chooses, or without branches yet. */
 export function explorationView(state: SessionState, call: ToolCallPart): ExplorationView | undefined {
   const exploreStartId = startOf(state, call);
   return exploreStartId === undefined ? undefined : explorationOf(state, exploreStartId);
@@ -34,7 +34,8 @@ export function explorationView(state: SessionState, call: ToolCallPart): Explor
 export function explorationOf(state: SessionState, exploreStartId: string): ExplorationView {
   const { awaits, pending, goalTree } = state;
   const merge = mergeGoal(goalTree.goals, exploreStartId);
-  // Chosen while others are at work, the goal that started it has it until there is one for the choice.
+  // For a choice made while other branches run, the goal that started the exploration has it until there is a merge
+  // goal.
   const holder = merge ?? goalTree.goals.find((goal) => goal.id === exploreStartId);
   const selected = holder?.selectedBranch ?? null;
   const branches = branchesOf(state.branches, exploreStartId).map((branch): BranchView => {
@@ -45,29 +46,29 @@ export function explorationOf(state: SessionState, exploreStartId: string): Expl
   return { exploreStartId, branches, ended, awaits: awaits.includes(exploreStartId), selected };
 }
 
-/** The merge goal of an exploration, once there is one. */
+/** Return the merge goal of an exploration, if there is one. */
 export function mergeGoal(goals: readonly Goal[], exploreStartId: string): Goal | undefined {
   return goals.find((goal) => goal.type === "explore_merge" && goal.exploreStartId === exploreStartId);
 }
 
-/** The sub-agent that a call of `task` started. */
+/** Return the sub-agent that a call of `task` started. */
 export function subagentOf(state: SessionState, call: ToolCallPart): SubagentMeta | undefined {
   return Object.values(state.subagents).find((agent) => agent.toolCallId === call.id);
 }
 
-/** Requests of a sub-agent of this session, or of what works for it. */
+/** Return the requests of a sub-agent of this session, including sessions below it. */
 export function requestsOf(state: SessionState, id: string): readonly PermissionRequest[] {
   return state.pending.filter((request) => asksFor(within(state, request.branchId), id));
 }
 
-/** The id of an asker as this session calls it: a branch's own session knows its sub-agent `A.s1` as `s1`. */
+/** Return a requester's id relative to this session: within branch A, its sub-agent `A.s1` is `s1`. */
 function within(state: SessionState, branchId: string | null): string | null {
   const own = state.session.trace.traceId.split(":")[1];
   if (!own || branchId === null) return branchId;
   return branchId.startsWith(`${own}.`) ? branchId.slice(own.length + 1) : null;
 }
 
-/** By what the result says, else by the branches themselves: they are what the call asked for. */
+/** Find a call's exploration by its result, or else by comparing its branches with the requested ones. */
 function startOf(state: SessionState, call: ToolCallPart): string | undefined {
   const result = state.results[call.id];
   const said = result?.metadata["explore_start_id"];
@@ -76,18 +77,18 @@ function startOf(state: SessionState, call: ToolCallPart): string | undefined {
   const { branches } = argumentsOf(call.input);
   if (!Array.isArray(branches)) return undefined;
   const wanted = branches.map((one) => oneLine(String(one)));
-  // Those of other calls are not this one's, although it may ask for the same.
+  // Explorations of other calls do not count, even if they are identical.
   const taken = new Set(Object.entries(state.results).flatMap(([id, other]) => (id === call.id ? [] : [other.metadata["explore_start_id"]])));
   const starts = [...new Set(Object.values(state.branches).map((branch) => branch.exploreStartId))].filter((start) => !taken.has(start));
   const same = starts.filter((start) => {
     const found = branchesOf(state.branches, start).map((branch) => oneLine(branch.description));
     return found.length > 0 && found.every((text, index) => text !== "" && (wanted[index] ?? "").startsWith(text));
   });
-  // The same may be explored twice; what still runs is the newest.
+  // Identical explorations are possible; the running one is the newest.
   return state.results[call.id] ? same[0] : same.at(-1);
 }
 
-/** Whether `selected` (`A`, or `A:src/a.py, B:docs`) takes something of a branch. */
+/** Return true if `selected` (`A`, or `A:src/a.py, B:docs`) includes something of a branch. */
 function takes(selected: string | null, id: string): boolean {
   return selected?.split(/[\s,]+/).some((part) => part === id || part.startsWith(`${id}:`)) ?? false;
 }

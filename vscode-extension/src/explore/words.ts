@@ -1,4 +1,4 @@
-/** Branches and sub-agents in words. Pure. */
+/** Texts for branches and sub-agents. Pure. */
 import { messagesWord, money, tokensWord } from "../amounts";
 import type { BranchMeta, GoalStats, Message, PermissionRequest, SubagentMeta } from "../protocol.gen";
 import { argumentsOf, mainArgument } from "../session/tools";
@@ -6,18 +6,18 @@ import { t } from "../l10n";
 
 const MOST_LETTERS = 48;
 
-/** `Branch A`, `Branch A, sub-agent s1`, `Sub-agent s1`. */
+/** Name a requester: `Branch A`, `Branch A, sub-agent s1`, `Sub-agent s1`. */
 export function askerName(branchId: string): string {
   const names = branchId.split(".").map((id) => (/^s\d+$/.test(id) ? t("sub-agent {0}", id) : t("branch {0}", id)));
   return capital(names.join(", "));
 }
 
-/** The title of a request with who asks: `Branch A · Edit src/x.py`. What a session itself asks has no name. */
+/** Return a request's title with its branch: `Branch A · Edit src/x.py`. Requests of the session itself have no prefix. */
 export function requestTitle({ title, branchId }: Pick<PermissionRequest, "title" | "branchId">): string {
   return branchId ? `${askerName(branchId)} · ${title}` : title;
 }
 
-/** `A: JWT with refresh tokens`. */
+/** Label a branch: `A: JWT with refresh tokens`. */
 export function branchLabel({ id, description }: Pick<BranchMeta, "id" | "description">): string {
   return `${id}: ${oneLine(description)}`;
 }
@@ -38,7 +38,7 @@ export function branchState(branch: BranchMeta, waiting: boolean): BranchState {
   return waiting ? "waiting" : "exploring";
 }
 
-/** `5 messages · 3.4k tokens · $0.02`. */
+/** Format messages, tokens and cost: `5 messages · 3.4k tokens · $0.02`. */
 export function spentWords({ messageCount, totalTokens, totalCost }: Omit<GoalStats, "durationMs" | "preview">): string {
   return [
     messageCount > 0 ? messagesWord(messageCount) : "",
@@ -49,9 +49,9 @@ export function spentWords({ messageCount, totalTokens, totalCost }: Omit<GoalSt
     .join(" · ");
 }
 
-/** What a message says or does, on one line: its last words, else its last call. */
+/** Summarize a message in one line: its last text, or else its last call. */
 export function lastLine(message: Message | null): string {
-  // Its prompt was written for the model.
+  // A branch's prompt is written for the model.
   if (!message || message.role === "user") return "";
   for (const part of [...message.content].reverse()) {
     if (part.type === "text" && part.text.trim()) return oneLine(part.text.trim().split("\n").at(-1) ?? "");
@@ -67,13 +67,13 @@ export function agentState({ status }: SubagentMeta): string {
   return Object.hasOwn(AGENT_STATES, status) ? AGENT_STATES[status] : status;
 }
 
-/** What a sub-agent took: `4 messages · 12k tokens · $0.03`. */
+/** Format a sub-agent's usage: `4 messages · 12k tokens · $0.03`. */
 export function agentSpent({ messageCount, usage, cost }: SubagentMeta): string {
   const totalTokens = usage.input + usage.output + usage.cacheRead + usage.cacheWrite;
   return spentWords({ messageCount, totalTokens, totalCost: cost });
 }
 
-/** The choice that takes one file of a branch. */
+/** Return the choice that applies one file of a branch. */
 export function fileChoiceOf(branchId: string, path: string): string {
   return `${branchId}:${path}`;
 }

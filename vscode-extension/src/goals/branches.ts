@@ -1,4 +1,4 @@
-/** Branches in the goal tree: which rows they have, and what stands there. Pure. */
+/** Branches in the goal tree: their rows and texts. Pure. */
 import { bareLine } from "../chat/webview/visible";
 import { branchesOf } from "../explore/children";
 import { board } from "../explore/score";
@@ -9,7 +9,7 @@ import type { Branches } from "../session/state";
 import type { GoalRow } from "./model";
 import { t } from "../l10n";
 
-/** A row of the tree: a goal of the session, a branch, or a goal of a branch. Ids of goals are numbers. */
+/** A row of the tree: a goal of the session, a branch, or a goal of a branch. Goal ids are numbers. */
 export type Place = { goal: string } | { branch: string } | { branch: string; goal: string };
 
 export function placeOf(element: string): Place {
@@ -26,7 +26,7 @@ export function branchGoalElement(id: string, goalId: string): string {
   return `@${id}/${goalId}`;
 }
 
-/** Rows below a goal: the branches that it began, then its own goals. */
+/** Return the rows below a goal: the branches it started, then its child goals. */
 export function below(tree: GoalTree, all: Branches, goalId: string | null): string[] {
   const branches = goalId === null ? [] : branchesOf(all, goalId).map((branch) => branchElement(branch.id));
   return [...branches, ...childrenOf(tree, goalId).map((goal) => goal.id)];
@@ -37,7 +37,7 @@ export interface BranchRow {
   description: string;
   spoken: string;
   icon: GoalRow["icon"];
-  /** For the menus. */
+  /** Context value for menus. */
   contextValue: string;
   state: BranchState;
 }
@@ -68,7 +68,7 @@ export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean)
   };
 }
 
-/** Markdown but for what stands in it, which `escape` makes harmless. */
+/** Return a tooltip in Markdown; `escape` makes the model's text harmless. */
 export function branchTooltip(branch: BranchMeta, waiting: boolean, escape: (text: string) => string): string {
   const state = STATE_WORDS[branchState(branch, waiting)];
   const lines = [`**${t("Branch {0}", escape(branchLabel(branch)))}**`, `_${state}_`];
@@ -81,7 +81,7 @@ export function branchTooltip(branch: BranchMeta, waiting: boolean, escape: (tex
   return lines.join("\n\n");
 }
 
-/** `chosen: A`, beside the goal in which a branch was chosen. */
+/** Return `chosen: A` for a goal in which a branch was chosen. */
 export function mergeWords(goal: Goal): string {
   return goal.type === "explore_merge" && goal.selectedBranch ? t("chosen: {0}", goal.selectedBranch) : "";
 }

@@ -20,11 +20,11 @@ interface Parts {
   history: FileHistory;
 }
 
-/** What the person does to the plan. The daemon decides and tells by its events; nothing is changed here beforehand. */
+/** The user's changes of the plan. The daemon applies them and sends events; nothing changes here before that. */
 export class GoalCommands {
   constructor(private readonly parts: Parts) {}
 
-  /** A goal at the top, or below another; a session is begun when there is none. */
+  /** Add a goal at the top level or below another. Starts a session if there is none. */
   async add(parentId?: string): Promise<string | null> {
     const parent = parentId === undefined ? undefined : this.goal(parentId);
     const description = await ask({
@@ -38,7 +38,7 @@ export class GoalCommands {
     return goalId;
   }
 
-  /** Everything that can be done to a goal now, as a list. */
+  /** Show all actions for a goal as a list. */
   async choose(goalId: string): Promise<void> {
     const goal = this.goal(goalId);
     if (!goal) return;
@@ -103,7 +103,7 @@ export class GoalCommands {
     if (revertFiles) tell(plural(files.length, "reverted the changes of {0} file", "reverted the changes of {0} files"));
   }
 
-  /** Whether to take back what was changed for a goal; asked only when there is something. Undefined: not at all. */
+  /** Ask whether to revert a goal's file changes, if there are any. Undefined: cancel. */
   private async askAboutFiles(goal: Goal, reason: string): Promise<boolean | undefined> {
     const question = t("Abandon goal “{0}”?", this.name(goal));
     let planned: GoalResult;
@@ -112,9 +112,9 @@ export class GoalCommands {
       planned = await this.parts.daemon.request("goalwright/goal/abandon", params);
     } catch (error) {
       const { code } = error as { code?: unknown };
-      // No files were changed for it.
+      // No files were changed for this goal.
       if (code === ErrorCode.UNKNOWN_REQUEST) return false;
-      // While a turn runs nothing is taken back; that matters only when there is something.
+      // Nothing can be reverted while a turn runs, which matters only if files were changed.
       if (code === ErrorCode.BUSY && !this.changedFiles(goal)) return false;
       if (code !== ErrorCode.HISTORY_CONFLICT && code !== ErrorCode.BUSY) throw error;
       const { message, detail } = headline((error as Error).message);
@@ -127,12 +127,12 @@ export class GoalCommands {
     return choice === undefined ? undefined : choice === REVERT;
   }
 
-  /** Something was changed on disk for a goal, or for those below it. */
+  /** Return true if files on disk were changed for a goal or its descendants. */
   private changedFiles({ id }: Goal): boolean {
     return changedGoals(this.tree, this.parts.history.value.changes).has(id);
   }
 
-  /** One further up or down among the goals beside it. */
+  /** Move a goal up or down among its siblings. */
   async shift(goalId: string, by: "up" | "down"): Promise<void> {
     const place = step(this.tree, goalId, by);
     if (place) await this.move(goalId, place);
@@ -162,12 +162,12 @@ export class GoalCommands {
   }
 }
 
-/** A line of text, trimmed; undefined when the person thought better of it. */
+/** Ask for a line of text, trimmed; undefined when canceled. */
 async function ask(options: vscode.InputBoxOptions): Promise<string | undefined> {
   const text = await vscode.window.showInputBox({
     ...options,
     ignoreFocusOut: true,
-    // Said only when Enter would do nothing: a complaint about a box that was just opened helps nobody.
+    // An empty box shows no error, because the user has typed nothing yet.
     validateInput: (value) => (value !== "" && value.trim() === "" ? t("Say it in a few words.") : undefined),
   });
   return text?.trim() || undefined;

@@ -1,4 +1,4 @@
-/** The goal tree as rows. Pure: how VS Code shows them is in view.ts. */
+/** The goal tree as rows. Pure: view.ts shows them in VS Code. */
 import { bareLine } from "../chat/webview/visible";
 import { duration, messagesWord, money, tokensWord } from "../amounts";
 import { total } from "../meter/model";
@@ -11,9 +11,9 @@ import { nameOf } from "./words";
 export interface GoalRow {
   id: string;
   label: string;
-  /** Greyed text beside the label. */
+  /** Gray text beside the label. */
   description: string;
-  /** What a screen reader says. */
+  /** Text for screen readers. */
   spoken: string;
   icon: { id: string; color: string | undefined };
   abandoned: boolean;
@@ -23,7 +23,7 @@ export interface GoalRow {
 
 export interface GoalContext {
   tree: GoalTree;
-  /** A turn is under way: the current goal spins. */
+  /** True while a turn runs, so that the current goal's icon spins. */
   running: boolean;
   /** Goals with branches below them. */
   branched?: ReadonlySet<string>;
@@ -80,7 +80,7 @@ function icon(goal: Goal, working: boolean, current: boolean): GoalRow["icon"] {
   }
 }
 
-/** Markdown. Text of the model is escaped: a tooltip must not become a link by what a goal is called. */
+/** Return a tooltip in Markdown. The model's text is escaped, so that a goal's name cannot become a link. */
 export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMeter, tree?: GoalTree): string {
   const title = escape(oneLine(goal.description));
   const struck = goal.status === "abandoned" ? `~~${title}~~` : title;
@@ -95,13 +95,13 @@ export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMete
   return lines.join("\n\n");
 }
 
-/** What a goal and those below it took; the meter counts what branches and sub-agents took, too. */
+/** Format the usage of a goal and its descendants. The meter takes precedence, because it includes branches and sub-agents. */
 function spending({ cumulativeStats }: Goal, meter: GoalMeter | undefined): string {
   const took = meter && total(meter.usage) > 0 ? { totalTokens: total(meter.usage), totalCost: meter.cost } : {};
   return stats({ ...cumulativeStats, ...took });
 }
 
-/** `3 min 5 s · 12 messages · 3.4k tokens · $0.02`; empty when nothing was spent. */
+/** Format usage: `3 min 5 s · 12 messages · 3.4k tokens · $0.02`; empty when nothing was used. */
 export function stats(value: GoalStats): string {
   if (value.messageCount === 0 && value.totalTokens === 0) return "";
   const parts = [messagesWord(value.messageCount)];

@@ -1,14 +1,14 @@
-/** Where goals can be moved to. Pure. */
+/** Positions to which goals can be moved. Pure. */
 import type { Goal, GoalTree } from "../protocol.gen";
 import { chain, childrenOf, goalOf } from "../session/numbers";
 
-/** As in the request: under a parent (null: at the top), before a sibling (null: last). */
+/** A position as in the request: under a parent (null: top level), before a sibling (null: last). */
 export interface Place {
   parentId: string | null;
   beforeId: string | null;
 }
 
-/** One further up or down among the siblings; undefined at the end of the line. Abandoned ones are passed over. */
+/** Return the position one step up or down among the siblings, skipping abandoned goals; undefined at the end. */
 export function step(tree: GoalTree, goalId: string, by: "up" | "down"): Place | undefined {
   const goal = goalOf(tree, goalId);
   if (!goal) return undefined;
@@ -26,8 +26,8 @@ export function step(tree: GoalTree, goalId: string, by: "up" | "down"): Place |
 }
 
 /**
- * Where a goal goes that is dropped on another: under it, behind what is there. Dropped below all rows it goes to the
- * end of the top level. Undefined when that changes nothing, or would put it below itself.
+ * Return the position of a goal dropped on another: the last child of that one. A drop below all rows moves it to the
+ * end of the top level. Undefined when nothing would change, or the goal would be below itself.
  */
 export function drop(tree: GoalTree, goalId: string, onto: string | undefined): Place | undefined {
   const goal = goalOf(tree, goalId);

@@ -1,20 +1,20 @@
-/** The plan as the rows of a list: what is finished is folded until somebody opens it. Pure. */
+/** The plan as rows of a list, in which finished goals are folded by default. Pure. */
 import type { Goal, GoalTree, HistoryChange } from "../protocol.gen";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
 
 export interface ShownGoal {
   goal: Goal;
-  /** Empty for abandoned goals. */
+  /** Number such as `2.1`; empty for abandoned goals. */
   number: string;
-  /** 1 at the top. */
+  /** Level, from 1 at the top. */
   level: number;
-  /** It has goals below it. */
+  /** True when there are goals below it. */
   parent: boolean;
   isFolded: boolean;
 }
 
-/** Rows from top to bottom. `folded`: what the user folded or opened by hand. */
+/** Return the rows from top to bottom. `folded`: goals that the user folded (true) or expanded (false). */
 export function shownGoals(tree: GoalTree, folded: ReadonlyMap<string, boolean>): ShownGoal[] {
   const numbers = goalNumbers(tree);
   const live = new Set(chain(tree, tree.currentId).map((goal) => goal.id));
@@ -32,7 +32,10 @@ export function shownGoals(tree: GoalTree, folded: ReadonlyMap<string, boolean>)
   return rows;
 }
 
-/** Goals in whose number, description, reason or summary all words of a query stand: how many, and with those above them. */
+/**
+ * Find goals that contain all words of a query in number, description, reason or summary. Returns their count, and
+ * their ids with those of all ancestors.
+ */
 export function matchingGoals(tree: GoalTree, query: string): { count: number; shown: ReadonlySet<string> } {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const numbers = goalNumbers(tree);
@@ -47,19 +50,19 @@ export function matchingGoals(tree: GoalTree, query: string): { count: number; s
   return { count, shown };
 }
 
-/** The goals for which files are changed on disk, with those above them: what an undo of the goal would find. */
+/** Return the goals with changed files on disk and their ancestors, for which undo has an effect. */
 export function changedGoals(tree: GoalTree, changes: readonly Pick<HistoryChange, "goalId" | "state">[]): ReadonlySet<string> {
   const applied = new Set(changes.flatMap(({ goalId, state }) => (goalId !== null && state === "applied" ? [goalId] : [])));
   return new Set([...applied].flatMap((goalId) => chain(tree, goalId).map(({ id }) => id)));
 }
 
-/** How many goals are done, of those that were not abandoned. */
+/** Count the completed goals and all goals, without abandoned ones. */
 export function progress(tree: GoalTree): { done: number; all: number } {
   const live = tree.goals.filter((goal) => goal.status !== "abandoned");
   return { done: live.filter((goal) => goal.status === "completed").length, all: live.length };
 }
 
-/** What is being worked on, else how the plan ended. */
+/** Return the description of the current goal, or else how the plan ended. */
 export function nowWords(tree: GoalTree): string {
   const current = goalOf(tree, tree.currentId);
   if (current) return current.description;

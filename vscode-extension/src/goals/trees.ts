@@ -4,19 +4,19 @@ import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 
-/** Plans of branches: those whose life was seen come with the session, others are loaded when they are looked at. */
+/** Plans of branches. The session's state has those of branches that ran while it was open; others are loaded on demand. */
 export class BranchTrees {
   private readonly loaded = new Map<string, GoalTree | undefined>();
   private session = "";
 
-  /** `changed`: another plan is there. */
+  /** `changed` is called when a plan was loaded. */
   constructor(
     private readonly daemon: Pick<Daemon, "request">,
     private readonly sessions: SessionController,
     private readonly changed: () => void,
   ) {}
 
-  /** The plan of a branch, as far as it is known; what is missing comes later. */
+  /** Return the plan of a branch if it is known; otherwise start to load it. */
   tree(branchId: string): GoalTree | undefined {
     const { state, sessionId } = this.sessions;
     if (!state || !sessionId) return undefined;
@@ -31,7 +31,7 @@ export class BranchTrees {
     return this.loaded.get(branchId);
   }
 
-  /** The plan of a branch has changed: what was loaded is old. */
+  /** Drop the loaded plan of a branch after it changed. */
   note(update: Update): void {
     if (!("event" in update)) return;
     const { event } = update;
@@ -45,7 +45,7 @@ export class BranchTrees {
       this.loaded.set(branchId, goalTree);
       this.changed();
     } catch {
-      // A branch that was removed has no plan any more; its row says so.
+      // A removed branch has no plan; its row shows that.
     }
   }
 }

@@ -17,7 +17,7 @@ import { plural, t } from "../l10n";
 
 const OPENED = "goalsOpened";
 const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
-/** Rows of abandoned goals get this scheme, and by it their grey. */
+/** URI scheme of abandoned goals, whose rows get a gray decoration. */
 const ABANDONED = "goalwright-abandoned";
 const STATES: Record<GoalRow["state"], vscode.TreeItemCollapsibleState> = {
   leaf: vscode.TreeItemCollapsibleState.None,
@@ -25,10 +25,10 @@ const STATES: Record<GoalRow["state"], vscode.TreeItemCollapsibleState> = {
   expanded: vscode.TreeItemCollapsibleState.Expanded,
 };
 
-/** What is dragged within the tree; VS Code makes this name from the view's. */
+/** MIME type of a dragged goal, which VS Code derives from the view's id. */
 const DRAGGED = "application/vnd.code.tree.goalwright.goals";
 
-/** The goal tree in the Explorer, with branches below the goals that began them. Elements: see `placeOf`. */
+/** The goal tree in the Explorer, with branches below the goals that started them. Elements: see `placeOf`. */
 export class GoalsView
   implements
     vscode.TreeDataProvider<string>,
@@ -45,15 +45,15 @@ export class GoalsView
   private readonly disposables: vscode.Disposable[];
   private shown: string | null = null;
   private timer: NodeJS.Timeout | undefined;
-  /** What the user looks for, and the goals that are shown then. */
+  /** The filter's text, and the goals that it shows. */
   private query = "";
   private matching: ReadonlySet<string> | undefined;
-  /** The goals whose file changes can be undone. */
+  /** Goals whose file changes can be undone. */
   private withChanges: ReadonlySet<string> = new Set();
-  /** To be revealed as soon as the branch's plan is there. */
+  /** A goal to reveal as soon as its branch's plan is loaded. */
   private wanted: { goalId: string; branchId: string } | undefined;
 
-  /** `failed`: how the person is told that a goal could not be moved. */
+  /** `failed` is called with the error when a goal could not be moved. */
   constructor(
     private readonly sessions: SessionController,
     private readonly commands: GoalCommands,
@@ -80,7 +80,7 @@ export class GoalsView
       this.view.onDidChangeVisibility(({ visible }) => {
         if (visible) this.follow();
       }),
-      // What can be undone is offered on the row of its goal.
+      // The row of a goal offers to undo its changes.
       history.onDidChange(() => this.refreshSoon()),
       sessions.onDidChange((change) => {
         if (change.kind === "updates") for (const update of change.updates) this.trees.note(update);
@@ -90,7 +90,7 @@ export class GoalsView
     this.refresh();
   }
 
-  /** The goal a key was pressed on. */
+  /** The selected goal, for keybindings. */
   get selected(): string | undefined {
     return this.view.selection[0];
   }
@@ -112,13 +112,13 @@ export class GoalsView
     }
   }
 
-  /** Shows only goals with certain words, while they are typed and until the filter is cleared. Escape clears it, too. */
+  /** Show only goals that contain certain words, while the user types and until the filter is cleared. Escape clears it, too. */
   filter(): void {
     const box = vscode.window.createInputBox();
     box.title = t("Filter goals");
     box.placeholder = t("Text of the goal or its summary, or its number");
     box.value = this.query;
-    // A click on a goal that was found must not clear what found it.
+    // A click on a found goal must not close the box and so clear the filter.
     box.ignoreFocusOut = true;
     let kept = false;
     box.onDidChangeValue((value) => this.setQuery(value));
@@ -144,15 +144,15 @@ export class GoalsView
     this.refresh();
   }
 
-  /** Opens the way to a goal and selects it. */
+  /** Reveal and select a goal. */
   async show(goalId: string): Promise<void> {
     if (!goalOf(this.tree, goalId)) return;
     this.refresh();
-    // The row may have gone again in the meantime.
+    // The row may have disappeared meanwhile.
     await this.view.reveal(goalId, { select: true, focus: false }).then(undefined, () => undefined);
   }
 
-  /** Selects a goal, one of a branch, or (without a goal) a branch. The plan of a branch may have to be loaded first. */
+  /** Select a goal, a goal of a branch, or (without a goal) a branch. The plan of a branch may have to be loaded first. */
   async reveal(goalId: string | null, branchId: string | null): Promise<void> {
     if (branchId === null) {
       if (goalId !== null) await this.show(goalId);
@@ -198,10 +198,10 @@ export class GoalsView
     const number = goalNumbers(tree).get(goal.id);
     // Numbers of a branch's goals begin with its name: `A.1`.
     const shown = row({ tree, running, branched: this.branched(inBranch) }, goal, inBranch && number ? `${inBranch}.${number}` : number, live);
-    // What matches a filter may stand below a goal that has ended.
+    // Matches of a filter may be below a completed goal.
     const isFound = this.matching !== undefined && shown.state !== "leaf";
     const item = new vscode.TreeItem(shown.label, STATES[isFound ? "expanded" : shown.state]);
-    // VS Code remembers which rows were open by their ids: a goal that has ended gets a new one, and is folded.
+    // VS Code stores expanded rows by id, so a goal that has ended gets a new id to fold it.
     const folded = shown.state === "collapsed" && !this.branched(inBranch).has(goal.id);
     item.id = `${this.sessions.sessionId}:${element}${isFound ? ":found" : folded ? ":folded" : ""}`;
     item.description = shown.description;
@@ -211,13 +211,13 @@ export class GoalsView
       shown.icon.color ? new vscode.ThemeColor(shown.icon.color) : undefined,
     );
     item.accessibilityInformation = { label: shown.spoken, role: "treeitem" };
-    // What is done to goals is done to those of the session; a branch makes its own.
+    // Commands for goals apply to the session's goals only, because a branch controls its own plan.
     item.contextValue = inBranch === undefined ? `goal.${goal.status}${shown.current ? ".current" : ""}${this.withChanges.has(goal.id) ? ".changed" : ""}` : "branchGoal";
     if (shown.abandoned) item.resourceUri = vscode.Uri.from({ scheme: ABANDONED, path: `/${goal.id}` });
     return item;
   }
 
-  /** The tooltip, made when the pointer rests on a row: its numbers are then the newest, without a repaint for each. */
+  /** Create the tooltip on hover, so that its numbers are current without redrawing rows for each change. */
   resolveTreeItem(item: vscode.TreeItem, element: string): vscode.TreeItem {
     const place = placeOf(element);
     if ("branch" in place && !("goal" in place)) {
@@ -274,7 +274,7 @@ export class GoalsView
     return this.sessions.state?.goalTree ?? EMPTY;
   }
 
-  /** A cascade is many events in one moment, and one repaint. */
+  /** Many events at once cause only one repaint. */
   private refreshSoon(): void {
     this.timer ??= setTimeout(() => {
       this.timer = undefined;
@@ -295,17 +295,17 @@ export class GoalsView
     this.follow();
   }
 
-  /** Opens the way to the current goal, without taking selection or focus. */
+  /** Reveal the current goal without changing selection or focus. */
   private follow(): void {
     const { currentId } = this.tree;
     const shown = `${this.sessions.sessionId}:${currentId}`;
     if (!currentId || this.shown === shown || !goalOf(this.tree, currentId)) return;
-    // VS Code keeps views of extensions closed in the Explorer: the first plan of all opens this one.
+    // VS Code keeps extension views in the Explorer collapsed, so the first plan ever opens this one.
     const first = this.memory.get(OPENED) !== true;
     if (!this.view.visible && !first) return;
     if (first) void this.memory.update(OPENED, true);
     this.shown = shown;
-    // It fails when the row went away in between; the next event brings the next try.
+    // This fails when the row disappeared meanwhile; the next event tries again.
     this.view.reveal(currentId, { select: false, focus: false, expand: true }).then(undefined, () => undefined);
   }
 }
@@ -314,7 +314,7 @@ function filterWords(query: string, count: number): string {
   return count === 0 ? t("No goal matches “{0}”.", query) : plural(count, "Filter “{1}”: {0} goal", "Filter “{1}”: {0} goals", count, query);
 }
 
-/** Only what changes a row is worth a repaint; text that streams is not. */
+/** Return true if an update changes a row. Streaming text does not, so it causes no repaint. */
 function concerns(update: Update): boolean {
   if (!("event" in update)) return false;
   const { event } = update;

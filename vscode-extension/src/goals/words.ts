@@ -1,22 +1,22 @@
-/** What is said about goals that the person changed. Pure. */
+/** Texts about the user's changes of goals. Pure. */
 import type { Event, Goal, GoalTree } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
 
 type GoalEvent = Extract<Event, { event: "goal_added" | "goal_updated" | "goal_moved" | "goal_removed" }>;
 
-/** Longer descriptions are cut where they only name a goal. */
+/** Longest description, in characters, where it only names a goal. */
 const MOST_LETTERS = 60;
 
-/** `2.1 Fix the discount`, as goals are called in questions and lines. */
+/** Name a goal in questions and lines: `2.1 Fix the discount`. */
 export function nameOf(goal: Goal, tree: GoalTree): string {
   return [goalNumbers(tree).get(goal.id), brief(goal.description)].filter(Boolean).join(" ");
 }
 
 /**
- * The quiet line in the transcript, `You renamed the goal “Ship” to “Publish”`; undefined for what the agent did itself.
- * Goals are called by their descriptions: a number may be another goal's when the line is read. Of the past only the
- * tree of now is known: then `before` is `after`.
+ * Return the line for the transcript, `You renamed the goal “Ship” to “Publish”`; undefined for the agent's own
+ * changes. Goals are named by description, because numbers change. For past events only the current tree is known, so
+ * `before` is `after`.
  */
 export function goalLine(event: GoalEvent, before: GoalTree, after: GoalTree): string | undefined {
   if (!event.by) return undefined;

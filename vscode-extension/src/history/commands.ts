@@ -9,7 +9,7 @@ const SHOWN_MS = 5_000;
 const OPEN = t("Open File");
 const SAVE = t("Save and Try Again");
 
-/** Undoes or redoes a change, the next one without its id, and says what was done. */
+/** Undo or redo a change, or the next one without an id, and report the result. */
 export async function step(history: FileHistory, action: "undo" | "redo", changeId?: string): Promise<void> {
   const done = await told(history, () => history.step(action, changeId));
   if (!done) return;
@@ -17,7 +17,7 @@ export async function step(history: FileHistory, action: "undo" | "redo", change
   else vscode.window.setStatusBarMessage(`Goalwright: ${restoredLine({ action, ...done })}`, SHOWN_MS);
 }
 
-/** Takes back all changes since a message or of a goal, after a look at what that changes. */
+/** Revert all changes since a message or of a goal, after the user has confirmed the list. */
 export async function restore(
   history: FileHistory,
   about: Pick<HistoryRestoreParams, "messageId" | "goalId">,
@@ -35,7 +35,7 @@ export async function restore(
   if (done) vscode.window.setStatusBarMessage(t("Goalwright: reverted {0}", counts(done.files)), SHOWN_MS);
 }
 
-/** Before an earlier message is sent again: asks what becomes of the files changed since. False: leave all as it is. */
+/** Ask whether to revert the files changed since a message, before it is sent again. False: cancel. */
 export async function revertOrKeep(history: FileHistory, messageId: string): Promise<boolean> {
   const planned = await history.restore({ messageId }, true).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === ErrorCode.UNKNOWN_REQUEST) return undefined;
@@ -50,8 +50,8 @@ export async function revertOrKeep(history: FileHistory, messageId: string): Pro
 }
 
 /**
- * The result; undefined when it was not done, which is told: a conflict with the buttons that help, `nothing` (else the
- * daemon's words) when there is nothing to do. Other errors are thrown.
+ * Run `work` and return its result. Returns undefined after it reported a conflict, or showed `nothing` (or the
+ * daemon's message) because there is nothing to do. Throws other errors.
  */
 async function told<T>(history: FileHistory, work: () => Promise<T>, nothing?: string): Promise<T | undefined> {
   try {
@@ -66,7 +66,7 @@ async function told<T>(history: FileHistory, work: () => Promise<T>, nothing?: s
   }
 }
 
-/** Tells why it was not done. True when the person has saved what was in the way. */
+/** Report a conflict. True when the user has saved the file that caused it. */
 async function conflict(history: FileHistory, text: string): Promise<boolean> {
   const { message, detail } = headline(text);
   const place = named(text, history.value.changes.flatMap((change) => change.files.map((file) => file.path)));

@@ -7,13 +7,13 @@ import type { Update } from "../session/state";
 import { t } from "../l10n";
 
 const EMPTY: HistoryResult = { changes: [], undo: null, redo: null };
-/** A patch of many files is many events in one moment, and one question to the daemon. */
+/** A patch of many files causes many events at once; they share one request to the daemon. */
 const PAUSE_MS = 50;
 
-/** The changes of files in the session on display: what can be undone and redone. The daemon knows and does it. */
+/** The file changes of the current session that can be undone or redone. The daemon tracks and reverts them. */
 export class FileHistory implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
-  /** `value` is another. */
+  /** Fires when `value` changes. */
   readonly onDidChange = this.changed.event;
   value = EMPTY;
 
@@ -35,17 +35,17 @@ export class FileHistory implements vscode.Disposable {
     ];
   }
 
-  /** Changes by their tool call. */
+  /** Return the changes by tool call. */
   byCall(): Record<string, HistoryChange> {
     return Object.fromEntries(this.value.changes.map((change) => [change.toolCallId, change]));
   }
 
-  /** Undoes or redoes a change, or without its id the one that is next. Throws what stands against it. */
+  /** Undo or redo a change, or the next one without an id. Throws on a conflict. */
   step(action: "undo" | "redo", changeId?: string): Promise<HistoryOutcome> {
     return this.daemon.request(`goalwright/history/${action}`, { sessionId: this.session(), changeId: changeId ?? null });
   }
 
-  /** Takes back all changes since a message or of a goal; with `dryRun` only says what that would change. */
+  /** Revert all changes since a message or of a goal; with `dryRun` only return what would change. */
   restore(about: Pick<HistoryRestoreParams, "messageId" | "goalId">, dryRun: boolean, texts = false): Promise<HistoryOutcome> {
     return this.daemon.request("goalwright/history/restore", { sessionId: this.session(), ...about, dryRun, texts });
   }

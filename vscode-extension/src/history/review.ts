@@ -4,20 +4,20 @@ import type { HistoryRestoreParams } from "../protocol.gen";
 import type { FileHistory } from "./model";
 import { t } from "../l10n";
 
-/** Files as they were before the agent changed them. */
+/** URI scheme of files as they were before the agent's changes. */
 const BEFORE = "goalwright-earlier";
-/** The texts of the review that was opened last, by address. */
+/** Texts of the last opened review, by URI. */
 const texts = new Map<string, string>();
 let reviews = 0;
 
-/** What makes the earlier texts known to VS Code's diff editors. */
+/** Register the earlier texts for VS Code's diff editors. */
 export function earlierTexts(): vscode.Disposable {
   return vscode.workspace.registerTextDocumentContentProvider(BEFORE, {
     provideTextDocumentContent: (uri) => texts.get(uri.toString()) ?? t("The texts of this review are no longer kept. Open the review again."),
   });
 }
 
-/** Opens all changes since a message, or of a goal, in one diff editor: as it was before, and as it is now. */
+/** Open all changes since a message, or of a goal, in one diff editor: before and now. */
 export async function reviewSince(history: FileHistory, about: Pick<HistoryRestoreParams, "messageId" | "goalId">): Promise<void> {
   const { files, texts: before } = await history.restore(about, true, true);
   const number = ++reviews;
@@ -27,7 +27,7 @@ export async function reviewSince(history: FileHistory, about: Pick<HistoryResto
     if (!now) return [];
     const then = vscode.Uri.from({ scheme: BEFORE, path: now.path, query: String(number) });
     texts.set(then.toString(), before[index] ?? "");
-    // Seen from the restoration: what it would delete was created, and the other way round.
+    // `kind` describes the restoration: a file that it would delete was created, and vice versa.
     return [[now, file.kind === "delete" ? undefined : then, file.kind === "create" ? undefined : now]];
   });
   if (changes.length === 0) void vscode.window.showInformationMessage(t("The contents of all files are the same as before."));

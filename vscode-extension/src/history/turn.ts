@@ -1,15 +1,15 @@
-/** What the newest turn changed on disk. Pure. */
+/** File changes of the last turn. Pure. */
 import type { HistoryChange, HistoryFile } from "../protocol.gen";
 import type { Item } from "../session/state";
 
 export interface TurnChanges {
-  /** The message that the turn began with. */
+  /** The message that started the turn. */
   messageId: string;
-  /** Each file once, with all its changed lines. */
+  /** Each file once, with the sum of its changed lines. */
   files: readonly Pick<HistoryFile, "path" | "added" | "removed">[];
 }
 
-/** Undefined when the turn changed nothing, or all of it is undone. */
+/** Return the changes of the last turn; undefined when it changed nothing or everything is undone. */
 export function turnChanges(items: readonly Item[], changes: Readonly<Record<string, HistoryChange>>): TurnChanges | undefined {
   const files = new Map<string, { path: string; added: number; removed: number }>();
   for (const item of items.toReversed()) {

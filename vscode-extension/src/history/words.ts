@@ -1,4 +1,4 @@
-/** What is said about changes that are undone, redone or restored. Pure. */
+/** Texts about undo, redo and restore. Pure. */
 import { filesWord } from "../amounts";
 import type { FilesRestored, HistoryChange, HistoryOutcome } from "../protocol.gen";
 import { plural, t } from "../l10n";
@@ -11,16 +11,16 @@ interface Counted {
   movedFrom?: string | null;
 }
 
-/** More names are counted, not listed. */
+/** Longest list of names; further ones are only counted. */
 const MOST_NAMES = 15;
 
-/** `+3 −1` of all files together. */
+/** Format the changed lines of all files: `+3 −1`. */
 export function counts(files: readonly Counted[]): string {
   const sum = (pick: (file: Counted) => number): number => files.reduce((total, file) => total + pick(file), 0);
   return `+${sum((file) => file.added)} −${sum((file) => file.removed)}`;
 }
 
-/** The quiet line in the transcript: `You undid edit of src/a.py (+1 −2)`. */
+/** Return the line for the transcript: `You undid edit of src/a.py (+1 −2)`. */
 export function restoredLine({ action, target, files }: Pick<FilesRestored, "action" | "target" | "files">): string {
   const about = targetWords(target) || t("changes of {0}", filesWord(files.length));
   const what = files.length > 0 ? `${about} (${counts(files)})` : about;
@@ -34,36 +34,39 @@ export function restoredLine({ action, target, files }: Pick<FilesRestored, "act
   }
 }
 
-/** What was undone, which the daemon stores in English: `edit of src/a.py`, `2 changes since message 7`, `3 changes of a goal`. */
+/**
+ * Translate the target of an undo, which the daemon stores in English: `edit of src/a.py`, `2 changes since message 7`,
+ * `3 changes for the goal x`.
+ */
 function targetWords(target: string): string {
   const [, count = "", since, goal] = /^(\d+) changes? (?:(since message \d+)|for the goal (.+))$/.exec(target) ?? [];
-  // Nobody counts messages.
+  // Message numbers mean nothing to users.
   if (since) return plural(Number(count), "{0} change", "{0} changes");
   if (goal) return plural(Number(count), "{0} change for the goal {1}", "{0} changes for the goal {1}", count, goal);
   const [, tool, files] = /^(\w+) of (.+)$/.exec(target) ?? [];
   return tool && files ? changeOf(tool, files) : target;
 }
 
-/** One file in a list of what would happen, seen from the file: `src/a.py +1 −2`. */
+/** Describe the effect on one file: `src/a.py  +1 −2`. */
 export function fileLine({ path, kind, added, removed, movedFrom }: Counted): string {
   if (movedFrom) return `${movedFrom} → ${path}`;
   const what = { create: t("will be restored"), update: `+${added} −${removed}`, delete: t("will be deleted") }[kind];
   return `${path}  ${what}`;
 }
 
-/** What would happen, for a question: a file a line. */
+/** Describe the effect on all files, one per line, for a confirmation. */
 export function fileLines(files: readonly Counted[]): string {
   const shown = files.slice(0, MOST_NAMES).map(fileLine);
   const more = files.length - shown.length;
   return [...shown, ...(more > 0 ? [t("… and {0} more", more)] : [])].join("\n");
 }
 
-/** What a question before a restore says below it. */
+/** Return the details of the confirmation before a restore. */
 export function consequences({ files }: Pick<HistoryOutcome, "files">): string {
   return `${fileLines(files)}\n\n${t("Reverts only Goalwright's edits; yours are kept. Each change can be redone.")}`;
 }
 
-/** What a change can be called: `edit of src/a.py`, `patch of 3 files`. */
+/** Name a change: `edit of src/a.py`, `patch of 3 files`. */
 export function changeLabel({ tool, files }: Pick<HistoryChange, "tool" | "files">): string {
   const [file] = files;
   return changeOf(tool, files.length === 1 && file ? file.path : filesWord(files.length));
@@ -84,16 +87,16 @@ function changeOf(tool: string, what: string): string {
   }
 }
 
-/** The first sentence of a message, and the rest: a dialog shows them differently. */
+/** Split a message into its first line and the rest, which a dialog shows differently. */
 export function headline(message: string): { message: string; detail: string } {
   const [first = "", ...rest] = message.trim().split("\n");
   return { message: first, detail: rest.join("\n").trim() };
 }
 
-/** The file that a message names first, of those it can be about, with the line where it says one (`a.py:12`). */
+/** Find the first of these paths in a message, with the line if it has one (`a.py:12`). */
 export function named(message: string, paths: readonly string[]): { path: string; line: number | undefined } | undefined {
   let best: { path: string; at: number } | undefined;
-  // The longest first: a name that is only the end of a longer one is not meant.
+  // Longer paths first, because a path may be the end of a longer one.
   for (const path of [...new Set(paths)].sort((a, b) => b.length - a.length)) {
     const at = message.indexOf(path);
     const inside = best && at >= best.at && at < best.at + best.path.length;

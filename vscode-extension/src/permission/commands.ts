@@ -18,7 +18,7 @@ const ICONS: Readonly<Record<Action, string>> = { allow: "pass", ask: "question"
 interface Parts {
   daemon: Daemon;
   sessions: SessionController;
-  /** The mode of a session that is not there yet. */
+  /** Return the mode of new sessions. */
   defaultMode: () => Mode;
 }
 
@@ -27,11 +27,11 @@ interface Item extends vscode.QuickPickItem {
   rule?: Rule;
 }
 
-/** What may be done without a question: the mode, what was granted, and the rules. */
+/** Commands for permissions: the mode, grants and rules. */
 export class PermissionCommands {
   constructor(private readonly parts: Parts) {}
 
-  /** Chooses the mode of the session on display. Throws what the daemon says, but for a lack of trust. */
+  /** Choose the mode of the current session. Throws the daemon's error, except for a lack of trust. */
   async setMode(): Promise<void> {
     const { daemon, sessions, defaultMode } = this.parts;
     const now = sessions.state?.session.mode ?? defaultMode();
@@ -51,7 +51,7 @@ export class PermissionCommands {
       const sessionId = await sessions.ensure();
       await daemon.request("goalwright/session/set", { sessionId, mode: picked.mode });
     } catch (error) {
-      // The daemon says that the folder is not trusted; here is where that can be changed.
+      // The daemon rejected the mode because the folder is not trusted, so offer to change that.
       if (vscode.workspace.isTrusted) throw error;
       const choice = await vscode.window.showErrorMessage(asProblem(error).message, TRUST);
       if (choice === TRUST) await vscode.commands.executeCommand("workbench.trust.manage");
@@ -60,7 +60,7 @@ export class PermissionCommands {
     vscode.window.setStatusBarMessage(t("Goalwright: mode {0}", modeWords(picked.mode).label), SHOWN_MS);
   }
 
-  /** Lists what was granted, to be taken back, and the rules below it. Resolves when the list is closed. */
+  /** List the grants, which can be removed, and the rules. Resolves when the list is closed. */
   async manage(): Promise<void> {
     const pick = vscode.window.createQuickPick<Item>();
     pick.title = t("Permissions");
@@ -98,7 +98,7 @@ export class PermissionCommands {
         void run(() => open(rule));
       } else if (item?.grant) {
         const { grant } = item;
-        // The keyboard's way to the row's button.
+        // Enter does what the row's button does, for keyboard users.
         pick.hide();
         void this.askToForget(grant);
       }
@@ -126,7 +126,7 @@ export class PermissionCommands {
   }
 }
 
-/** The rows: what can be taken back, newest first, then the rules, the strongest first. */
+/** Return the rows: grants, newest first, then rules by descending priority. */
 function itemsOf({ grants, rules }: PermissionRulesResult, now: number): Item[] {
   const separator = (label: string): Item => ({ label, kind: vscode.QuickPickItemKind.Separator });
   const newest = [...grants].sort((a, b) => (b.grantedAt ?? "").localeCompare(a.grantedAt ?? ""));

@@ -1,17 +1,17 @@
-/** What the person lets Goalwright do from now on, as it is edited before it is remembered. Pure. */
+/** Grants that the user edits before they are stored. Pure. */
 import type { Grant, QuestionAnswer, Reply, Scope } from "../protocol.gen";
 
-/** An answer to a request. `grants` and `scope` only with "always": what to remember, and where that holds. */
+/** An answer to a request. `grants` and `scope` only with "always": what to remember, and where it applies. */
 export interface Answer {
   reply: Reply;
   feedback?: string;
   grants?: Grant[];
   scope?: Scope;
-  /** To the request's questions. */
+  /** Answers to the request's questions. */
   answers?: QuestionAnswer[];
 }
 
-/** One suggestion under the person's hands. */
+/** A suggested grant that the user can edit. */
 export interface GrantDraft {
   permission: string;
   suggested: string;
@@ -23,13 +23,13 @@ export function draftsOf(suggestions: readonly Grant[]): GrantDraft[] {
   return suggestions.map(({ permission, pattern }) => ({ permission, suggested: pattern, pattern, chosen: true }));
 }
 
-/** The drafts with one of them changed. Who writes into a pattern wants it. */
+/** Change one of the drafts. Editing a pattern also selects it. */
 export function changed(drafts: readonly GrantDraft[], index: number, change: Partial<Pick<GrantDraft, "pattern" | "chosen">>): GrantDraft[] {
   const wanted = change.pattern === undefined ? {} : { chosen: change.pattern.trim() !== "" };
   return drafts.map((draft, at) => (at === index ? { ...draft, ...wanted, ...change } : draft));
 }
 
-/** What is to be remembered: chosen, not empty, each once. Blanks around what the person typed are none of it. */
+/** Return the grants to store: selected, not empty, without duplicates. Patterns that the user typed are trimmed. */
 export function grantsOf(drafts: readonly GrantDraft[]): Grant[] {
   const found = new Map<string, Grant>();
   for (const { permission, suggested, pattern, chosen } of drafts) {
@@ -39,7 +39,7 @@ export function grantsOf(drafts: readonly GrantDraft[]): Grant[] {
   return [...found.values()];
 }
 
-/** The pattern names nothing: it allows all there is of its kind. */
+/** Return true for a pattern of wildcards only, which allows everything of its kind. */
 export function isBroad({ pattern, chosen }: GrantDraft): boolean {
   return chosen && /\*/.test(pattern) && /^[*?/\\.~\s]*$/.test(pattern);
 }

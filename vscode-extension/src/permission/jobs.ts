@@ -13,7 +13,7 @@ interface Item extends vscode.QuickPickItem {
   job?: JobInfo;
 }
 
-/** Lists the session's commands in the background, to look at their output or to stop them. Throws what the daemon says. */
+/** List the session's background commands, to open their output or to stop them. Throws the daemon's error. */
 export async function showJobs(daemon: Daemon, sessions: SessionController): Promise<void> {
   const pick = vscode.window.createQuickPick<Item>();
   pick.title = t("Background Jobs");

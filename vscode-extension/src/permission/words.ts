@@ -1,4 +1,4 @@
-/** Permissions in words: the rule that asks, modes, scopes, lists. Pure. */
+/** Texts for permissions: rules, modes, scopes, lists. Pure. */
 import type { JobInfo, Mode, PermissionRequest, Reason, Rule, RuleSource, Scope, StoredGrant, Trust } from "../protocol.gen";
 import { ago } from "../chat/time";
 import { visibleLine } from "../chat/webview/visible";
@@ -17,12 +17,12 @@ const WHOSE: Readonly<Record<RuleSource, string>> = {
   protected: t("protected:"),
 };
 
-/** Whose rule it is; what a newer daemon calls otherwise stays as it is. */
+/** Name the source of a rule; sources that only a newer daemon knows stay as they are. */
 export function whose({ source }: Rule): string {
   return Object.hasOwn(WHOSE, source) ? WHOSE[source] : source;
 }
 
-/** `bash: * → ask`. What is protected is no rule of a list: its pattern says what it is. */
+/** Format a rule: `bash: * → ask`. Protected paths are not rules of a list, so their pattern is the text. */
 export function ruleText({ source, permission, pattern, action }: Rule): string {
   return source === "protected" ? pattern : `${permissionName(permission)}: ${pattern} → ${action}`;
 }
@@ -36,19 +36,19 @@ const NEEDS: Readonly<Record<string, string>> = {
   external_directory: t("Files outside this folder need your approval"),
 };
 
-/** Why the built-in rules ask about something, without the rule itself. */
+/** Explain why built-in rules ask, without naming the rule. */
 export function needs(permission: string): string {
   return Object.hasOwn(NEEDS, permission) ? (NEEDS[permission] ?? "") : t("This needs your approval");
 }
 
-/** The places that names of files are shortened by. */
+/** Folders that are cut from file names on display. */
 export interface Places {
   home: string;
-  /** The folder Goalwright works in; empty when there is none. */
+  /** Goalwright's folder; empty when there is none. */
   folder: string;
 }
 
-/** A file's name as people write it: relative to the folder, or below `~`. */
+/** Shorten a file's path: relative to the folder, or below `~`. */
 export function shortPath(file: string, { home, folder }: Places): string {
   const below = (root: string): string | undefined =>
     root !== "" && file.startsWith(root) && /^[\\/]./.test(file.slice(root.length)) ? file.slice(root.length + 1) : undefined;
@@ -77,27 +77,27 @@ const NAMES: Readonly<Record<string, string>> = {
   external_directory: t("files outside this folder"),
 };
 
-/** What a permission is called in lists and lines: most by the tool's own name. */
+/** Return the name of a permission in lists; usually the tool's name. */
 function permissionName(permission: string): string {
   return Object.hasOwn(NAMES, permission) ? (NAMES[permission] ?? "") : permission;
 }
 
-/** What a permission is about, before its target: `reads`, `runs`. */
+/** Return the verb of a permission before its target: `reads`, `runs`. */
 export function verb(permission: string): string {
   return Object.hasOwn(VERBS, permission) ? (VERBS[permission] ?? "") : `${permission}:`;
 }
 
 export interface ReasonLine {
-  /** What would be done, `reads`; empty when the card says nothing else anyway. */
+  /** The action, such as `reads`; empty when the card shows it anyway. */
   verb: string;
-  /** To what. */
+  /** Targets of the action. */
   targets: readonly string[];
   rule: Rule;
-  /** Where it comes from, `argument of cat`. */
+  /** Origin of the target, such as `argument of cat`. */
   why: string;
 }
 
-/** What of a request is asked about, with its rule; what one rule asks about for the same cause is one line. */
+/** Return a request's actions with their rules; actions with the same rule and origin share one line. */
 export function reasonLines(request: PermissionRequest): ReasonLine[] {
   const { reasons, permission, targets, rule, files } = request;
   if (reasons.length === 0) return [{ verb: "", targets: [], rule, why: "" }];
@@ -109,7 +109,7 @@ export function reasonLines(request: PermissionRequest): ReasonLine[] {
     else groups.set(key, [reason]);
   }
   const all = [...groups.values()];
-  // The command itself, or the files whose diffs stand there.
+  // The card shows a single command or the files' diffs anyway.
   const asked = new Set(all.length === 1 ? reasons.filter((one) => one.permission === permission).map(({ target }) => target) : []);
   const obvious = (targets.length === 1 || files.length > 0) && targets.length > 0 && targets.every((target) => asked.has(target));
   return all.map((group) => ({
@@ -120,13 +120,13 @@ export function reasonLines(request: PermissionRequest): ReasonLine[] {
   }));
 }
 
-/** How many characters a title leaves out there, as the daemon says it (until version 0.1 only at the end). */
+/** The daemon's mark for characters omitted from a title (until version 0.1 only at the end). */
 const LEFT_OUT = /…\(\d+ more characters\)…|… \(\d+ more characters\)$/;
 
-/** Counts at the end of a title: they stand at each file, where they follow what is chosen. */
+/** Counts at the end of a title. The card shows them for each file, where they follow the user's choices. */
 const COUNTS = /\s*\(\+\d+ [-−]\d+\)$/;
 
-/** The title of a question without the command that stands below it in full: `Run`; and without the counts of a diff. */
+/** Return a request's title without the command, which the card shows in full (`Run`), and without a diff's counts. */
 export function headline({ title, detail, files }: Pick<PermissionRequest, "title" | "detail" | "files">): string {
   if (files.length > 0) return title.replace(COUNTS, "");
   const command = visibleLine(detail.trim());
@@ -151,7 +151,7 @@ export const SCOPES: readonly ScopeWords[] = [
   { scope: "user", label: t("Everywhere"), explanation: t("Applies to every folder you open, on this machine.") },
 ];
 
-/** What is asked about the run itself is of no use to another session. */
+/** Permissions that concern one run, so granting them beyond the session makes no sense. */
 const SESSION_ONLY: ReadonlySet<string> = new Set(["budget", "doom_loop"]);
 
 export function scopesFor(permissions: readonly string[]): readonly ScopeWords[] {
@@ -165,7 +165,7 @@ export function scopeLabel(scope: Scope): string {
 export interface ModeWords {
   mode: Mode;
   label: string;
-  /** Of VS Code's own icons. */
+  /** Name of a VS Code icon. */
   icon: string;
   detail: string;
 }
@@ -184,7 +184,7 @@ export const MODES: readonly ModeWords[] = [
   },
 ];
 
-/** A mode in words; one that only a newer daemon knows is shown by its name. */
+/** Return the texts of a mode; a mode that only a newer daemon knows has its id as label. */
 export function modeWords(mode: Mode): ModeWords {
   return MODES.find((one) => one.mode === mode) ?? { ...ASK, mode, label: mode };
 }
@@ -199,14 +199,14 @@ export function trustWords(trust: Trust): string {
   return Object.hasOwn(TRUST, trust) ? TRUST[trust] : trust;
 }
 
-/** The words of a row in a list. */
+/** Texts of a row in a list. */
 export interface Row {
   label: string;
   description: string;
   detail: string;
 }
 
-/** `bash: git log *`, where it holds, and when by whom it was granted. `now` in milliseconds. */
+/** Describe a grant: `bash: git log *`, its scope, and when and by whom it was granted. `now` in milliseconds. */
 export function grantRow(grant: StoredGrant, now: number): Row {
   const { grantedAt, by, title } = grant;
   const when = grantedAt ? ago(grantedAt, now) : "";
@@ -228,18 +228,18 @@ function jobState({ exitCode }: JobInfo): string {
   return exitCode < 0 ? t("stopped by signal {0}", -exitCode) : t("ended with {0}", exitCode);
 }
 
-/** A command in the background: what it is, how it goes, and where its output stands. */
+/** Describe a background command: the command, its state, and its output file. */
 export function jobRow(job: JobInfo, now: number): Row {
   const began = ago(job.startedAt, now);
   return { label: job.command.replace(/\s+/g, " "), description: [jobState(job), began && t("started {0}", began)].filter(Boolean).join(" · "), detail: job.outputFile ?? "" };
 }
 
-/** `No longer allowed: bash: git log *`. */
+/** Return the line for the transcript: `No longer allowed: bash: git log *`. */
 export function forgottenLine(grants: readonly { permission: string; pattern: string }[]): string {
   return t("No longer allowed: {0}", grantNames(grants));
 }
 
-/** `Always allowed in this workspace: bash: git log *`. */
+/** Return the line for the transcript: `Always allowed in this workspace: bash: git log *`. */
 export function rememberedLine(grants: readonly { permission: string; pattern: string }[], scope: Scope): string {
   const names = grantNames(grants);
   switch (scope) {
@@ -256,7 +256,7 @@ function grantNames(grants: readonly { permission: string; pattern: string }[]):
   return grants.map(({ permission, pattern }) => `${permissionName(permission)}: ${pattern}`).join(", ");
 }
 
-/** Whether a text is a command of which it leaves out no more than it says. */
+/** Return true if a text is the command, with parts omitted only where marked. */
 function abridges(text: string, command: string): boolean {
   const [first = "", ...others] = text.split(LEFT_OUT);
   let at = first.length;

@@ -19,34 +19,34 @@ import { t } from "../l10n";
 
 type WhenBusy = "queue" | "steer";
 
-/** A prompt that was sent and of which the daemon has not told yet. */
+/** A sent prompt that the daemon has not confirmed yet. */
 export interface Outgoing {
   promptId: string;
   text: string;
 }
 
-/** A file for a prompt: contents as base64 in `data`, or without them `name` is a path that the daemon reads. */
+/** A file for a prompt: its contents as base64 in `data`; without data, the daemon reads the path `name`. */
 export type Attachment = FilePart;
 
 export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Update[] } | { kind: "outbox" };
 
 const LAST_SESSION = "goalwright.session";
 const LOADED_MESSAGES = 200;
-/** Lines the host keeps; older ones are in the store. */
+/** Largest number of lines that the host keeps; older ones can be loaded again. */
 const MOST_ITEMS = 600;
 const KEPT_ITEMS = 400;
-/** Lines among which a prompt is looked for that was sent a moment ago. */
+/** Number of newest lines in which to search for a prompt that was just sent. */
 const RECENT = 10;
 
-/** The session on display, kept equal to the daemon's by its events. All views show what is here. */
+/** The current session, kept in sync with the daemon by events. All views show this state. */
 export class SessionController implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<Change>();
   private readonly answered = new vscode.EventEmitter<{ request: PermissionRequest; by: string }>();
   private readonly undelivered = new vscode.EventEmitter<{ text: string; attachments: Attachment[] }>();
   readonly onDidChange = this.changed.event;
-  /** A request was answered by somebody, here or elsewhere. */
+  /** Fires when a request was answered, here or elsewhere. */
   readonly onDidAnswer = this.answered.event;
-  /** A prompt that did not reach the daemon, or that it refused. */
+  /** Fires for a prompt that did not reach the daemon or was rejected. */
   readonly onUndelivered = this.undelivered.event;
 
   state: SessionState | undefined;
@@ -56,11 +56,11 @@ export class SessionController implements vscode.Disposable {
   private loading: { sessionId: string; updates: Update[] } | undefined;
   private loads = 0;
   private making: Promise<void> | undefined;
-  /** Where each prompt of the outbox was sent, and the newest message there: an older one with the same words is not it. */
+  /** For each prompt of the outbox its session and the newest message at that time: older messages with the same text do not count. */
   private readonly sent = new Map<string, { sessionId: string | undefined; after: number }>();
-  /** Queued prompts that are being edited. */
+  /** Ids of queued prompts that are being edited. */
   private readonly held = new Set<string>();
-  /** Of the session that the next prompt begins. */
+  /** Agent of the session that the next prompt starts. */
   private agent: string | undefined;
 
   constructor(
@@ -81,7 +81,7 @@ export class SessionController implements vscode.Disposable {
     );
   }
 
-  /** The agent of the session on display, or of the one to come; undefined for the usual one. */
+  /** The agent of the current or next session; undefined for the default agent. */
   get agentName(): string | undefined {
     return this.state ? this.state.session.trace.agent : this.agent;
   }
@@ -90,12 +90,12 @@ export class SessionController implements vscode.Disposable {
     return this.state?.session.trace.traceId;
   }
 
-  /** Work was under way when this window was last open: worth connecting at once. */
+  /** True if a turn was running when this window was last open, so connect at once. */
   get wasBusy(): boolean {
     return this.memory.get<boolean>(BUSY_KEY, false);
   }
 
-  /** An empty chat; the session is made with its first prompt, so that none stays empty. Without a name the usual agent has it. */
+  /** Show an empty chat. The first prompt creates the session, so that no session stays empty. Without a name, it has the default agent. */
   async startNew(agent?: string): Promise<void> {
     this.agent = agent;
     this.making = undefined;
@@ -106,7 +106,7 @@ export class SessionController implements vscode.Disposable {
     this.changed.fire({ kind: "reset" });
   }
 
-  /** Opens a session. Throws what the daemon says when it does not know it. */
+  /** Open a session. Throws the daemon's error when the session does not exist. */
   async open(sessionId: string): Promise<void> {
     const load = ++this.loads;
     this.loading = { sessionId, updates: [] };
@@ -118,7 +118,7 @@ export class SessionController implements vscode.Disposable {
       throw error;
     }
     if (load !== this.loads) return;
-    // What came in the meantime is newer than the answer, or is skipped by its id.
+    // Updates that arrived meanwhile are newer than the answer, or are skipped by their id.
     const early = this.loading.updates;
     this.loading = undefined;
     const before = this.state?.pending ?? [];
@@ -129,7 +129,7 @@ export class SessionController implements vscode.Disposable {
     this.changed.fire({ kind: "reset" });
   }
 
-  /** Opens a new session with what was said in this one, before the message when one is named; this one stays as it is. */
+  /** Open a new session with the messages of this one, up to `messageId` if given. This session stays unchanged. */
   async fork(messageId?: string): Promise<void> {
     const { session } = await this.daemon.request("goalwright/session/fork", { sessionId: this.required(), messageId: messageId ?? null });
     await this.open(session.trace.traceId);
@@ -139,16 +139,16 @@ export class SessionController implements vscode.Disposable {
     return this.daemon.request("goalwright/session/list", before ? { limit, before } : { limit });
   }
 
-  /** Messages before the given one, for display only: the host's own copy stays small. */
+  /** Read messages before the given one, for display only: the host does not keep them. */
   earlier(before: number): Promise<SessionMessagesResult> {
     const sessionId = this.required();
     return this.daemon.request("goalwright/session/messages", { sessionId, before, limit: 100 });
   }
 
-  /** The id of the session on display, which is made when there is none. */
+  /** Return the id of the current session, which is created if there is none. */
   async ensure(): Promise<string> {
     await this.daemon.connect();
-    // Two prompts in quick succession begin one session.
+    // Two prompts in quick succession create only one session.
     if (!this.state) await (this.making ??= this.make().finally(() => (this.making = undefined)));
     return this.required();
   }
@@ -159,8 +159,8 @@ export class SessionController implements vscode.Disposable {
   }
 
   /**
-   * Sends a prompt. While a turn runs, it waits for the end of the turn (`queue`) or for its next step (`steer`). Never throws: a
-   * notification tells about failures.
+   * Send a prompt. During a turn it waits for the end of the turn (`queue`) or for its next step (`steer`). Never
+   * throws: a notification reports failures.
    */
   async prompt(text: string, attachments: Attachment[] = [], whenBusy: WhenBusy = "queue"): Promise<void> {
     const promptId = randomUUID();
@@ -170,7 +170,7 @@ export class SessionController implements vscode.Disposable {
     const unsent = (): boolean => this.outbox.some((one) => one.promptId === promptId);
     const prompt = { text, promptId, whenBusy, ...(attachments.length > 0 ? { attachments } : {}) };
     const send = async (): Promise<void> => {
-      // It belongs to the session in which it was written, whatever is opened meanwhile.
+      // The prompt belongs to the session in which it was written, whatever is opened meanwhile.
       if (sent.sessionId === undefined) sent.sessionId = await this.ensure();
       else await this.daemon.connect();
       const done = await this.daemon.request("goalwright/session/prompt", { sessionId: sent.sessionId, ...prompt });
@@ -179,18 +179,19 @@ export class SessionController implements vscode.Disposable {
     try {
       await send().catch(async (error: unknown) => {
         if (!connectionLost(error) || !unsent()) throw error;
-        // The daemon died, or was connected anew, before it answered. Its log tells whether it had the prompt; if not, send it again.
+        // The connection was lost before the answer. Look for the prompt in the daemon's log, and send it again if it
+        // is not there.
         await this.daemon.connect();
         if (sent.sessionId === undefined || sent.sessionId === this.sessionId) {
           await this.resume();
-          // The session is gone: the prompt begins another one.
+          // The session is gone, so the prompt starts another one.
           if (this.sessionId === undefined) Object.assign(sent, { sessionId: undefined, after: 0 });
         }
         if (unsent() && sent.sessionId !== undefined) await this.lookFor(promptId, sent.sessionId);
         if (unsent()) await send();
       });
     } catch (error) {
-      // Without an answer the prompt may be running all the same; the next load tells (see settleOutbox).
+      // Without an answer, the prompt may still be running; the next load shows this (see settleOutbox).
       this.log.warn(`prompt ${promptId}: ${asProblem(error).message}`);
       if (unsent()) {
         this.undelivered.fire({ text, attachments });
@@ -202,7 +203,7 @@ export class SessionController implements vscode.Disposable {
     }
   }
 
-  /** Takes a prompt out of the outbox when its session has it. The session on display may be another one by now. */
+  /** Remove a prompt from the outbox if its session has it. The current session may be another one by now. */
   private async lookFor(promptId: string, sessionId: string): Promise<void> {
     const { queue, messages } = await this.daemon.request("goalwright/session/load", { sessionId, messages: RECENT });
     this.setOutbox(this.outbox.filter((one) => one.promptId !== promptId || !this.arrived(one, queue, messages)));
@@ -213,12 +214,12 @@ export class SessionController implements vscode.Disposable {
     if (sessionId) await this.daemon.request("goalwright/session/cancel", { sessionId, holdQueue: true });
   }
 
-  /** Works on what waits in the queue, after a stop. */
+  /** Send the queued prompts after a stop. */
   async sendQueue(): Promise<void> {
     await this.daemon.request("goalwright/queue/send", { sessionId: this.required() });
   }
 
-  /** Holds a prompt back while its text is edited, or no longer. One that was sent meanwhile needs no word. */
+  /** Hold a queued prompt back while its text is edited, or release it. A prompt that was sent meanwhile needs neither. */
   async holdQueued(promptId: string, hold: boolean): Promise<void> {
     if (hold) this.held.add(promptId);
     else this.held.delete(promptId);
@@ -232,8 +233,9 @@ export class SessionController implements vscode.Disposable {
   }
 
   /**
-   * Answers a request; the first answer wins, wherever it was given. `files`: what is accepted in part or as edited.
-   * False when this answer does not count, which the person is then told. Throws what the daemon says against it.
+   * Answer a request; the first answer wins, wherever it was given. `files`: files accepted in part or with edits.
+   * Returns false, after notifying the user, when this answer came too late. Throws the daemon's error if it rejects
+   * the answer.
    */
   async reply(requestId: string, answer: Answer, files: FileAnswer[] = []): Promise<boolean> {
     const { reply, feedback, grants, scope, answers } = answer;
@@ -260,13 +262,13 @@ export class SessionController implements vscode.Disposable {
     return this.sessionId;
   }
 
-  /** After a connect: the last session is loaded again, which brings whatever happened meanwhile. */
+  /** Load the last session again after a connect, to catch up with changes. */
   private async resume(): Promise<void> {
     const sessionId = this.sessionId ?? this.memory.get<string>(LAST_SESSION);
     if (!sessionId) return this.changed.fire({ kind: "reset" });
     try {
       await this.open(sessionId);
-      // A daemon that was started anew does not know which ones it must not send.
+      // A restarted daemon does not know which prompts to hold back.
       for (const promptId of this.held) await this.holdQueued(promptId, true);
     } catch (error) {
       this.log.warn(`session ${sessionId}: ${asProblem(error).message}`);
@@ -294,7 +296,7 @@ export class SessionController implements vscode.Disposable {
     this.changed.fire({ kind: "updates", updates: [update] });
   }
 
-  /** Takes out what the daemon has: it waits in the queue, or is a message. */
+  /** Remove prompts that the daemon has, in its queue or as messages. */
   private settleOutbox(): void {
     if (!this.state || this.outbox.length === 0) return;
     const { queue, items } = this.state;
@@ -307,7 +309,7 @@ export class SessionController implements vscode.Disposable {
     return sessionId === undefined || sessionId === this.sessionId;
   }
 
-  /** The session has a prompt: it waits there, or it is one of the messages that came since it was sent. */
+  /** Return true if the session has a prompt: in its queue, or as a message added since it was sent. */
   private arrived({ promptId, text }: Outgoing, queue: readonly QueuedPrompt[], messages: readonly Message[]): boolean {
     const after = this.sent.get(promptId)?.after ?? 0;
     const says = ({ role, sequence, content }: Message): boolean =>
@@ -332,13 +334,13 @@ export class SessionController implements vscode.Disposable {
   }
 }
 
-/** Of the messages that are loaded; 0 when there are none. */
+/** Return the sequence of the newest loaded message; 0 when there is none. */
 function newestSequence(state: SessionState | undefined): number {
   const last = state?.items.findLast((item) => item.kind === "message");
   return last?.kind === "message" ? last.message.sequence : 0;
 }
 
-/** Why an answer does not count. */
+/** Return the reason why an answer came too late. */
 function tooLate(by: string): string {
   if (by === "timeout") return t("Nobody answered in time, so this was rejected.");
   return by ? t("Already answered by {0}.", by) : t("Already answered.");

@@ -1,4 +1,4 @@
-/** The transcript's lines: the messages of a compaction are one of them. Pure. */
+/** Lines of the transcript, in which the messages of a compaction form one line. Pure. */
 import { short } from "../amounts";
 import type { CompactionPart, Message, Part, ToolCallPart } from "../protocol.gen";
 import { stopNotice } from "./read";
@@ -10,12 +10,12 @@ export interface CompactionLine {
   kind: "compaction";
   key: string;
   reason: string;
-  /** Estimated tokens of the request before it, and of the one after it. */
+  /** Estimated tokens of the request before the compaction, and after it. */
   before: number;
   after: number;
-  /** Markdown; empty while the model still writes it. */
+  /** Summary in Markdown; empty while the model writes it. */
   summary: string;
-  /** What was carried over word for word. */
+  /** Text that was kept verbatim. */
   carried: string;
 }
 
@@ -25,7 +25,7 @@ export function compactionOf(message: Message): CompactionPart | undefined {
   return message.content.find((part) => part.type === "compaction");
 }
 
-/** `running`: a turn is under way, so what has no end yet may still get one. */
+/** Convert items to lines. With `running`, a turn is under way and may still complete a compaction. */
 export function lines(items: readonly Item[], running: boolean): Line[] {
   const found: Line[] = [];
   let open: CompactionLine | undefined;
@@ -38,7 +38,7 @@ export function lines(items: readonly Item[], running: boolean): Line[] {
     const last = found.at(-1) === open ? open : undefined;
     if (item.kind === "notice") {
       if (item.code === "compaction_begins") open = begin(item.key);
-      // That it is done, the line itself says.
+      // The compaction's own line shows that it is done.
       else if (item.code !== "compaction_done" || !last?.summary) found.push(item);
       continue;
     }
@@ -54,7 +54,7 @@ export function lines(items: readonly Item[], running: boolean): Line[] {
     if (part.kind === "summary") open.summary = readableSummary(textOf(message));
     if (part.kind === "carried") open.carried = textOf(message);
   }
-  // What was broken off came to nothing.
+  // Drop compactions that were interrupted, because they changed nothing.
   return found.filter((line) => line.kind !== "compaction" || line.summary !== "" || (running && line === found.at(-1)));
 }
 
@@ -64,7 +64,7 @@ const REASONS: Record<string, string> = {
   manual: t("as you asked"),
 };
 
-/** `Context compacted (it was nearly full) · 142k → 38k tokens`. */
+/** Describe a compaction: `Context compacted (it was nearly full) · 142k → 38k tokens`. */
 export function compactionWords({ reason, before, after, summary }: CompactionLine): string {
   if (!summary) return t("Compacting the context…");
   const why = REASONS[reason] ?? reason;
@@ -76,7 +76,7 @@ function textOf(message: Message): string {
   return message.content.map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
-/** A summary to read: the JSON between the tags as headings and lists, as Markdown. What is no JSON stays as it is. */
+/** Convert the JSON of a summary to headings and lists in Markdown. Text without valid JSON stays as it is. */
 export function readableSummary(text: string): string {
   const match = /<compact_summary>([\s\S]*?)(?:<\/compact_summary>|$)/.exec(text);
   const inner = (match?.[1] ?? text).trim().replace(/^```(?:json)?\s*|\s*```$/g, "");
@@ -111,7 +111,7 @@ function entry(label: string, value: unknown, indent: string): string {
   return `${indent}- ${label}${String(value).replaceAll("\n", `\n${indent}  `)}`;
 }
 
-/** A key of JSON in words; what is no such name, a path for example, stays. */
+/** Convert a JSON key to words; other keys, for example paths, stay as they are. */
 function words(name: string): string {
   if (!/^[a-z]\w*$/i.test(name)) return name;
   const spaced = name.replace(/_/g, " ").replace(/(?<=[a-z])(?=[A-Z])/g, " ").trim();
@@ -124,8 +124,8 @@ function isEmpty(value: unknown): boolean {
 }
 
 /**
- * Where work on another goal begins: the goal by the key of a message, or by the id of a call within it. A message may
- * set the focus and go on with the next goal; a call under way belongs to the goal that has it now.
+ * Find where work on another goal begins: goal ids by message key or call id. One message may change the focus and
+ * continue with the next goal; a running call belongs to the current goal.
  */
 export function goalMarks(lines: readonly Line[], { results, progress, pending, goalTree }: Pick<SessionState, "results" | "progress" | "pending" | "goalTree">): Map<string, string> {
   const waiting = new Set(pending.map((request) => request.toolCallId));
@@ -145,20 +145,20 @@ export function goalMarks(lines: readonly Line[], { results, progress, pending, 
   return marks;
 }
 
-/** Reads and searches in a row, of one message or of several; shown as one line. */
+/** Consecutive reads and searches, of one or several messages, shown as one line. */
 export interface Reads {
   type: "reads";
   calls: readonly ToolCallPart[];
 }
 
-/** A line with what is drawn of its message: a message that only goes on reading is part of the one before it. */
+/** A line with the visible parts of its message. A message that only continues reading is merged into the previous line. */
 export type DrawnLine = Exclude<Line, { kind: "message" }> | { kind: "message"; key: string; message: Message; parts: readonly (Part | Reads)[] };
 
 const LOOKS = new Set(["read", "ls", "glob", "grep"]);
-/** Fewer are as quickly read one by one. */
+/** Smallest number of calls to group. */
 const FEWEST = 3;
 
-/** Groups reads and searches. `apart`: keys of messages and ids of calls before which something else is drawn. */
+/** Group reads and searches. `apart` returns true for message keys and call ids before which something else is shown. */
 export function grouped(lines: readonly Line[], pending: SessionState["pending"], apart: (key: string) => boolean): DrawnLine[] {
   const waiting = new Set(pending.map((request) => request.toolCallId));
   const drawn: DrawnLine[] = [];
@@ -188,13 +188,13 @@ export function grouped(lines: readonly Line[], pending: SessionState["pending"]
   return drawn.map((line) => (line.kind === "message" ? { ...line, parts: line.parts.flatMap(few) } : line));
 }
 
-/** Nothing of it is drawn. */
+/** Return true if nothing of a part is shown. */
 function isSilent(part: Part): boolean {
   if (part.type === "text" || part.type === "reasoning") return part.text.trim() === "";
   return part.type === "finish" && stopNotice(part.reason, part.detail) === undefined;
 }
 
-/** `Read 8 files, listed 1 folder, searched twice`. */
+/** Count reads and searches: `Read 8 files, listed 1 folder, searched twice`. */
 export function readsWords(calls: readonly ToolCallPart[]): string {
   const files = new Set(calls.flatMap((call) => (call.name === "read" ? [argumentsOf(call.input)["file_path"]] : []))).size;
   const folders = calls.filter(({ name }) => name === "ls").length;

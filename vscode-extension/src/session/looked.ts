@@ -1,10 +1,10 @@
-/** What `read`, `grep` and `glob` found, for a person: their results are written for the model. Pure. */
+/** Results of `read`, `grep` and `glob` for display, parsed from the text for the model. Pure. */
 
 export interface Listing {
   /** Number of the first line. */
   first: number;
   code: string;
-  /** What else the result says, such as that the file is not shown to its end. */
+  /** Other notes of the result, such as that the file is truncated. */
   notes: string[];
 }
 
@@ -13,17 +13,17 @@ export interface Hit {
   text: string;
 }
 
-/** Files with their hits; a file without any was found by its name. */
+/** Files with their matches; a file without matches was found by its name. */
 export interface Found {
   files: { path: string; hits: Hit[] }[];
   notes: string[];
 }
 
 const NUMBERED = /^(\d+)→(.*)$/;
-/** What `grep` says behind the name of a file. */
+/** The remark of `grep` after a file's name. */
 const REMARK = / \(as (?:in the editor|on disk)[^()]*\)$/;
 
-/** The lines of a file without the numbers before them; undefined for what is no file's text. */
+/** Parse the lines of a file, without their numbers; undefined for other content. */
 export function listingOf(content: string): Listing | undefined {
   const lines = content.split("\n");
   const start = lines.findIndex((line) => NUMBERED.test(line));
@@ -38,7 +38,7 @@ export function listingOf(content: string): Listing | undefined {
   return { first, code: code.join("\n"), notes: notes([...lines.slice(0, start), ...lines.slice(start + code.length)]) };
 }
 
-/** Files and lines that a search has found; undefined when it found nothing. `tool`: `grep`, or `glob`, which finds names. */
+/** Parse the files and lines of a search; undefined when it found nothing. `tool`: `grep`, or `glob`, which finds names. */
 export function foundOf(tool: string, content: string): Found | undefined {
   const files: Found["files"] = [];
   const rest: string[] = [];
@@ -54,7 +54,7 @@ export function foundOf(tool: string, content: string): Found | undefined {
   return files.length > 0 ? { files, notes: notes(rest) } : undefined;
 }
 
-/** What is left of the other lines without brackets and advice for the model. */
+/** Clean up the other lines: without parentheses and advice for the model. */
 function notes(lines: readonly string[]): string[] {
   const advice = / (?:Go on with offset=\d+|Narrow the search|Use a narrower pattern)\.$/;
   return lines.map((line) => line.trim().replace(/^\((.*)\)$/, "$1").replace(advice, "")).filter(Boolean);

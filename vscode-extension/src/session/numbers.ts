@@ -7,7 +7,7 @@ interface Index {
   numbers: ReadonlyMap<string, string>;
 }
 
-/** Trees are never changed, only replaced: what is found out about one of them stays true. */
+/** Cached indexes. Trees are replaced, never changed, so an index stays valid. */
 const indexes = new WeakMap<GoalTree, Index>();
 
 function known(tree: GoalTree): Index {
@@ -18,7 +18,7 @@ function known(tree: GoalTree): Index {
   }
   return index;
 }
-/** Children of a goal (null: top level) in order. */
+/** Return the children of a goal (null: top level) in order. */
 export function childrenOf(tree: GoalTree, parentId: string | null): readonly Goal[] {
   return known(tree).children.get(parentId) ?? [];
 }
@@ -27,12 +27,12 @@ export function goalOf(tree: GoalTree, goalId: string | null | undefined): Goal 
   return known(tree).byId.get(goalId ?? "");
 }
 
-/** Display numbers by goal id: `1`, `2.1`, …; abandoned goals and what is below them have none. */
+/** Return display numbers by goal id: `1`, `2.1`, …; abandoned goals and their descendants have none. */
 export function goalNumbers(tree: GoalTree): ReadonlyMap<string, string> {
   return known(tree).numbers;
 }
 
-/** The goal and all above it, innermost first. Stops at a broken or circular link. */
+/** Return a goal and its ancestors, innermost first. Stops at a broken or circular link. */
 export function chain(tree: GoalTree, goalId: string | null): Goal[] {
   const found = new Set<Goal>();
   for (let goal = goalOf(tree, goalId); goal && !found.has(goal); goal = goalOf(tree, goal.parentId)) found.add(goal);

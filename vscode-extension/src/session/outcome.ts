@@ -1,9 +1,9 @@
-/** What became of a tool call, in words for the user: the result's own text is written for the model. Pure. */
+/** Results of tool calls in words for the user, because the result's own text is written for the model. Pure. */
 import { modeWords } from "../permission/words";
 import type { Mode, ToolResultPart } from "../protocol.gen";
 import { t } from "../l10n";
 
-/** Why a call was rejected, and by whom. */
+/** Explain why a call was rejected, and by whom. */
 export function rejectionWords({ metadata, content }: ToolResultPart): string {
   const { by, feedback, mode, hook } = metadata;
   if (metadata["after_rejection"] === true || /^Permission denied: not run (?:after|because)/.test(content)) return t("Not run: you rejected the call before it.");
@@ -16,7 +16,7 @@ export function rejectionWords({ metadata, content }: ToolResultPart): string {
   return !by || by === "VS Code" ? t("You rejected this.") : t("You rejected this in {0}.", String(by));
 }
 
-/** Why a call did not come to its end. */
+/** Explain why a call was interrupted. */
 export function stoppedWords({ metadata }: ToolResultPart): string {
   if (metadata["not_run"] === true) return metadata["canceled"] === true ? t("Stopped before you approved it: nothing was done.") : "";
   return t("Stopped. Part of it may have been done.");
@@ -24,7 +24,7 @@ export function stoppedWords({ metadata }: ToolResultPart): string {
 
 const NOT_CHANGED = new Set(["edit", "write", "patch"]);
 
-/** Why a call failed: the agent is told the details, and goes on. */
+/** Explain why a call failed. The agent gets the details and continues. */
 export function failureWords(name: string, metadata: ToolResultPart["metadata"]): string {
   if (!NOT_CHANGED.has(name) || metadata["diff"] !== undefined) return "";
   return t("Nothing was changed. {0}", said(metadata["told"]) ?? t("The agent sees the reason."));

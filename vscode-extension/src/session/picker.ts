@@ -10,7 +10,7 @@ import { t } from "../l10n";
 interface Parts {
   daemon: Daemon;
   sessions: SessionController;
-  /** Remembers the pinned sessions of this folder. */
+  /** Storage for the pinned sessions of this folder. */
   memory: vscode.Memento;
 }
 
@@ -39,11 +39,11 @@ function button(action: Action): Button {
   return { action, tooltip, iconPath: new vscode.ThemeIcon(icon) };
 }
 
-/** The list of all sessions: opens one, and renames, pins, exports and deletes them. */
+/** The list of all sessions, to open, rename, pin, export and delete them. */
 export class SessionPicker {
   constructor(private readonly parts: Parts) {}
 
-  /** The id of the session that was chosen; undefined for none. */
+  /** Let the user choose a session. Returns its id, or undefined for none. */
   async choose(): Promise<string | undefined> {
     const pick = vscode.window.createQuickPick<Row>();
     pick.placeholder = t("Search sessions by title or text");
@@ -80,7 +80,7 @@ export class SessionPicker {
         pick.onDidTriggerItemButton(({ item, button: pressed }) => {
           const { action } = pressed as Button;
           if (!item.session) return;
-          // What asks something takes the place of the list.
+          // Actions with a dialog replace the list.
           if (action !== "pin" && action !== "unpin") resolve(undefined);
           this.act(action, item.session).then(show, tell);
         });
@@ -93,7 +93,7 @@ export class SessionPicker {
     }
   }
 
-  /** Renames the session on display. */
+  /** Rename the current session. */
   async renameShown(): Promise<void> {
     const info = this.parts.sessions.state?.session;
     if (!info) throw new Error(t("Open a session first."));
@@ -113,7 +113,7 @@ export class SessionPicker {
         detail: excerpt || trace.summary.replace(/\*\*|`/g, "") || trace.model || "",
         iconPath: new vscode.ThemeIcon(trace.traceId === this.parts.sessions.sessionId ? "check" : "comment"),
         buttons: [button(pinned.has(trace.traceId) ? "unpin" : "pin"), button("rename"), button("export"), button("delete")],
-        // VS Code would hide a row whose words are in no label.
+        // VS Code would hide a row that matches by text but not by label.
         ...(excerpt === undefined ? {} : { alwaysShow: true }),
         session,
       };

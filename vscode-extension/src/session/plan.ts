@@ -1,4 +1,4 @@
-/** What plan calls and answers to the planner's question look like: changes of a checklist, a list of steps. Pure. */
+/** The plan in the transcript: changes by plan calls, and steps in answers to the planner. Pure. */
 import type { GoalTree, Message, Part, SessionInfo, ToolResultPart } from "../protocol.gen";
 import { goalNumbers, goalOf } from "./numbers";
 import type { Item } from "./state";
@@ -9,7 +9,7 @@ export interface PlannedStep {
   steps: readonly PlannedStep[];
 }
 
-/** What a session that changes nothing has to carry out: open goals, or without any goals what it wrote. */
+/** Return what a read-only session leaves to carry out: open goals, or the text of its answer if there are no goals. */
 export function plannedWork({ mode, trace }: SessionInfo, { goals }: GoalTree): "goals" | "text" | undefined {
   if (trace.agent !== "plan" && !(mode === "plan" && trace.agent === "build")) return undefined;
   if (goals.length === 0) return "text";
@@ -18,12 +18,12 @@ export function plannedWork({ mode, trace }: SessionInfo, { goals }: GoalTree): 
 
 const ASKS = '{"steps": [{"goal"';
 
-/** Whether a message asks the model for a plan as JSON (source: daemon/planner/planning_notes.py). */
+/** Return true if a message asks the model for a plan as JSON (see daemon/planner/planning_notes.py). */
 export function asksForPlan(message: Message): boolean {
   return message.role === "user" && message.content.some((part) => part.type === "note" && part.text.startsWith("<planning>\n") && part.text.includes(ASKS));
 }
 
-/** Keys of the messages that answer such a question, and whether one is awaited at the end. */
+/** Return the keys of messages that answer a request for a plan, and whether such an answer is awaited. */
 export function planAnswers(items: readonly Item[]): { keys: ReadonlySet<string>; awaited: boolean } {
   const keys = new Set<string>();
   let asked = false;
@@ -35,7 +35,7 @@ export function planAnswers(items: readonly Item[]): { keys: ReadonlySet<string>
   return { keys, awaited: asked };
 }
 
-/** The steps of an answer that is nothing but JSON, in a fence or not; undefined for anything else. */
+/** Parse the steps of an answer that consists only of JSON, fenced or not; undefined for anything else. */
 export function planned(text: string): readonly PlannedStep[] | undefined {
   const inner = text.trim().replace(/^```[^\n]*\n([\s\S]*?)\n?```$/, "$1");
   let value: unknown;
@@ -48,7 +48,7 @@ export function planned(text: string): readonly PlannedStep[] | undefined {
   return list && stepsIn(list, 2);
 }
 
-/** Parts that are a plan: one text of JSON, and nothing else to read. */
+/** Parse parts that are a plan: one text of JSON, and no other text. */
 export function plannedParts(parts: readonly (Part | undefined)[]): readonly PlannedStep[] | undefined {
   const texts = parts.flatMap((part) => (part?.type === "text" && part.text.trim() ? [part.text] : []));
   return texts.length === 1 && texts[0] !== undefined ? planned(texts[0]) : undefined;
@@ -74,14 +74,14 @@ function stepsIn(list: readonly unknown[], depth: number): readonly PlannedStep[
 
 const OPERATIONS = ["added", "completed", "abandoned", "removed", "focused", "renamed", "moved"] as const;
 
-/** One goal that a call of `goal` or `step` changed. */
+/** A goal that a call of `goal` or `step` changed. */
 export interface PlanChange {
   operation: (typeof OPERATIONS)[number];
   goalId: string;
   description: string;
 }
 
-/** What a plan call changed; empty for a call that changed nothing, and for sessions of older versions. */
+/** Return the plan changes of a call; empty when there are none, and for sessions of older versions. */
 export function planChanges(result: ToolResultPart | undefined): PlanChange[] {
   const list = result?.metadata["plan"];
   if (!Array.isArray(list)) return [];
@@ -92,10 +92,10 @@ export function planChanges(result: ToolResultPart | undefined): PlanChange[] {
   });
 }
 
-/** A line of the checklist. The number is the goal's of now, so that it never leads to another one. */
+/** A line of the checklist. It has the goal's current number, so that it never refers to another goal. */
 export interface PlanLine extends PlanChange {
   number: string;
-  /** What came of the goal. */
+  /** Result of the goal. */
   summary: string;
   spoken: string;
 }

@@ -5,7 +5,7 @@ export function finishOf(message: Message): FinishPart | undefined {
   return message.content.find((part) => part.type === "finish");
 }
 
-/** What to tell the person about a stop; undefined for the ordinary ones. */
+/** Return a notice about the end of a turn; undefined for ordinary ends. */
 export function stopNotice(
   reason: StopReason,
   detail: string,
@@ -15,7 +15,7 @@ export function stopNotice(
     case "tool_use":
       return undefined;
     case "canceled":
-      // The daemon says the same in more words.
+      // The daemon's text says the same in more words.
       return { level: "info", text: detail.startsWith("Canceled") ? t("Stopped.") : detail || t("Stopped.") };
     case "permission_denied":
       return { level: "info", text: detail || t("Stopped: you rejected the request.") };

@@ -1,4 +1,4 @@
-/** What a screen reader says of an answer: whole paragraphs, as soon as they are complete. Pure. */
+/** Text for screen readers: whole paragraphs of an answer, as soon as they are complete. Pure. */
 import type { Part } from "../protocol.gen";
 import { plannedParts } from "./plan";
 import type { SessionState } from "./state";
@@ -11,10 +11,10 @@ export interface Line {
 
 export interface Spoken {
   sessionId: string;
-  /** The newest answer, and how much of it was said. */
+  /** Id of the newest answer, and how many of its characters were announced. */
   messageId: string;
   said: number;
-  /** The lines said last; older ones are forgotten. */
+  /** The lines announced last; older ones are dropped. */
   lines: readonly Line[];
 }
 
@@ -22,7 +22,7 @@ export const SILENCE: Spoken = { sessionId: "", messageId: "", said: 0, lines: [
 
 const KEPT = 8;
 
-/** What was said once `session` is as it is now. A session that is opened says nothing of its past. */
+/** Return what is announced after a change of `session`. Opening a session announces nothing of its past. */
 export function spoken(before: Spoken, session: SessionState | null): Spoken {
   if (!session) return SILENCE;
   const sessionId = session.session.trace.traceId;
@@ -30,7 +30,7 @@ export function spoken(before: Spoken, session: SessionState | null): Spoken {
   if (!newest) return before.sessionId === sessionId ? before : { ...SILENCE, sessionId };
   const { id, parts, growing } = newest;
   const text = textOf(parts);
-  // A plan is shown as a list, not as its JSON; whether a text is one shows at its end.
+  // A plan is shown as a list, so its JSON is not read out. Whether a text is a plan is known only at its end.
   const silent = growing ? /^\s*[{[]/.test(text) : plannedParts(parts) !== undefined;
   const complete = silent ? 0 : growing ? wholeParagraphs(text) : text.length;
   if (before.sessionId !== sessionId) return { sessionId, messageId: id, said: complete, lines: [] };
@@ -39,7 +39,7 @@ export function spoken(before: Spoken, session: SessionState | null): Spoken {
   const from = same ? before.said : 0;
   if (same && complete <= from) return before;
   const added = [...rest, ...linesOf(id, text, from, complete)];
-  // A long answer that comes at once is said from its beginning.
+  // A long answer that arrives at once is read from its beginning.
   const lines = added.length > 0 ? [...before.lines, ...added].slice(-Math.max(KEPT, added.length)) : before.lines;
   return { sessionId, messageId: id, said: Math.max(from, complete), lines };
 }
@@ -56,7 +56,7 @@ function newestAnswer({ streaming, items }: SessionState): Answer | undefined {
   return last?.kind === "message" ? { id: last.key, parts: last.message.content, growing: false } : undefined;
 }
 
-/** The end of the answer before, when the next one begins in the same moment. */
+/** Return the end of the previous answer, when the next one begins at the same time. */
 function restOf({ messageId, said }: Spoken, { items }: SessionState): Line[] {
   const last = messageId ? items.findLast((item) => item.key === messageId) : undefined;
   if (last?.kind !== "message") return [];
@@ -68,7 +68,7 @@ function textOf(parts: readonly (Part | undefined)[]): string {
   return parts.flatMap((part) => (part?.type === "text" && part.text.trim() ? [`${part.text.trimEnd()}\n\n`] : [])).join("");
 }
 
-/** Length of the paragraphs at the beginning that will not grow any more; a code block is one. */
+/** Return the length of the complete paragraphs at the beginning; a code block counts as one. */
 function wholeParagraphs(text: string): number {
   let end = 0;
   let inCode = false;
@@ -91,7 +91,7 @@ function linesOf(id: string, text: string, from: number, to: number): Line[] {
     .map((line, index) => ({ key: `${id}-${from}-${index}`, text: line }));
 }
 
-/** A paragraph without the signs of Markdown; underscores within names stay. */
+/** Remove Markdown markup from a paragraph; underscores within names stay. */
 function spokenWords(paragraph: string): string {
   return paragraph
     .replace(/^[ \t]*\|?[ \t]*:?-{3,}.*$/gm, " ")
@@ -110,7 +110,7 @@ function codeWords(count: number): string {
   return plural(count, "Code, {0} line.", "Code, {0} lines.");
 }
 
-/** The words for what the session is doing. */
+/** Describe what the session is doing. */
 export function stateWords(session: SessionState | null): string {
   if (!session || session.pending.length > 0) return "";
   if (session.awaits.length > 0) return t("Choose a branch");

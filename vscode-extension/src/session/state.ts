@@ -1,6 +1,6 @@
 /**
- * What is known of the session on display, and how stored events and deltas change it. Pure: the extension host and
- * the webview both hold a copy and apply the same updates to it.
+ * The state of the current session, and how stored events and deltas change it. Pure: the extension host and the
+ * webview both hold a copy and apply the same updates.
  */
 import type {
   BranchMeta,
@@ -33,7 +33,7 @@ import { finishOf, stopNotice } from "./read";
 
 export type Level = "info" | "warning" | "error";
 
-/** A line of the transcript. Tool messages are no lines: they complete the card of their call. */
+/** A line of the transcript. Tool messages have no line of their own, because they complete the card of their call. */
 export type Item =
   | { kind: "message"; key: string; message: Message }
   | Notice;
@@ -46,25 +46,25 @@ export interface Notice {
   code: string;
 }
 
-/** What a call answered, how long it took, and the goal that had the focus when it ran. */
+/** The result of a call, how long it took, and the goal that had the focus. */
 export type ToolResult = ToolResultPart & { durationMs?: number; goalId?: string };
 
 export interface StreamingMessage {
   messageId: string;
   /** Sparse: a delta of a later part may come before an earlier one. */
   parts: (Part | undefined)[];
-  /** Parts that have been stored; a late delta does not change them. */
+  /** True for parts that have been stored; a late delta does not change them. */
   complete: boolean[];
 }
 
 export interface ToolProgress {
   started: boolean;
-  /** The end of what it wrote so far. */
+  /** The end of the output so far. */
   output: string;
   denied: boolean;
 }
 
-/** Plans of branches whose whole life was seen here are known; that of another one is loaded when it is looked at. */
+/** Branches of the session. The plan of a branch is known if all its events were received here; otherwise it is loaded on demand. */
 export type Branches = Readonly<Record<string, BranchMeta & { goalTree?: GoalTree }>>;
 
 export interface SessionState extends SessionView {
@@ -72,31 +72,31 @@ export interface SessionState extends SessionView {
   items: readonly Item[];
   hasEarlier: boolean;
   streaming: StreamingMessage | null;
-  /** By id of the tool call. */
+  /** Results by tool call. */
   results: Readonly<Record<string, ToolResult>>;
   progress: Readonly<Record<string, ToolProgress>>;
-  /** Background jobs that have ended: their exit codes by id, null where it is not known. */
+  /** Background jobs that have ended: exit codes by job id, null if unknown. */
   jobs: Readonly<Record<string, number | null>>;
-  /** The user has started a compaction that has not ended. */
+  /** True while a compaction that the user started is running. */
   compacting: boolean;
   pending: readonly PermissionRequest[];
   queue: readonly QueuedPrompt[];
-  /** The model call that is tried again, until it goes on. */
+  /** The pending retry of a model call. */
   retry: { attempt: number; attempts: number; delayS: number; reason: string } | null;
   goalTree: GoalTree;
   branches: Branches;
   subagents: Readonly<Record<string, SubagentMeta>>;
-  /** A turn is under way. */
+  /** True while a turn is under way. */
   turning: boolean;
-  /** Why it takes no prompts, in words; empty when it does. */
+  /** The reason why the session is read-only; empty when it takes prompts. */
   sealed: string;
-  /** The model's provider ended the last turn with an error of this kind; empty: it did not. */
+  /** Kind of the provider error that ended the last turn; empty without one. */
   errorKind: string;
-  /** What the session holds and costs; null when the daemon did not tell. */
+  /** Context size and cost of the session; null when the daemon sent none. */
   meter: Meter | null;
 }
 
-/** `view`: what the event changed of status and totals, ready to show. */
+/** `view`: the changes of status and totals by the event, ready to show. */
 export type Update = { event: Event; view?: ViewUpdate | null } | { delta: Delta } | { meter: Meter };
 
 const OUTPUT_KEPT = 20_000;
@@ -112,7 +112,7 @@ export function fromLoad(loaded: SessionLoadResult): SessionState {
     streaming: streaming && {
       messageId: streaming.messageId,
       parts: [...streaming.parts],
-      // The last one may still be growing; all others are stored.
+      // The last part may still be streaming; all others are stored.
       complete: streaming.parts.map((_, index) => index < streaming.parts.length - 1),
     },
     progress,
@@ -148,13 +148,13 @@ function headOf({ session: { trace, model, status }, view }: SessionLoadResult):
   };
 }
 
-/** The kind of error that ended the newest turn. */
+/** Return the kind of error that ended the last turn. */
 function errorOf(notices: SessionLoadResult["notices"]): string {
   const last = notices.map(({ event }) => event).findLast((event) => event.event === "turn_ended");
   return last?.errorKind ?? "";
 }
 
-/** Lines and tool results of stored messages, and of what was told between them. */
+/** Convert stored messages, and the events between them, to lines and tool results. */
 function place(messages: readonly Message[], notices: readonly Told[], tree: GoalTree): Pick<SessionState, "items" | "results"> {
   const items: Item[] = [];
   const results: Record<string, ToolResult> = {};
@@ -179,25 +179,25 @@ function endedJobs(notices: readonly Told[]): SessionState["jobs"] {
   return Object.fromEntries(notices.flatMap(({ event }) => (event.event === "notice" && isJobEnd(event.code) ? [[event.about, event.exitCode]] : [])));
 }
 
-/** Jobs whose end nobody told, as in the record of a sub-agent and in a session of somebody else. */
+/** Return jobs without an end event, as in a sub-agent's record and in sessions that came with the folder. */
 function goneJobs(results: SessionState["results"], progress: SessionState["progress"]): SessionState["jobs"] {
   const gone = Object.values(results).filter(({ name, toolCallId }) => name === "bash" && !progress[toolCallId]);
   return Object.fromEntries(gone.flatMap(({ metadata }) => (typeof metadata["job_id"] === "string" ? [[metadata["job_id"], null]] : [])));
 }
 
-/** The notice that a background job has ended, by itself or by somebody. */
+/** Return true for the notice that a background job has ended or was killed. */
 function isJobEnd(code: string): boolean {
   return code === "job_ended" || code === "job_killed";
 }
 
-/** A call has its result, and nothing that it began goes on. */
+/** Return true if a call has its result and no background job of it is running. */
 export function isOver({ results, jobs }: SessionState, callId: string): boolean {
   const result = results[callId];
   const jobId = result?.metadata["job_id"];
   return result !== undefined && !(result.name === "bash" && typeof jobId === "string" && !Object.hasOwn(jobs, jobId));
 }
 
-/** Puts older messages before those that are there. */
+/** Add older messages before the present ones. */
 export function prepend(state: SessionState, earlier: SessionMessagesResult): SessionState {
   const { items, results } = place(earlier.messages, earlier.notices, state.goalTree);
   const known = new Set(state.items.map((item) => item.key));
@@ -210,7 +210,7 @@ export function prepend(state: SessionState, earlier: SessionMessagesResult): Se
   };
 }
 
-/** Forgets the oldest lines when there are more than `most`, down to `keep`; they can be loaded again. */
+/** Drop the oldest lines when there are more than `most`, down to `keep`; they can be loaded again. */
 export function trim(state: SessionState, most: number, keep: number): SessionState {
   if (state.items.length <= most) return state;
   const items = state.items.slice(-keep);
@@ -225,7 +225,7 @@ export function trim(state: SessionState, most: number, keep: number): SessionSt
   return { ...state, items, results: only(state.results), progress: only(state.progress), hasEarlier: true };
 }
 
-/** The `sequence` before which older messages begin. */
+/** Return the `sequence` before which older messages begin. */
 export function firstSequence(state: SessionState): number | undefined {
   for (const item of state.items) if (item.kind === "message") return item.message.sequence;
   return undefined;
@@ -237,7 +237,7 @@ export function apply(state: SessionState, update: Update): SessionState {
 }
 
 function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null | undefined): SessionState {
-  // After a load, updates that were already under way repeat what the load has told.
+  // Updates sent before a load may repeat its content.
   if (event.eventId !== 0 && event.eventId <= state.lastEventId) return state;
   const next = { ...applyToView(state, { ...event, view }) };
   switch (event.event) {
@@ -271,7 +271,7 @@ function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null |
     case "model_retry":
       return { ...next, retry: { attempt: event.attempt, attempts: event.attempts, delayS: event.delayS, reason: event.reason } };
     case "notice":
-      // The card asks for it.
+      // The exploration's card shows the question.
       if (event.code === AWAITED) return withStatus(next, "waiting");
       if (event.code === MADE) {
         return withNotice(withStatus(next, "running"), noticeOf(event, next.items, state.goalTree, next.goalTree));
@@ -285,7 +285,7 @@ function applyEvent(state: SessionState, event: Event, view: ViewUpdate | null |
   }
 }
 
-/** The line that tells of an event behind `items`, live and of the past; undefined for what needs no line. */
+/** Return the line for an event after `items`, for live and stored events; undefined when it needs none. */
 function noticeOf(event: Event, items: readonly Item[], before: GoalTree, after: GoalTree): Notice | undefined {
   const line = (level: Level, text: string, code: string): Notice => ({ kind: "notice", key: `notice-${event.eventId || `live-${items.length}`}`, level, text, code });
   switch (event.event) {
@@ -294,7 +294,7 @@ function noticeOf(event: Event, items: readonly Item[], before: GoalTree, after:
       return stop && line(stop.level, stop.text, event.stopReason);
     }
     case "notice":
-      // The card asks for a choice among branches.
+      // The exploration's card shows the question.
       return event.code === AWAITED ? undefined : line(event.level, event.text, event.code);
     case "permission_replied":
       return event.remembered ? line("info", rememberedLine(event.remembered, event.scope), "granted") : undefined;
@@ -364,10 +364,10 @@ function grown(part: Part | undefined, delta: Delta): Part {
   return { type: "text", text: (part?.type === "text" ? part.text : "") + delta.text };
 }
 
-/** The growing message, begun when it is new; null when that message is complete already. */
+/** Return the streaming message, created if it is new; null when that message is complete already. */
 function streamingOf(state: SessionState, messageId: string): StreamingMessage | null {
   if (state.streaming?.messageId === messageId) return state.streaming;
-  // Only the newest lines can be the one that just ended.
+  // Only one of the newest lines can be the message that just ended.
   if (state.items.slice(-3).some((item) => item.key === messageId)) return null;
   return { messageId, parts: [], complete: [] };
 }
@@ -381,12 +381,12 @@ function replied(state: SessionState, requestId: string, rejected: boolean): Ses
   const request = state.pending.find((candidate) => candidate.requestId === requestId);
   if (!request) return state;
   const pending = without(state.pending, requestId);
-  // The person's own choice of a branch is reviewed without a turn, too.
+  // The user's own choice of a branch is reviewed outside a turn.
   const next = withStatus({ ...state, pending }, pending.length > 0 ? "waiting" : state.turning ? "running" : "idle");
   return rejected ? withProgress(next, request.toolCallId, { denied: true }) : next;
 }
 
-/** What need not be asked again from now on is worth a line. */
+/** Add a line for a new grant. */
 function withRemembered(state: SessionState, { eventId, requestId, reply, remembered, scope }: PermissionReplied, before: readonly PermissionRequest[]): SessionState {
   const request = before.find((one) => one.requestId === requestId);
   const grants = remembered ?? request?.suggestions ?? [];
@@ -394,7 +394,7 @@ function withRemembered(state: SessionState, { eventId, requestId, reply, rememb
   return withNotice(state, { kind: "notice", key: `notice-${eventId}`, level: "info", text: rememberedLine(grants, scope), code: "granted" });
 }
 
-/** The user's own doing, which is asked about without a turn: a chosen branch, or a file to be attached. */
+/** Return true for requests that the user's own action causes outside a turn: a chosen branch, or a file to attach. */
 function isOwnChoice({ toolCallId }: PermissionRequest): boolean {
   return toolCallId.startsWith("select_") || toolCallId.startsWith("attach_");
 }
@@ -420,7 +420,7 @@ function withTrace(state: SessionState, updates: Record<string, unknown>): Sessi
   return { ...state, session: typeof demo === "boolean" ? { ...session, demo } : session };
 }
 
-/** Limits are told at once; the next meter has them too. */
+/** Show new budgets at once; the next meter update contains them, too. */
 function withBudget(state: SessionState, budget: Budget | null | undefined): SessionState {
   return budget && state.meter ? { ...state, meter: { ...state.meter, budget } } : state;
 }
@@ -431,11 +431,11 @@ function withNotice(state: SessionState, notice: Notice | undefined): SessionSta
 
 function lastFinish(items: readonly Item[]): string | undefined {
   for (const item of [...items].reverse()) {
-    // A compaction is no answer, and nothing that was asked.
+    // Messages of a compaction are neither answers nor prompts.
     if (item.kind === "message" && item.message.content.some((part) => part.type === "compaction")) continue;
     if (item.kind === "message" && item.message.role === "assistant") {
       const finish = finishOf(item.message);
-      // Without words the message says nothing about why it ended.
+      // Without text, the message does not explain why it ended.
       return finish && stopNotice(finish.reason, finish.detail) ? finish.reason : undefined;
     }
     if (item.kind === "message" && item.message.role === "user") return undefined;

@@ -15,36 +15,36 @@ export interface ProblemLine {
   source: string;
 }
 
-/** All that a tool card shows. */
+/** Data of a tool card. */
 export interface ToolView {
   call: ToolCallPart;
   result: ToolResultPart | undefined;
   request: PermissionRequest | undefined;
   state: ToolState;
-  /** What it does, in words: the result's title, the request's, or the main argument. */
+  /** The action in words: the result's title, the request's, or the main argument. */
   title: string;
   path: string | undefined;
   added: number | undefined;
   removed: number | undefined;
   diff: string | undefined;
-  /** The person accepted a part of it, or a text of their own: title and diff show what was written. */
+  /** True when the user accepted only a part or edited the text; title and diff show what was written. */
   altered: boolean;
-  /** The model's own words about a command; they may be wrong. */
+  /** The model's own explanation of a command, which may be wrong. */
   modelSays: string;
-  /** A command that goes on after its call. */
+  /** The background job of a command that outlives its call. */
   job: { id: string; sessionId: string; running: boolean } | undefined;
-  /** All that a command wrote, as a file. */
+  /** File with a command's complete output. */
   outputFile: string | undefined;
-  /** How a command ended: its exit code if it is not 0, and how long it ran. */
+  /** End of a command: its exit code if not 0, and its duration. */
   ended: string[];
-  /** Why it was rejected, stopped or did not succeed, in words for the user. */
+  /** The reason why a call was rejected, stopped or failed, in words for the user. */
   why: string;
-  /** What a command wrote; it may have colours. */
+  /** A command's output; may contain color codes. */
   output: string;
-  /** What the model was told, where that is more than the output. */
+  /** Text for the model, where it has more than the output. */
   told: string;
   problems: ProblemLine[];
-  /** The language servers' verdict, where there is one. */
+  /** Summary of the language servers' diagnostics, if any. */
   verdict: string | undefined;
 }
 
@@ -65,7 +65,7 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
     result,
     request,
     state,
-    // The job has an id in its title, which the row has no room for.
+    // A job's title contains its id, for which the row has no space.
     title: job ? mainArgument(input) : titleOf(result, request, inside(mainArgument(input), session.session.trace.workspace)),
     path: text(metadata["path"]) ?? file?.path ?? text(input["file_path"]) ?? text(input["path"]),
     added: number(metadata["added"]) ?? total(request, (one) => one.added),
@@ -87,7 +87,7 @@ export function toolView(session: SessionState, call: ToolCallPart): ToolView {
 interface Job {
   id: string;
   running: boolean;
-  /** Null where it is not known. */
+  /** Null if unknown. */
   exitCode: number | null;
 }
 
@@ -122,7 +122,8 @@ function stateOf(
 ): ToolState {
   if (result) {
     const { metadata } = result;
-    // A question that was skipped has its result all the same, as has a call that only asked for a part of its work.
+    // A denied call may still have a successful result: a skipped question, or a call that asked only for a part of its
+    // work.
     if (metadata["denied"] === true || (denied && result.isError)) return "denied";
     if (metadata["not_run"] === true || metadata["canceled"] === true) return "canceled";
     return result.isError || exitCode(metadata) !== 0 ? "failed" : "done";
@@ -136,7 +137,7 @@ function total(request: PermissionRequest | undefined, count: (file: FileDiff) =
   return request.files.reduce((sum, file) => sum + count(file), 0);
 }
 
-/** Zero also of what is no command. */
+/** Return a command's exit code; 0 for other tools. */
 function exitCode(metadata: ToolResultPart["metadata"]): number {
   return number(metadata["exit_code"]) ?? 0;
 }
@@ -155,7 +156,7 @@ function why(result: ToolResult, state: ToolState): string {
   return state === "failed" ? failureWords(result.name, result.metadata) : "";
 }
 
-/** The output alone: lines before and after it are for the model. */
+/** Extract a command's output; the lines before and after it are for the model. */
 function outputOf({ content, metadata }: ToolResult): string {
   const colored = text(metadata["colored"]);
   if (colored !== undefined) return colored;
@@ -166,18 +167,18 @@ function outputOf({ content, metadata }: ToolResult): string {
   return lines.slice(0, count).join("\n");
 }
 
-/** An error's title says what went wrong; the card's head says what was wanted. */
+/** Return the card's title. An error's title describes the error, so the card shows the intended action instead. */
 function titleOf(result: ToolResultPart | undefined, request: PermissionRequest | undefined, wanted: string): string {
   if (result?.isError) return text(result.metadata["title"]) ?? (wanted || result.title);
   return result?.title || request?.title || wanted;
 }
 
-/** A title without the counts at its end, which are shown beside it, and without who altered the change. */
+/** Remove the counts at the end of a title, which are shown beside it, and the remark about user edits. */
 export function uncounted(title: string): string {
   return title.replace(/\s+\(?\+\d+\s+[-−–]\d+\)?(?:\s+\([^()]*\))?\s*$/, "");
 }
 
-/** The arguments, also of JSON that is still being received: what is complete so far. */
+/** Parse arguments; from incomplete JSON, take the strings that are complete. */
 export function argumentsOf(input: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(input || "{}");
@@ -188,21 +189,21 @@ export function argumentsOf(input: string): Record<string, unknown> {
       try {
         found[match[1] ?? ""] = JSON.parse(match[2] ?? '""');
       } catch {
-        // An escape that is cut in two: the next delta brings the rest.
+        // An escape sequence is cut in two; the next delta completes it.
       }
     }
     return found;
   }
 }
 
-/** A path of the workspace without the way to it. */
+/** Make a path relative to the workspace. */
 function inside(path: string, workspace: string): string {
   const root = workspace.replace(/[\\/]+$/, "");
   const rest = path.startsWith(root) ? path.slice(root.length) : "";
   return root && /^[\\/]/.test(rest) ? rest.slice(1) : path;
 }
 
-/** The argument that tells most, on one line. What the model calls its call comes last: it is no fact. */
+/** Return the most informative argument in one line. The model's description comes last, because it is not a fact. */
 export function mainArgument(input: Record<string, unknown>): string {
   const files = [...(text(input["patch_text"]) ?? "").matchAll(/^(?:\*\*\* (?:Add|Update|Delete) File:|\+\+\+ (?:b\/)?) ?(\S+)/gm)].map((match) => match[1] ?? "");
   if (files.length > 0) return files.join(", ");
@@ -220,7 +221,7 @@ function verdictOf(metadata: Record<string, unknown>): string | undefined {
   return inside ?? text(metadata["verdict"]);
 }
 
-/** Problems of a result, given as a list or within a report. */
+/** Read the problems of a result, given as a list or within a report. */
 function problemsOf(value: unknown): ProblemLine[] {
   const list = isRecord(value) ? value["problems"] : value;
   if (!Array.isArray(list)) return [];

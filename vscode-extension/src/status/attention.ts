@@ -5,14 +5,14 @@ import type { ActiveSession, SessionsActivity } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { t } from "../l10n";
 
-/** What of the chat can be seen now. */
+/** Visibility of the chat. */
 export interface Sight {
   readonly visible: boolean;
 }
 
 /**
- * What sessions need of the user that nobody sees: a count for the badge and the status bar, and notifications for
- * those that are not shown, or while the window is not in front.
+ * Track what sessions need from the user: a count for the badge and the status bar, and notifications for sessions that
+ * are not visible or while the window is in the background.
  */
 export class Attention implements vscode.Disposable {
   private readonly changed = new vscode.EventEmitter<void>();
@@ -30,7 +30,8 @@ export class Attention implements vscode.Disposable {
       this.changed,
       daemon.onActivity((activity) => this.take(activity)),
       daemon.onDidChangeState((state) => {
-        // What waits already is counted; the session that is about to be shown may be among it.
+        // Requests that are already pending are counted without a notification; the session about to be shown may have
+        // one.
         const active = state.phase === "connected" ? state.status.active : [];
         for (const { sessionId, waits } of active) if (waits) this.told.add(sessionId);
         this.take({ active, ended: null, title: "", stopReason: null });
@@ -41,17 +42,17 @@ export class Attention implements vscode.Disposable {
     ];
   }
 
-  /** Sessions with a turn under way or a question, the one on display among them. */
+  /** Sessions with a running turn or a pending request, including the current one. */
   get active(): readonly ActiveSession[] {
     return this.sessions;
   }
 
-  /** Sessions that need the user, and are not the one on display. */
+  /** Other sessions that need the user. */
   get others(): readonly ActiveSession[] {
     return this.sessions.filter(({ waits, sessionId }) => waits && sessionId !== this.shown.sessionId);
   }
 
-  /** Questions that wait in all sessions; a choice among branches is one. */
+  /** Number of pending requests and choices among branches in all sessions. */
   get count(): number {
     const { state } = this.shown;
     const own = (state?.pending.length ?? 0) + (state?.awaits.length ?? 0);
@@ -65,7 +66,7 @@ export class Attention implements vscode.Disposable {
   private take({ active, ended, title, stopReason }: SessionsActivity): void {
     this.sessions = active;
     for (const session of active) {
-      // A session that waits is told once for each time that it begins to wait.
+      // Notify once each time a session starts to wait.
       if (!session.waits) this.told.delete(session.sessionId);
       else if (!this.told.has(session.sessionId)) {
         this.told.add(session.sessionId);
@@ -73,7 +74,7 @@ export class Attention implements vscode.Disposable {
       }
     }
     for (const id of this.told) if (!active.some(({ sessionId }) => sessionId === id)) this.told.delete(id);
-    // Who stops a turn knows that it has ended.
+    // A user who stops a turn needs no notification.
     if (ended && stopReason !== "canceled" && stopReason !== "permission_denied") {
       this.tell(ended, stopReason === "error" ? t("“{0}” stopped with an error", name(title)) : t("“{0}” is done", name(title)), "all");
     }
@@ -98,17 +99,17 @@ function name(title: string): string {
 }
 
 /**
- * VS Code lets no extension notify through the operating system, so its own programs do, where the window is on this
- * machine. On Windows, and in remote and browser windows, the notification waits in VS Code.
+ * Notify through the operating system's programs, because VS Code has no API for it; only where the window is on this
+ * machine. On Windows, and in remote and browser windows, the notification stays in VS Code.
  */
 function notifyDesktop(text: string): void {
   if (vscode.env.remoteName !== undefined || vscode.env.uiKind !== vscode.UIKind.Desktop) return;
   const command = desktopNotification(process.platform, text);
-  // Without such a program the notification in VS Code is all there is.
+  // Without such a program, only the notification in VS Code is shown.
   if (command) execFile(command[0], command[1], { timeout: 5_000 }, () => undefined);
 }
 
-/** The program that notifies, and its arguments; the text is an argument of its own and never a part of a script. */
+/** Return the notification program with its arguments. The text is a separate argument, never part of a script. */
 export function desktopNotification(platform: NodeJS.Platform, text: string): [string, string[]] | undefined {
   if (platform === "linux") return ["notify-send", ["--app-name=Goalwright", "--", "Goalwright", text]];
   const script = ["on run argv", 'display notification (item 1 of argv) with title "Goalwright"', "end run"];

@@ -6,7 +6,7 @@ import type { Attention } from "./attention";
 import { IDLE, statusWords } from "./words";
 import { t } from "../l10n";
 
-/** The item in the status bar; a click opens the chat. */
+/** The status bar item; a click opens the chat. */
 export class StatusItem implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem("goalwright.status", vscode.StatusBarAlignment.Right, 90);
   private readonly disposables: vscode.Disposable[];
@@ -34,7 +34,7 @@ export class StatusItem implements vscode.Disposable {
   private update(daemon: Daemon, sessions: SessionController, attention: Attention): void {
     const folder = diskFolders().length > 1 ? workspaceFolder()?.name : undefined;
     const words = statusWords(daemon.state, sessions.state, folder, attention);
-    // Deltas come many a second and change nothing here.
+    // Deltas come many times a second and change nothing here.
     const key = JSON.stringify(words);
     if (key === this.shown) return;
     this.shown = key;

@@ -9,26 +9,26 @@ export interface StatusWords {
   icon: string;
   state: string;
   tooltip: string;
-  /** Worth a coloured background. */
+  /** True for a colored background. */
   alarm: boolean;
-  /** The mode by its name, when it is not the usual one. */
+  /** Name of the mode, unless it is the default. */
   mode?: string;
-  /** The folder Goalwright works in, when the window has several. */
+  /** Goalwright's folder, if the window has several. */
   folder?: string;
-  /** A session that needs the user and is not on display: a click opens it. */
+  /** Another session that needs the user; a click opens it. */
   other?: string;
 }
 
-/** What other sessions need, and how many questions wait in all. */
+/** Other sessions that need the user, and the number of requests in all sessions. */
 export interface Needs {
   others: readonly ActiveSession[];
   count: number;
 }
 
-/** The state that needs no words. */
+/** The state that the status bar does not spell out. */
 export const IDLE = t("idle");
 
-/** What the status bar says. Pure. */
+/** Return the texts of the status bar. Pure. */
 export function statusWords(daemon: DaemonState, session: SessionState | undefined, folder?: string, needs: Needs = { others: [], count: 0 }): StatusWords {
   const known = stateWords(daemon, session, needs);
   const words = folder ? { ...known, folder, tooltip: `${known.tooltip}\n${t("Folder: {0}", folder)}` } : known;

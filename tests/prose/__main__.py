@@ -1,8 +1,9 @@
 """Check what readers see: ``python -m tests.prose`` in ``make check``.
 
 Checks sentences, phrases and links in documents, phrases in the texts of the user interface and for the model, the
-docstrings and comments of product code, and the names of tests. ``allowed.txt`` lists old offences, which must not
-grow: ``--prune`` removes those that are gone. ``--count`` prints how many of each kind there are.
+docstrings and comments of product code, the doc comments of the extension and the web page, and the names of tests.
+``allowed.txt`` lists old offences, which must not grow: ``--prune`` removes those that are gone. ``--count`` prints
+how many of each kind there are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
@@ -40,6 +42,16 @@ _CATALOGUES = (
     "daemon/api/page/zh-cn.json",
 )
 """Their keys are the English texts that users read."""
+_SCRIPTS = (
+    "vscode-extension/src/*.ts",
+    "vscode-extension/src/*.tsx",
+    "daemon/api/page/*.js",
+    "daemon/api/page/*.ts",
+)
+_NOT_OURS = (".gen.ts", "dagre.js", "dagre.d.ts")
+"""Generated from docstrings, or a library."""
+_DOC_COMMENT = re.compile(r"(?ms)^[ \t]*/\*\*(?=\s)(.*?)\*/")
+"""A comment of JSDoc; glob patterns such as ``**/*`` do not begin a line."""
 _BEGINNING = re.compile(r"(What|Which|Who|Whose|Of|The same)\b")
 _ABSENT = re.compile(r"\bseed 0\d\d|\bmissions? M\d+|\bconventions\.md|\bissue \d+|\barchitecture\.md|§ ?\d")
 """How product code names documents that are not in the repository."""
@@ -156,9 +168,9 @@ def phrases() -> list[tuple[re.Pattern[str], str]]:
 
 
 def banned_phrases() -> Iterator[Offence]:
-    """Find banned phrases in visible text."""
+    """Find banned phrases in visible text and in doc comments."""
     banned = phrases()
-    for name, line, text in visible():
+    for name, line, text in chain(visible(), comments()):
         for pattern, better in banned:
             for found in pattern.finditer(text):
                 near = " ".join(text[max(0, found.start() - 40) : found.end() + 40].split())
@@ -175,31 +187,57 @@ def docstrings(body: list[ast.stmt]) -> Iterator[tuple[int, str]]:
             yield from docstrings(statement.body)
 
 
+def scripts() -> Iterator[tuple[str, str]]:
+    """Yield the name and source of each TypeScript and JavaScript file of the product."""
+    for name in tracked(*_SCRIPTS):
+        if not name.endswith(_NOT_OURS):
+            yield name, (ROOT / name).read_text("utf-8")
+
+
+def doc_comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the texts of the doc comments (``/** … */``) in TypeScript or JavaScript with their line numbers."""
+    for found in _DOC_COMMENT.finditer(source):
+        lines = [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in found[1].splitlines()]
+        yield source.count("\n", 0, found.start()) + 1, "\n".join(lines).strip()
+
+
+def comments() -> Iterator[tuple[str, int, str]]:
+    """Yield the doc comments of the extension and the web page with file and line, without code in backticks."""
+    for name, source in scripts():
+        yield from ((name, line, re.sub(r"`[^`]+`", "", text)) for line, text in doc_comments(source))
+
+
 def code() -> Iterator[Offence]:
-    """Find docstrings that begin wrongly, and names of absent documents in docstrings and comments."""
+    """Find doc texts that begin wrongly, and names of absent documents in docstrings and comments."""
     for name in tracked(*(f"{package}/*.py" for package in _PRODUCT)):
         source = (ROOT / name).read_text("utf-8")
         if name.startswith("daemon/demo/workspace"):
             continue
         for line, text in docstrings(ast.parse(source).body):
-            first = text.strip().partition("\n")[0]
-            if _BEGINNING.match(first):
-                yield Offence("docstring", name, line, first, "begin with a verb or say what it is")
+            yield from beginning(name, line, text)
             yield from absent(name, line, text)
         if _ABSENT.search(source) or _DOCUMENT.search(source):  # splitting into tokens takes long
             for token in tokenize.generate_tokens(io.StringIO(source).readline):
                 if token.type == tokenize.COMMENT:
                     yield from absent(name, token.start[0], token.string)
-    for name in tracked("vscode-extension/src/*.ts", "vscode-extension/src/*.tsx", "daemon/api/page/*.js"):
-        if not name.endswith((".gen.ts", "dagre.js")):
-            for number, line in enumerate((ROOT / name).read_text("utf-8").splitlines(), 1):
-                yield from absent(name, number, line)
+    for name, source in scripts():
+        for number, line in enumerate(source.splitlines(), 1):
+            yield from absent(name, number, line)
+        for number, text in doc_comments(source):
+            yield from beginning(name, number, text)
     for name in documents():
         for number, line in enumerate((ROOT / name).read_text("utf-8").splitlines(), 1):
             yield from absent(name, number, line)
             for path in _PATH.findall(line):
                 if not (ROOT / path).exists() and not path.startswith(_BUILT) and "NAME" not in path:
                     yield Offence("reference", name, number, path, "there is no such file")
+
+
+def beginning(name: str, line: int, text: str) -> Iterator[Offence]:
+    """Find a doc text that begins neither with a verb nor with what the thing is."""
+    first = text.strip().partition("\n")[0]
+    if _BEGINNING.match(first):
+        yield Offence("docstring", name, line, first, "begin with a verb or say what it is")
 
 
 def absent(name: str, line: int, text: str) -> Iterator[Offence]:

@@ -6,7 +6,17 @@ import ast
 
 import pytest
 
-from tests.prose.__main__ import Offence, absent, anchors, docstrings, phrases, prose, sentences
+from tests.prose.__main__ import (
+    Offence,
+    absent,
+    anchors,
+    beginning,
+    doc_comments,
+    docstrings,
+    phrases,
+    prose,
+    sentences,
+)
 
 
 def test_code_blocks_and_comments_are_no_prose() -> None:
@@ -30,6 +40,22 @@ def test_strings_after_attributes_are_docstrings() -> None:
     source = '"""Module."""\nX = 1\n"""Attribute."""\ndef f():\n    """Function."""\n    g("no")\n'
     found = [text for _, text in docstrings(ast.parse(source).body)]
     assert found == ["Module.", "Attribute.", "Function."]
+
+
+def test_doc_comments_are_found_beside_code_that_resembles_them() -> None:
+    source = (
+        'const ALL = "src/**";\n/** One. */\n  /**\n   * Two\n   * `x`.\n   */\n/* no */ f(); // no\n/**/\n'
+    )
+    assert list(doc_comments(source)) == [(2, "One."), (3, "Two\n`x`.")]
+
+
+@pytest.mark.parametrize("text", ["What it is.", "Whose file", "Of one.", "The same for all.\nMore."])
+def test_doc_text_must_not_begin_with_a_question_word(text: str) -> None:
+    assert [each.check for each in beginning("a.ts", 1, text)] == ["docstring"]
+
+
+def test_doc_text_may_begin_with_a_verb_or_a_noun() -> None:
+    assert [*beginning("a.ts", 1, "Open a file."), *beginning("a.ts", 1, "Office hours.\nOf it.")] == []
 
 
 @pytest.mark.parametrize("text", ["as seed 004 says", "see docs/nowhere.md", "(issue 7)"])

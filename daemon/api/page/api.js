@@ -1,18 +1,18 @@
-// Asks the API. The token stays in this tab: in its session storage, and out of the address bar.
+// Calls the API. The token stays in this tab: in its session storage, never in the address bar.
 
 import { camelKeys } from "./keys.js";
 import { t } from "./l10n.js";
 
 const KEY = "goalwright.token";
-/** Of what pages of this address tell each other; daemon/api/page_files.py asks for the token there. */
+/** Channel on which tabs of this origin share the token; daemon/api/page_files.py asks for it there. */
 const CHANNEL = "goalwright";
 
 export const LOCKED = t("The daemon was restarted, so this page's token is no longer valid. Run `goalwright trace page` again and open the address that it prints.");
 
-/** What the API refused or could not do, in its own words. */
+/** An error answer of the API, with the API's own message, or a request that got no answer. */
 export class ApiError extends Error {
   /**
-   * @param {number} status of HTTP; 0: there was no answer
+   * @param {number} status HTTP status; 0: no answer
    * @param {string} message
    */
   constructor(status, message) {
@@ -21,7 +21,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Takes the token out of the address bar. A reload then finds it in the session storage, see daemon/api/page_files.py. */
+/** Moves the token from the address bar to the session storage, where a reload finds it (see daemon/api/page_files.py). */
 export function takeToken() {
   const address = new URL(location.href);
   const given = address.searchParams.get("token");
@@ -34,9 +34,9 @@ export function takeToken() {
 }
 
 /**
- * Tabs that were opened from this one begin without the token, and ask those that have it. Only pages of this very
- * address hear them.
- * @param {() => string} token empty: this tab has none that is good
+ * Gives the token to tabs that ask for it: a tab opened from this one starts without one. Only tabs of the same origin
+ * can listen to the channel.
+ * @param {() => string} token empty when this tab has no valid token
  */
 export function shareToken(token) {
   const channel = new BroadcastChannel(CHANNEL);
@@ -48,7 +48,7 @@ export function shareToken(token) {
 export class Api {
   /**
    * @param {string} token
-   * @param {() => void} [onLocked] the token is not that of the daemon that answers: it was started anew
+   * @param {() => void} [onLocked] called when the token is not valid for this daemon, which was restarted
    */
   constructor(token, onLocked = () => {}) {
     this.token = token;
@@ -59,7 +59,7 @@ export class Api {
   /**
    * @param {string} path below `/api/`
    * @param {Record<string, string | number | boolean | null | undefined>} [query] null and undefined are left out
-   * @returns {Promise<any>} with keys in camelCase. Raises ApiError.
+   * @returns {Promise<any>} body of the answer with keys in camelCase. Throws ApiError.
    */
   async get(path, query = {}) {
     let answer;

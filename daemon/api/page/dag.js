@@ -1,7 +1,7 @@
-// The graph of a plan: nodes are results, edges are the work that led to them. Pure.
+// The graph of a plan: nodes are results, edges are the work that led to them. Pure functions.
 //
-// What is open is a set of keys: `goal:2` shows the goals within goal 2 in its place, `fork:2` the branches of the
-// exploration that goal 2 started, `branch:A` the goals of branch A; goals of a branch are `goal:A/1`, `fork:A/2`.
+// A set of keys says what is expanded: `goal:2` shows the sub-goals of goal 2 in its place, `fork:2` the branches of the
+// exploration that goal 2 started, `branch:A` the goals of branch A. Goals of a branch are `goal:A/1`, `fork:A/2`.
 
 import { NO_STATS } from "./goals.js";
 import { besideGoals, branchOf, labelOf, meetings, scopeOf, wholeOf } from "./scope.js";
@@ -9,17 +9,17 @@ import { besideGoals, branchOf, labelOf, meetings, scopeOf, wholeOf } from "./sc
 /** @import { Scope } from "./scope.js" */
 /** @import { Branch, Branches, Dag, DagNode, Goal, GoalStats, GoalTree, OwnWork } from "./shapes.js" */
 
-/** Goals open within each other; a forged plan may nest them without end. */
+/** Limit for goals expanded within each other, because a forged plan may nest them without end. */
 const DEEPEST = 400;
 
 /**
- * Where the next node goes.
+ * The end of the path so far, where the next node is attached.
  * @typedef {object} Front
- * @property {readonly { key: string, grey: boolean }[]} sources what leads to it
- * @property {readonly OwnWork[]} begins what is open and begins with the next edge, outermost first
+ * @property {readonly { key: string, grey: boolean }[]} sources nodes that lead to the next one
+ * @property {readonly OwnWork[]} begins expanded goals and branches that begin with the next edge, outermost first
  */
 /**
- * What holds for all nodes of one stretch.
+ * Properties that all nodes of one stretch share.
  * @typedef {object} Around
  * @property {Scope} scope
  * @property {string} track
@@ -41,7 +41,7 @@ export const forkKey = (goalId, branchId) => `fork:${branchId ? `${branchId}/` :
 export const branchKey = (branchId) => `branch:${branchId}`;
 
 /**
- * What the key of a goal or branch names; nulls for the plan itself.
+ * Parses the key of a goal or branch; both ids are null for the plan itself.
  * @param {string | null} key
  * @returns {{ goalId: string | null, branchId: string | null }}
  */
@@ -52,12 +52,12 @@ export function namedBy(key) {
 }
 
 /**
- * The nodes and edges to draw, in an order in which each node comes behind all that lead to it.
+ * Returns the nodes and edges to draw. Each node comes after all nodes that lead to it.
  * @param {GoalTree} tree
- * @param {Branches} [branches] by id, with `goalTree` where it was fetched
- * @param {ReadonlySet<string>} [expanded] keys of what is open, see above
- * @param {{ working?: boolean, root?: string | null }} [how] working: false when nobody is at work any more, so the agent is
- *   nowhere; root: the goal or branch whose goals are drawn, null for the whole plan
+ * @param {Branches} [branches] by id, with `goalTree` once it was fetched
+ * @param {ReadonlySet<string>} [expanded] keys of what is expanded, see the top of this file
+ * @param {{ working?: boolean, root?: string | null }} [how] working: false when the session does not run, so that no
+ *   node is current; root: the goal or branch whose goals are drawn, null for the whole plan
  * @returns {Dag}
  */
 export function dagOf(tree, branches = {}, expanded = new Set(), { working = true, root = null } = {}) {
@@ -65,7 +65,8 @@ export function dagOf(tree, branches = {}, expanded = new Set(), { working = tru
 }
 
 /**
- * Where the agent is, or while nobody is at work where it goes on; undefined without a goal in focus.
+ * Finds the node where the agent works or, in a session that does not run, where it would continue; undefined without a
+ * focused goal.
  * @param {Dag} dag
  * @returns {DagNode | undefined}
  */
@@ -85,7 +86,10 @@ class Builder {
     this.dag = { nodes: [], edges: [], tracks: [{ id: "main", kind: "main", parent: null, at: null }] };
     /** @type {Set<string>} */
     this.drawn = new Set();
-    /** What the branches of an open exploration end in, by its key. @type {Map<string, Front["sources"]>} */
+    /**
+     * Last nodes of the branches of an expanded exploration, by the key of the goal that started it.
+     * @type {Map<string, Front["sources"]>}
+     */
     this.ends = new Map();
   }
 
@@ -113,7 +117,7 @@ class Builder {
   }
 
   /**
-   * Goals one after the other; abandoned ones lead nowhere.
+   * Draws goals one after the other. Abandoned ones lead nowhere, so the path continues from the goal before them.
    * @param {readonly Goal[]} goals
    * @param {Front} front
    * @param {Around} around
@@ -152,7 +156,7 @@ class Builder {
       const stats = goal.selfStats ?? NO_STATS;
       const begins = [...front.begins, { key, stats, node: itself }];
       const inner = this.walk(children, { ...front, begins }, { ...around, within: [key, ...around.within] });
-      // The goals within stand for it. It stays when none of them does, and as the place where branches part or meet.
+      // The sub-goals replace the goal. The goal itself stays when no sub-goal continues the path, and where branches part or meet.
       if (inner.sources !== front.sources && !explores) return inner;
       front = { sources: inner.sources, begins: inner.begins.filter((one) => one.key !== key) };
     }
@@ -178,7 +182,7 @@ class Builder {
     if (!forkId || !forked) return { sources: next, begins: [] };
     const ends = this.branches(goal, key, forkId, around);
     this.ends.set(key, ends);
-    // As long as there is no goal where they meet (or it is drawn already), the branches lead to what comes next.
+    // Until a goal merges the branches (or when it is drawn already), the branches lead directly to the next goal.
     const place = this.meets(scope).at.get(goal.id);
     const ahead = place !== undefined && !this.drawn.has(goalKey(place, scope.branchId));
     return { sources: ahead || ends.length === 0 ? next : ends, begins: [] };
@@ -207,7 +211,8 @@ class Builder {
   }
 
   /**
-   * What leads to a goal: for one where branches meet, or that has such a goal hidden within, those that are shown.
+   * Returns the nodes that lead to a goal. For a goal that merges branches, or contains a collapsed merge, these are the
+   * ends of the visible branches.
    * @param {Goal} goal
    * @param {Front} front
    * @param {Scope} scope
@@ -216,7 +221,7 @@ class Builder {
   meeting(goal, front, scope) {
     let { sources } = front;
     for (const startId of this.meets(scope).starts.get(goal.id) ?? []) sources = this.joined(startId, sources, scope);
-    // An abandoned one is no join of the line, and has its lines all the same.
+    // An abandoned merge does not join the path, but is drawn with its edges.
     const { exploreStartId: own } = goal;
     if (goal.type === "explore_merge" && own && scope.joins.get(own) !== goal.id) sources = this.joined(own, sources, scope);
     return sources;
@@ -240,12 +245,12 @@ class Builder {
   }
 
   /**
-   * The branches of an open exploration, side by side.
+   * Draws the branches of an expanded exploration in parallel.
    * @param {Goal} goal
    * @param {string} from key of the goal's node
    * @param {string} forkId
    * @param {Around} around
-   * @returns {Front["sources"]} what they end in
+   * @returns {Front["sources"]} last nodes of the branches
    */
   branches(goal, from, forkId, around) {
     const chosen = this.chosen(goal, around.scope);
@@ -259,7 +264,7 @@ class Builder {
   }
 
   /**
-   * @param {string} id in full, e.g. `A` or `A.B`
+   * @param {string} id full id, e.g. `A` or `A.B`
    * @param {Branch} branch
    * @param {string} from
    * @param {boolean} selected
@@ -301,14 +306,14 @@ class Builder {
       loading: wanted && !branch.goalTree,
       within: wanted ? [key, ...around.within] : around.within,
     });
-    // It stands beside its goals when they are shown, and none of them leads on.
+    // The branch's node stays beside its visible goals when none of them continues the path.
     const shown = scope && goals.length > 0;
     this.edges(node, source, [], { ...around, grey }, shown ? { stats: besideGoals(branch, scope), counts: "self" } : { stats, counts: "cumulative" });
     return [{ key, grey }];
   }
 
   /**
-   * Ids of the branches that were chosen; several stand in one text.
+   * Returns the ids of the chosen branches; `selectedBranch` may name several.
    * @param {Goal} goal
    * @param {Scope} scope
    */
@@ -367,7 +372,7 @@ class Builder {
   }
 
   /**
-   * The edge from where branches part to where they meet opens them.
+   * Returns the key that expands a collapsed exploration: the edge into the merge opens it.
    * @param {DagNode} node
    * @param {Scope} scope
    */
@@ -407,7 +412,7 @@ function nodeOf(key, around, fields) {
   };
 }
 
-/** Characters. The goal tool takes no longer ones; a plan that somebody forged would stop the browser. */
+/** Limits in characters. The goal tool accepts no longer texts, but a forged plan could freeze the browser. */
 const MOST_TITLE = 500;
 const MOST_SUMMARY = 8_000;
 

@@ -1,4 +1,4 @@
-/** What the page uses of @dagrejs/dagre. */
+/** The part of @dagrejs/dagre that the page uses. */
 
 export interface Point {
   x: number;

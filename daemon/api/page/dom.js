@@ -1,4 +1,4 @@
-// Elements from names, attributes and text. Text is always a text node: nothing of a trace is read as HTML.
+// Creates elements from names, attributes and text. Text always becomes a text node, so nothing in a trace is parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -6,7 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * @param {Element} element
- * @param {Attributes} attributes `onclick` and the like are listeners; false, null and undefined are left out
+ * @param {Attributes} attributes functions such as `onclick` become listeners; false, null and undefined are left out
  * @param {readonly (Node | string | null | undefined | false)[]} children
  */
 function fill(element, attributes, children) {

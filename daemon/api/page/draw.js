@@ -1,4 +1,4 @@
-// Shows a graph: only what is visible is made, with pan, zoom and keyboard. Text becomes text nodes, never HTML.
+// Draws a graph with pan, zoom and keyboard control. Only visible elements exist, and text becomes text nodes, never HTML.
 
 import { placeOfWork } from "./dag.js";
 import { h, svg } from "./dom.js";
@@ -10,18 +10,18 @@ import { t } from "./l10n.js";
 
 /** @import { Dag, DagEdge, DagNode, DagViewOptions, Layout } from "./shapes.js" */
 
-/** Below this scale there is no room for the numbers on edges, nor for more than the titles of goals. */
+/** Below this scale there is room for the titles of goals only, and none for the numbers on edges. */
 const SMALL = 0.92;
-/** Pixels around what is seen for which elements are made in advance. */
+/** Pixels around the visible part in which elements are created in advance. */
 const ROOM = 400;
-/** Room for the numbers on an edge, in units of the plane. */
+/** Space for the numbers on an edge, in units of the plane. */
 const LABEL = 132;
 const HELP =
   t("Arrow keys move between goals, along the work and between parallel goals. Enter opens a goal, Escape goes back up. Shift+Enter shows messages. Space shows the sub-goals of a goal or hides branches, Shift+Space collapses the parent. Plus, minus and 0 zoom.");
 
 export class DagView {
   /**
-   * @param {HTMLElement} host filled by the view; its class `dag` carries the colours, see dag.css
+   * @param {HTMLElement} host filled by the view; its class `dag` sets the colours, see dag.css
    * @param {DagViewOptions} options
    */
   constructor(host, options) {
@@ -33,20 +33,23 @@ export class DagView {
     this.layout = null;
     /** @type {Map<string, DagNode>} */
     this.nodes = new Map();
-    /** Edges to and from each node. @type {Map<string, DagEdge[]>} */
+    /** Incoming and outgoing edges of each node. @type {Map<string, DagEdge[]>} */
     this.incoming = new Map();
     /** @type {Map<string, DagEdge[]>} */
     this.outgoing = new Map();
-    /** Elements that are there, with what they show. @type {Map<string, { element: Element, shows: string }>} */
+    /**
+     * Elements on the page, each with a string that changes when it must be redrawn.
+     * @type {Map<string, { element: Element, shows: string }>}
+     */
     this.drawnNodes = new Map();
     /** @type {Map<string, { element: Element, shows: string }>} */
     this.drawnEdges = new Map();
     /** @type {string | null} */
     this.selected = null;
-    /** What is to stay where it is when the graph is shown the next time. @type {string | null} */
+    /** Key of the node that keeps its place on the screen at the next `show`. @type {string | null} */
     this.held = null;
     this.due = 0;
-    /** What a search found. @type {ReadonlySet<string>} */
+    /** Keys of the nodes that match the search. @type {ReadonlySet<string>} */
     this.matches = new Set();
 
     this.edgeLayer = svg("g", {});
@@ -64,7 +67,7 @@ export class DagView {
     const { signal } = this.leaving;
     host.addEventListener("click", (event) => this.clicked(event), { signal });
     host.addEventListener("keydown", (event) => this.pressed(event), { signal });
-    // When the browser scrolls something into view (what it finds in the page, say), the plane is moved instead.
+    // When the browser scrolls an element into view (for find-in-page, say), move the plane instead.
     host.addEventListener("scroll", () => {
       const { scrollLeft, scrollTop } = host;
       if (!scrollLeft && !scrollTop) return;
@@ -82,8 +85,8 @@ export class DagView {
   }
 
   /**
-   * Shows a graph. What the person looks at stays where it is on the screen: `anchor`, else where an edge was opened,
-   * else the selected node. When the selected node gave way to others, or to what it is within, that is selected.
+   * Shows a graph and keeps one node where it is on the screen: `anchor`, else the node where an edge was expanded, else
+   * the selected one. When the selected node was replaced by its sub-goals or by the goal around it, that is selected.
    * @param {Dag} dag
    * @param {Layout} layout
    * @param {{ anchor?: string | null }} [how]
@@ -115,27 +118,27 @@ export class DagView {
   }
 
   /**
-   * What stands where a node stood.
+   * Finds the node that replaces one that is no longer drawn.
    * @param {DagNode} old
    */
   instead(old) {
     const within = this.dag.nodes.find((node) => node.within.includes(old.key));
-    // Branches are within `fork:3`, which is opened and closed at `goal:3`.
+    // Branches are within `fork:3`, which is toggled at `goal:3`.
     const around = old.within.map((key) => key.replace(/^fork:/, "goal:")).find((key) => this.nodes.has(key));
     return within?.key ?? around ?? null;
   }
 
-  /** The whole graph, as far as titles can still be read; then rather its beginning, or where the agent is. */
+  /** Fits the whole graph while titles stay readable; otherwise shows its beginning or the agent's place. */
   fit() {
     this.begin(0);
   }
 
-  /** The same with all that is said of the work. */
+  /** Fits the graph like `fit`, at a scale at which the numbers on edges stay readable. */
   readable() {
     this.begin(SMALL);
   }
 
-  /** @param {number} least scale for the whole */
+  /** @param {number} least smallest scale for the whole graph */
   begin(least) {
     const { layout, viewport, host } = this;
     if (!layout || !host.clientWidth || viewport.fit(layout, least)) return;
@@ -143,18 +146,18 @@ export class DagView {
     if (place) this.reveal(place.key);
   }
 
-  /** There is more room again: what gave way comes back, unless the person has moved it. */
+  /** Moves the graph back when there is more room again, unless the user has moved it. */
   settle() {
     if (this.layout && this.host.clientWidth && !this.viewport.touched) this.viewport.settle(this.layout);
   }
 
-  /** @param {number} factor around the middle; above 1 nearer */
+  /** @param {number} factor zooms around the middle; above 1 enlarges */
   zoom(factor) {
     this.viewport.zoomAt(this.viewport.scale * factor, this.host.clientWidth / 2, this.host.clientHeight / 2);
   }
 
   /**
-   * Moves the plane until a node is seen whole, with the numbers of the work that led to it.
+   * Pans until a node is entirely visible, with the numbers of the work that led to it.
    * @param {string} key
    */
   reveal(key) {
@@ -173,7 +176,7 @@ export class DagView {
   }
 
   /**
-   * Selects a node and brings it into view; with `focus` it also gets the keyboard.
+   * Selects a node and scrolls it into view; `focus` also gives it the keyboard.
    * @param {string | null} key
    * @param {{ focus?: boolean }} [how]
    */
@@ -202,7 +205,7 @@ export class DagView {
     }
   }
 
-  /** The key of the node nearest to the middle of what is seen. */
+  /** Returns the key of the node nearest to the middle of the visible part. */
   middle() {
     const { left, top, right, bottom } = this.viewport.seen();
     const [x, y] = [(left + right) / 2, (top + bottom) / 2];
@@ -223,7 +226,7 @@ export class DagView {
       const place = layout.places.get(key);
       return place && place.x < seen.right && place.x + layout.nodeWidth > seen.left && place.y < seen.bottom && place.y + layout.nodeHeight > seen.top;
     });
-    // Who works by keyboard stays on the node, wherever the plane was moved to; it is reached with Tab.
+    // The focused or reachable node is always drawn, wherever the plane was moved to, so that Tab still reaches it.
     const reached = this.nodes.get(this.selected ?? "") ?? this.dag.nodes.find((node) => node.current) ?? this.dag.nodes[0];
     if (reached && !wanted.includes(reached)) wanted.push(reached);
     const focused = document.activeElement?.closest?.("[data-key]")?.getAttribute("data-key");
@@ -249,7 +252,7 @@ export class DagView {
   drawNode(node, layout, reached) {
     const edge = this.incoming.get(node.key)?.find((one) => !one.shared);
     const shows = JSON.stringify([node, edge?.stats, edge?.own.map(({ key, stats }) => [key, stats])]);
-    // Only what is seen is there: where it stands among all is said beside it.
+    // Only visible nodes are in the DOM, so each states its position among all of them.
     const [at, all] = [this.dag.nodes.indexOf(node) + 1, this.dag.nodes.length];
     let drawn = this.drawnNodes.get(node.key);
     if (drawn?.shows !== shows) {
@@ -280,7 +283,7 @@ export class DagView {
   drawEdge(edge, layout) {
     const route = layout.routes.get(edge.key);
     if (!route) return;
-    // Of what is open only its numbers are in the picture.
+    // The picture shows only the key and the numbers of own work, so the string leaves its node out.
     const shows = `${JSON.stringify({ ...edge, own: edge.own.map(({ key, stats }) => [key, stats]) })}${route.d}${layout.down}`;
     const drawn = this.drawnEdges.get(edge.key);
     if (drawn?.shows !== shows) {
@@ -292,7 +295,7 @@ export class DagView {
     this.drawnEdges.get(edge.key)?.element.classList.toggle("chosen", edge.to === this.selected);
   }
 
-  // -- what the person does
+  // -- user input
 
   /** @param {MouseEvent} event */
   clicked(event) {
@@ -305,7 +308,7 @@ export class DagView {
     const toggle = target?.closest("[data-toggle]");
     if (toggle) {
       const edge = toggle.closest(".dag-edge");
-      // What is opened unfolds to the right of where the edge begins.
+      // The expanded part unfolds to the right of the edge's start, which therefore stays in place.
       this.held = edge?.getAttribute("data-from") ?? null;
       const near = edge?.getAttribute("data-to") ?? toggle.closest(".dag-node")?.getAttribute("data-key") ?? null;
       this.toggle(toggle.getAttribute("data-toggle") ?? "", toggle.getAttribute("data-opens") === "true", near);
@@ -332,9 +335,9 @@ export class DagView {
   }
 
   /**
-   * What was done for the goal (or branch) itself that is open and begins with an edge.
+   * Shows the messages of an expanded goal or branch itself, whose work begins with an edge.
    * @param {DagEdge | null} edge
-   * @param {string} [key] the innermost one, if not given
+   * @param {string} [key] key of that goal or branch; the innermost one by default
    */
   openOwn(edge, key) {
     const own = edge?.own.findLast((one) => key === undefined || one.key === key);
@@ -381,7 +384,7 @@ export class DagView {
   }
 
   /**
-   * Shows what is within a node in its place, or closes what is around it.
+   * Expands a node in place, or collapses the goal around it.
    * @param {DagNode} node
    * @param {boolean} around
    */
@@ -390,7 +393,7 @@ export class DagView {
     if (key) this.toggle(key, !around && (node.expand !== null || !node.forked), node.key);
   }
 
-  /** @param {string} key @returns {boolean} whether it is one that zooms */
+  /** @param {string} key @returns {boolean} whether the key zooms */
   zoomed(key) {
     const factor = { "+": 1.25, "=": 1.25, "-": 1 / 1.25 }[key];
     if (factor) this.zoom(factor);

@@ -1,5 +1,5 @@
-// A plan: how events change it, its children, and the numbers people see. Forged or damaged plans are read too, and never
-// loop. Nothing is changed in place.
+// A plan: how events change it, its children, and its displayed numbers. Forged or damaged plans are read without loops.
+// All functions return new values.
 
 import { camelKeys } from "./keys.js";
 
@@ -9,7 +9,7 @@ import { camelKeys } from "./keys.js";
 export const NO_STATS = Object.freeze({ messageCount: 0, totalTokens: 0, totalCost: 0, durationMs: 0, preview: null });
 
 /**
- * The plan after an event; the same object when the event is not about goals. What is missing of it changes nothing.
+ * Returns the plan after an event; the same object when the event is not about goals. Missing fields change nothing.
  * @template {GoalTree} T
  * @param {T} tree
  * @param {{ event: string } & Record<string, any>} event
@@ -29,7 +29,7 @@ export function applyToGoals(tree, event) {
       const parentId = event.parentId ?? null;
       const moved = tree.goals.find((one) => one.id === goalId);
       const others = tree.goals.filter((one) => one !== moved);
-      // Before the given sibling or behind all. What is below it comes along by its own links.
+      // Insert before the given sibling, or last. Sub-goals follow through their own `parentId`.
       const before = others.findIndex((one) => one.id === event.beforeId && (one.parentId ?? null) === parentId);
       return moved ? { ...tree, goals: affected(placed(others, { ...moved, parentId }, before), event.affectedGoals) } : tree;
     }
@@ -47,7 +47,7 @@ export function applyToGoals(tree, event) {
 /**
  * @param {Goal[]} goals
  * @param {Goal} goal
- * @param {unknown} index place in the flat list; behind all without one
+ * @param {unknown} index position in the flat list; last without one
  */
 function placed(goals, goal, index) {
   goals.splice(typeof index === "number" && index >= 0 ? index : goals.length, 0, goal);
@@ -71,7 +71,7 @@ function affected(goals, changes) {
 }
 
 /**
- * Goals by id, and their children in order. A goal whose parent is missing, or is itself below it, counts as the top.
+ * Indexes goals by id and by parent, in order. A goal whose parent is missing, or is its own descendant, becomes a top-level goal.
  * @template {Goal} G
  * @param {{ goals: readonly G[] } | undefined} tree
  * @returns {{ byId: Map<string, G>, children: Map<string | null, G[]> }}
@@ -93,9 +93,9 @@ export function indexOf(tree) {
 }
 
 /**
- * Goals whose chain of parents ends at the top; in a circle, the first goal met is made a top one.
+ * Finds the goals whose chain of parents ends at the top; in a cycle, the first goal met becomes a top-level one.
  * @param {Map<string, Goal>} byId
- * @returns {Set<string>} ids whose `parentId` may be followed
+ * @returns {Set<string>} ids of goals whose `parentId` is safe to follow
  */
 function soundParents(byId) {
   /** @type {Set<string>} */
@@ -113,7 +113,7 @@ function soundParents(byId) {
       way.push(goal.id);
       goal = byId.get(goal.parentId ?? "");
     }
-    // The last one met closes a circle when it leads back to the way itself.
+    // A chain that returns to itself is a cycle, which is cut at the goal met twice.
     const cut = goal && onWay.has(goal.id) ? goal.id : null;
     for (const id of way) {
       known.add(id);
@@ -125,7 +125,7 @@ function soundParents(byId) {
 }
 
 /**
- * Numbers by goal id: `1`, `2.1`, …; abandoned goals and those below them have none.
+ * Numbers goals by id: `1`, `2.1`, …; abandoned goals and their sub-goals have none.
  * @param {ReadonlyMap<string | null, readonly { id: string, status?: string }[]>} children
  * @returns {Map<string, string>}
  */

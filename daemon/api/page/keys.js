@@ -1,10 +1,10 @@
-// The API and the store name fields in snake_case; the page and the extension in camelCase, as the extension's protocol.
+// The API and the store use snake_case; the page and the extension use camelCase, as in the extension's protocol.
 
-/** What is in these has keys of its own, e.g. the arguments of a tool. */
+/** Fields whose contents keep their keys, e.g. the arguments of a tool. */
 const OPAQUE = new Set(["data", "input", "metadata"]);
 
 /**
- * Keys in camelCase at every depth.
+ * Converts keys to camelCase at every depth.
  * @param {any} value parsed JSON
  * @returns {any}
  */

@@ -1,25 +1,25 @@
-// Places of a graph's nodes and the ways of its edges. Dagre says which nodes stand beside each other and in which order;
-// here its ranks become a column that is read downwards, or rows from left to right. Pure; grows linearly with the graph.
+// Computes the positions of nodes and the paths of edges. Dagre ranks the nodes and orders them within each rank; this
+// module turns the ranks into one column, or into rows from left to right. Pure; linear in the size of the graph.
 
 import { Graph, layout as dagre } from "./dagre.js";
 
 /** @import { Dag, DagEdge, Layout, LayoutOptions, Place, Route } from "./shapes.js" */
 
-/** Where edges turn, behind the rank they come from. */
+/** Distance behind a node's rank at which its edges turn. */
 const TRUNK = 18;
-/** Radius of the turns. */
+/** Radius of the turns, in pixels. */
 const ROUND = 9;
-/** Narrower than this there is no room for rows of three at full size: the graph is read downwards. */
+/** Narrower windows have no room for rows of three nodes at full size, so the graph runs from top to bottom. */
 export const NARROW = 1080;
-/** From here on there is room for longer lines. */
+/** From this width on, nodes of a vertical graph are wider. */
 const ROOMY = 480;
 
 /**
- * Where everything is in its rank: pixels across the direction of reading, 0 on the main line.
+ * Positions within the ranks: pixels across the reading direction, 0 on the main session.
  * @typedef {object} Ranked
  * @property {Map<string, number>} ranks by node key
  * @property {Map<string, number>} across the middle of each node
- * @property {Map<string, Map<number, number>>} passing where an edge passes the ranks between its ends, by edge key
+ * @property {Map<string, Map<number, number>>} passing position of an edge in each rank between its ends, by edge key
  */
 
 /**
@@ -28,7 +28,7 @@ const ROOMY = 480;
  * @returns {Layout}
  */
 export function layoutOf(dag, options = {}) {
-  // While the agent works, numbers change all the time and places hardly ever.
+  // While the agent works, numbers change constantly but positions rarely, so the latest layout is reused.
   const shape = JSON.stringify([options, dag.nodes.map(({ key, track }) => [key, track]), dag.edges.map(({ key, shared }) => [key, shared])]);
   if (last?.shape !== shape) last = { shape, layout: made(dag, options) };
   return last.layout;
@@ -48,7 +48,7 @@ function made(dag, options) {
   const { nodeWidth = down ? (wrap < ROOMY ? 200 : 240) : 188, nodeHeight = 64, gapX = down ? 24 : 148, gapY = down ? 66 : 46 } = options;
   const size = { nodeWidth, nodeHeight, gapX, gapY };
   const ranked = rankedOf(dag, down ? nodeWidth : nodeHeight, down ? gapX : gapY);
-  // Very many are a block rather than a ribbon: so it can be seen as a whole, too.
+  // Very large graphs become a block instead of a ribbon, so that they can be seen as a whole.
   const square = Math.ceil(Math.sqrt(dag.nodes.length * 0.5));
   const rows = rowsOf(dag, ranked.ranks, wrap > 0 && !down ? Math.max(3, square, Math.floor((wrap - gapX) / (nodeWidth + gapX))) : Infinity);
   return down ? downwards(dag, ranked, size) : inRows(dag, ranked, rows, size);
@@ -108,7 +108,7 @@ function inRows(dag, { ranks, across, passing }, rows, { nodeWidth, nodeHeight, 
     const label = { x: tx - (gapX - TRUNK) / 2, y: ty };
     const [first, last] = [rows.of(ranks.get(edge.from) ?? 0), rows.of(ranks.get(edge.to) ?? 0)];
     if (first !== last) {
-      // Back to the left, between the rows.
+      // The edge to the next row runs back to the left between the rows.
       const [between, left] = [(tops.above[last] ?? 0) - gapY, tx - gapX - TRUNK / 2];
       const d = `M${sx} ${sy}${path(sx + TRUNK, sy, between, 1, -1)}${path(left, between, ty, -1)}H${tx}`;
       return [edge.key, { d, label, box: { left, top: Math.min(sy, ty) - 40, right: sx + 2 * TRUNK, bottom: Math.max(sy, ty) + 40 } }];
@@ -122,14 +122,14 @@ function inRows(dag, { ranks, across, passing }, rows, { nodeWidth, nodeHeight, 
 
 const NOWHERE = { x: 0, y: 0 };
 /** @typedef {{ nodeWidth: number, nodeHeight: number, gapX: number, gapY: number }} Size */
-/** A point of an edge, in the direction of reading. @typedef {{ along: number, across: number }} Step */
+/** A point of an edge, in reading direction. @typedef {{ along: number, across: number }} Step */
 
 // -- ranks
 
 /**
- * Dagre places what hangs together; the line between is a node behind the other, however long it is.
+ * Ranks the nodes. Dagre places each connected piece; pieces of a single node follow each other on the main line without it.
  * @param {Dag} dag
- * @param {number} width of a node, across
+ * @param {number} width width of a node, across the reading direction
  * @param {number} gap
  * @returns {Ranked}
  */
@@ -150,16 +150,16 @@ function rankedOf(dag, width, gap) {
 
 /**
  * @param {{ keys: string[], edges: DagEdge[] }} piece
- * @param {number} first its first rank
+ * @param {number} first rank of the piece's first node
  * @param {Map<string, string>} track
  * @param {number} width
  * @param {number} gap
- * @param {Ranked} ranked filled
+ * @param {Ranked} ranked receives the result
  */
 function place({ keys, edges }, first, track, width, gap, { ranks, across, passing }) {
   const graph = new Graph().setGraph({ rankdir: "TB", align: "UL", nodesep: gap, edgesep: gap / 2, ranksep: 2 }).setDefaultEdgeLabel(() => ({}));
   for (const key of keys) graph.setNode(key, { width, height: 2 });
-  // What leaves a node stands in the order of the plan, the line itself first.
+  // Edges of a node are added in the order of the plan, those that stay on their track first.
   const weight = (/** @type {DagEdge} */ { from, to, shared }) => (shared ? 1 : track.get(from) === track.get(to) ? 8 : 3);
   for (const edge of [...edges].sort((one, other) => weight(other) - weight(one))) graph.setEdge(edge.from, edge.to, { weight: weight(edge) });
   dagre(graph, { disableOptimalOrderHeuristic: true });
@@ -183,7 +183,7 @@ function place({ keys, edges }, first, track, width, gap, { ranks, across, passi
 }
 
 /**
- * What brings the main line to 0 in each rank, and what stands between two of its nodes around it.
+ * Returns the shift per rank that moves the main session to 0; ranks without a node of it are centred as a group.
  * @param {readonly string[]} keys
  * @param {Graph} graph
  * @param {Map<number, number>} rankAt
@@ -214,7 +214,7 @@ function shiftsOf(keys, graph, rankAt, track) {
 }
 
 /**
- * Each node stands one column behind the last of those that lead to it.
+ * Assigns columns: each node stands one column behind its last predecessor.
  * @param {Dag} dag
  */
 function columnsOf(dag) {
@@ -236,7 +236,7 @@ function columnsOf(dag) {
 }
 
 /**
- * The columns at which a single edge leads on: before them nothing else is under way.
+ * Finds the columns into which only a single edge leads: no other path crosses them.
  * @param {Dag} dag
  * @param {Map<string, number>} columns
  * @returns {boolean[]} by column
@@ -276,7 +276,7 @@ function piecesOf(dag, columns) {
 // -- rows
 
 /**
- * Where the main line goes on in the next row: only where nothing else is under way.
+ * Breaks the graph into rows, only where no other path is crossed.
  * @param {Dag} dag
  * @param {Map<string, number>} ranks
  * @param {number} wanted ranks in a row
@@ -289,7 +289,7 @@ function rowsOf(dag, ranks, wanted) {
     let possible = -1;
     for (let rank = 0; rank < cuts.length; rank++) {
       const start = starts[starts.length - 1] ?? 0;
-      // A row of very few would look lost: then it rather becomes longer.
+      // A row of very few nodes looks lost, so a longer row is preferred.
       if (rank - start >= wanted && possible - start >= wanted / 2) starts.push(possible);
       if (cuts[rank + 1]) possible = rank + 1;
     }
@@ -300,7 +300,7 @@ function rowsOf(dag, ranks, wanted) {
 }
 
 /**
- * The y of each row's main line, and of its top.
+ * Computes the y of each row's main line and of its top.
  * @param {Dag} dag
  * @param {Map<string, number>} ranks
  * @param {Map<string, number>} across
@@ -330,12 +330,12 @@ function topsOf(dag, ranks, across, rows, nodeHeight, gap) {
 // -- edges
 
 /**
- * Where an edge changes its lane: behind each rank that it leaves.
+ * Lists the points where an edge changes its lane: behind each rank that it leaves.
  * @param {DagEdge} edge
  * @param {Map<string, number>} ranks
  * @param {Ranked["passing"]} passing
  * @param {(rank: number, at: number) => Step} place
- * @returns {Step[]} to which lane, and where; the last leads to the target's own
+ * @returns {Step[]} NaN as lane: the target's own
  */
 function turnsOf(edge, ranks, passing, place) {
   const [from, to] = [ranks.get(edge.from) ?? 0, ranks.get(edge.to) ?? 0];
@@ -349,7 +349,7 @@ function turnsOf(edge, ranks, passing, place) {
 }
 
 /**
- * The corners of an edge; a lane that is not given is the target's.
+ * Returns the corners of an edge; lane NaN is the target's.
  * @param {Step} from
  * @param {readonly Step[]} turns
  * @param {Step} to
@@ -367,7 +367,7 @@ function walk(from, turns, to) {
 }
 
 /**
- * Straight lines with round turns.
+ * Draws straight lines with round corners as an SVG path.
  * @param {readonly Step[]} steps
  * @param {boolean} down
  */
@@ -390,7 +390,7 @@ function drawn(steps, down) {
 /**
  * @param {Step} from
  * @param {Step} to
- * @returns {Step} a little on the way, at most half of it
+ * @returns {Step} a point on the way, at most half of it and at most the radius away
  */
 function towards(from, to) {
   const [along, across] = [to.along - from.along, to.across - from.across];
@@ -413,7 +413,7 @@ function boxOf(steps, down, room) {
 }
 
 /**
- * To a column in one lane, there up or down to another lane, with round turns; it ends a little beside the column.
+ * Draws a path to a column in one lane and along it to another lane, with round corners; it ends slightly beside the column.
  * @param {number} x
  * @param {number} from
  * @param {number} to

@@ -1,4 +1,4 @@
-// A plan is looked at level by level: which goals are around a level, at which level a goal is drawn, and where a text occurs.
+// The levels of a plan: which goals surround a level, at which level a goal is drawn, and where a text occurs.
 
 import { branchKey, forkKey, goalKey, namedBy } from "./dag.js";
 import { h } from "./dom.js";
@@ -13,7 +13,7 @@ import { clip } from "./words.js";
  * A level: the goals within a goal or branch, or (key null) the whole plan.
  * @typedef {{ key: string | null, name: string }} Level
  */
-/** Letters of a name in the way to a level. */
+/** Longest name of a level in the path, in characters. */
 const MOST = 40;
 
 /**
@@ -24,7 +24,7 @@ const MOST = 40;
 const treeOf = (state, branchId) => (branchId === null ? state.goalTree : state.branches[branchId]?.goalTree);
 
 /**
- * The level at which a goal, or (without one) a branch is drawn.
+ * Returns the level at which a goal or, without a goal id, a branch is drawn.
  * @param {SessionView} state
  * @param {string | null} key
  * @returns {string | null}
@@ -42,7 +42,7 @@ export function levelOf(state, key) {
 }
 
 /**
- * What must be open at its level for a branch to be drawn; null for goals.
+ * Returns the key that must be expanded for a branch to be drawn; null for goals.
  * @param {SessionView} state
  * @param {string} key
  * @returns {string | null}
@@ -54,7 +54,7 @@ export function forkAround(state, key) {
 }
 
 /**
- * The levels from the whole plan to one of them; the whole plan alone when that is gone.
+ * Returns the levels from the whole plan down to one level; only the whole plan when that level no longer exists.
  * @param {SessionView} state
  * @param {string | null} root
  * @returns {Level[]}
@@ -75,7 +75,7 @@ export function wayTo(state, root) {
 }
 
 /**
- * Keys of the goals and branches in whose number, text, reason or summary a text occurs, in the order of the plan.
+ * Returns keys of the goals and branches whose number, text, reason or summary contains a text, in the order of the plan.
  * @param {SessionView} state
  * @param {string} text
  * @returns {string[]}
@@ -105,7 +105,7 @@ export function findGoals(state, text) {
 }
 
 /**
- * The way to a level, each part a button that goes there; empty at the top.
+ * Shows the path to a level with a button for each part; hidden at the top.
  * @param {HTMLElement} host a navigation landmark
  * @param {readonly Level[]} way
  * @param {(key: string | null) => void} go

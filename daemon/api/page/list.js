@@ -20,11 +20,11 @@ export class TraceList {
     this.api = api;
     /** @type {TraceMeta[]} */
     this.traces = [];
-    /** Asks for as much as the person has opened. */
+    /** Number of traces to request, which grows when the user asks for more. */
     this.wanted = PAGE;
     /** @type {string | null} */
     this.selected = null;
-    /** The trace that is open, as its socket tells of it. @type {TraceMeta | null} */
+    /** The open trace as its socket reports it. @type {TraceMeta | null} */
     this.open = null;
     this.asked = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -44,7 +44,7 @@ export class TraceList {
     });
   }
 
-  /** @returns {Promise<boolean>} whether there was an answer */
+  /** @returns {Promise<boolean>} whether the API answered */
   async refresh() {
     const asked = ++this.asked;
     const { query, status, more, note } = this.parts;
@@ -62,7 +62,7 @@ export class TraceList {
       } while (before && traces.length < this.wanted);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      // What this says, only this takes back: the trace that is open may be well.
+      // The list has its own note and clears only that: the connection of the open trace may be fine.
       if (asked === this.asked && note.textContent !== error.message) note.textContent = error.message;
       return false;
     }
@@ -80,7 +80,7 @@ export class TraceList {
   }
 
   /**
-   * What is told of the trace that is open, before the list is asked for again.
+   * Shows news of the open trace without requesting the list again.
    * @param {TraceMeta} trace
    */
   heard(trace) {

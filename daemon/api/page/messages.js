@@ -11,19 +11,19 @@ import { t } from "./l10n.js";
 /** @import { GoalStats, SessionView, Message, Part } from "./shapes.js" */
 
 const PAGE = 50;
-/** Longer texts are cut until somebody wants them. */
+/** Longer texts, in characters, are cut until the user expands them. */
 const LONG = 4000;
 const IMAGE = /^image\/(?:png|jpeg|gif|webp)$/;
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 /**
- * What the pane shows.
+ * The work that the pane shows.
  * @typedef {object} Subject
  * @property {string} traceId
- * @property {string | null} goalId internal; null: all of the line
+ * @property {string | null} goalId internal id; null: the whole session or branch
  * @property {string | null} branchId
- * @property {boolean} descendants also the messages of goals within
- * @property {boolean} beside of a line (`goalId` is null): only those that none of its goals has
+ * @property {boolean} descendants include the messages of sub-goals
+ * @property {boolean} beside of a session or branch (`goalId` is null): only messages that belong to no goal
  * @property {string} heading
  * @property {string} text
  * @property {string} status
@@ -42,28 +42,28 @@ export class MessagesPane {
     this.closed = closed;
     /** @type {Subject | null} */
     this.subject = null;
-    /** By sequence. @type {Message[]} */
+    /** Sorted by sequence. @type {Message[]} */
     this.messages = [];
-    /** Ids of them, with those of their branches: each line counts for itself. @type {Set<string>} */
+    /** Ids of the shown messages with their branch ids, because each branch counts on its own. @type {Set<string>} */
     this.known = new Set();
-    /** Messages of several branches are among them, which count side by side. */
+    /** Whether messages of several branches are shown, whose sequence numbers overlap. */
     this.mixed = false;
     this.list = h("ol", { class: "messages" });
     this.earlier = h("button", { type: "button", class: "earlier", hidden: true, onclick: () => void this.loadEarlier() }, t("Earlier messages"));
     this.note = h("p", { class: "note", role: "status" });
     this.facts = h("p");
     this.summary = h("p");
-    /** Counted up when what is shown is no longer what an answer under way is for. */
+    /** Counts up when the subject changes, so that late answers are dropped. */
     this.generation = 0;
     this.catching = false;
-    /** Something came while it caught up. */
+    /** Whether messages arrived during a request, so that another one is needed. */
     this.again = false;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    // Wherever the keyboard is: a click on an edge leaves it nowhere.
+    // Listen on the document, because a click on an edge leaves the focus nowhere.
     document.addEventListener("keydown", (event) => {
       if (event.key !== "Escape" || event.defaultPrevented || host.hidden) return;
-      // In a field that has something in it, Escape empties that.
+      // In a search field with text, Escape clears the field.
       if (event.target instanceof HTMLInputElement && event.target.value && event.target.type === "search") return;
       this.close();
     });
@@ -88,7 +88,7 @@ export class MessagesPane {
   }
 
   /**
-   * A text in place of messages, e.g. the data of a step.
+   * Shows a text instead of messages, e.g. the data of a step.
    * @param {{ heading: string, text: string, status: string }} about
    * @param {readonly (Node | string)[]} content
    */
@@ -114,7 +114,7 @@ export class MessagesPane {
   }
 
   /**
-   * The numbers and the result go on as the work does.
+   * Updates the numbers and the result while the work continues.
    * @param {SessionView | null} state
    */
   update(state) {
@@ -137,13 +137,13 @@ export class MessagesPane {
   }
 
   /**
-   * A new message came: when it is of what is shown, it is fetched soon.
+   * Fetches soon after a new message, if it belongs to the subject.
    * @param {{ branchId: string | null, goalId: string | null }} message
    */
   touched({ branchId, goalId }) {
     const { subject } = this;
     if (!subject) return;
-    // What branches say is work for the goal that began them, and for those around it.
+    // Messages of branches count as work for the goal that started them, and for the goals around it.
     const within = subject.descendants && subject.goalId !== null && isWithin(branchId, subject.branchId);
     if (!within && subject.branchId !== branchId) return;
     if (!within && subject.goalId !== null && !subject.descendants && subject.goalId !== goalId) return;
@@ -155,7 +155,7 @@ export class MessagesPane {
     }, 300);
   }
 
-  /** Anything may have come unheard, e.g. while there was no connection. */
+  /** Fetches messages that may have been missed, e.g. while disconnected. */
   refresh() {
     if (this.subject) void this.catchUp();
   }
@@ -170,7 +170,7 @@ export class MessagesPane {
     this.earlier.hidden = !page.hasEarlier;
   }
 
-  /** Fetches what is newer than what is there. One at a time: a slow answer is not given up for the next one. */
+  /** Fetches messages newer than the shown ones. One request at a time: a slow answer is not abandoned for the next one. */
   async catchUp() {
     const { subject } = this;
     if (!subject) return;
@@ -183,7 +183,7 @@ export class MessagesPane {
     try {
       do {
         this.again = false;
-        // In one line the new ones are behind all that are known; those of a slow branch may be among them.
+        // In one branch, new messages follow all known ones. With several, those of a slow branch may belong between them.
         const back = (this.mixed ? this.messages[0] : this.messages.at(-1))?.sequence ?? null;
         const page = await this.answer(generation, () => newest((before) => this.ask(subject, before), back));
         if (!page) return;
@@ -210,7 +210,7 @@ export class MessagesPane {
     return this.api.get(`traces/${encodeURIComponent(subject.traceId)}/messages`, {
       internal_goal_id: subject.goalId, branch_id: subject.branchId, descendants: subject.descendants ? true : null,
       without_goal: subject.beside ? true : null,
-      // What a branch began with is work of the line that it left.
+      // Messages that a branch inherited are work of the session or branch that it left.
       inherited: subject.branchId === null ? null : false, limit: PAGE, before,
     });
   }
@@ -219,7 +219,7 @@ export class MessagesPane {
    * @template T
    * @param {number} generation
    * @param {() => Promise<T>} ask
-   * @returns {Promise<T | null>} null when it was refused, or is no longer wanted
+   * @returns {Promise<T | null>} null when the request failed or is no longer wanted
    */
   async answer(generation, ask) {
     try {
@@ -256,10 +256,10 @@ export class MessagesPane {
 const factsOf = (status, stats) => [status, stats && stats.messageCount ? statsWords(stats) : ""].filter(Boolean).join(" · ");
 
 /**
- * How it is now with what is shown.
+ * Returns the current state of the subject.
  * @param {Subject} subject
  * @param {SessionView} state
- * @returns {{ status: string, stats: GoalStats | null, text: string } | null} null: it is not known
+ * @returns {{ status: string, stats: GoalStats | null, text: string } | null} null when it is not known
  */
 function nowOf({ goalId, branchId, descendants, beside }, { branches, goalTree }) {
   const branch = branchId === null ? null : branches[branchId];
@@ -277,7 +277,7 @@ function nowOf({ goalId, branchId, descendants, beside }, { branches, goalTree }
 
 /**
  * @param {string | null} branchId
- * @param {string | null} around null: the main line
+ * @param {string | null} around null: the main session
  */
 const isWithin = (branchId, around) => branchId !== null && (around === null || branchId.startsWith(`${around}.`));
 

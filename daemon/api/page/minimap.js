@@ -1,4 +1,4 @@
-// A small picture of a graph that does not fit, with a frame around what is seen. What it does is done by keyboard on the graph.
+// A small picture of a graph that does not fit, with a frame around the visible part. Keyboard users move in the graph itself.
 
 import { h, svg } from "./dom.js";
 import { farElements } from "./pieces.js";
@@ -6,7 +6,7 @@ import { farElements } from "./pieces.js";
 /** @import { Dag, Layout } from "./shapes.js" */
 /** @import { Viewport } from "./viewport.js" */
 
-/** Pixels, at most; and less than this part of the graph. */
+/** Largest size in pixels, and largest share of the graph's size. */
 const WIDE = 140;
 const HIGH = 110;
 const SHARE = 0.3;
@@ -43,7 +43,7 @@ export class Minimap {
     this.update();
   }
 
-  /** What is seen has changed. */
+  /** Moves the frame to the visible part. */
   update() {
     const { layout, host } = this;
     const { left, top, right, bottom } = this.viewport().seen();

@@ -1,15 +1,15 @@
-// The newest messages, back to those that are known: what came at once may be more than one answer has. Pure.
+// Fetches the newest messages back to those already known, because more may have arrived than one answer holds. Pure.
 
 /** @import { Message } from "./shapes.js" */
 
-/** Further back nobody looks for what was known: it is asked for when somebody wants it. */
+/** Pages to search for the known messages. Anything older is fetched when the user asks for it. */
 const PAGES = 10;
 
 /**
  * @param {(before: number | undefined) => Promise<{ messages: Message[], hasEarlier: boolean }>} ask for a page
- * @param {number | null} back sequence to which what is known must be reached; null: nothing is known
+ * @param {number | null} back sequence of the known messages that the answers must reach; null: nothing is known
  * @returns {Promise<{ messages: Message[], hasEarlier: boolean, joined: boolean }>} oldest first; `joined`: they reach
- *   back to what is known, or nothing was known. Otherwise there is a gap, and what is known must go.
+ *   back to the known messages, or nothing was known. Otherwise there is a gap, and the known messages must be dropped.
  */
 export async function newest(ask, back) {
   /** @type {Message[]} */
@@ -27,10 +27,10 @@ export async function newest(ask, back) {
 }
 
 /**
- * Where a message goes among others. Those of branches that work side by side come in any order.
+ * Finds the index for a message. Messages of branches that work in parallel arrive in any order.
  * @param {readonly Message[]} sorted by sequence
  * @param {Message} message
- * @returns {number} behind all of the same sequence
+ * @returns {number} index behind all messages of the same sequence
  */
 export function placeOf(sorted, message) {
   let at = sorted.length;

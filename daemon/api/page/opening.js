@@ -1,17 +1,18 @@
-// What is open in a graph, and whether the plans of branches that it wants are up to date. Pure.
+// What is expanded in a graph, and whether the fetched plans of branches are up to date. Pure.
 
 import { branchKey, forkKey, goalKey } from "./dag.js";
 
 /** @import { Branch, GoalTree, SessionView } from "./shapes.js" */
 
-/** @param {string} id of a branch; that of the branch it is in, if any */
+/** @param {string} id of a branch; returns the id of the branch around it, or null */
 export function parentOf(id) {
   const dot = id.lastIndexOf(".");
   return dot < 0 ? null : id.slice(0, dot);
 }
 
 /**
- * What must be open for a branch at work to be seen: its exploration, and all that is around that. Nothing of others.
+ * Returns the keys that must be expanded to show a running branch: its exploration and everything around that. A branch
+ * that has ended needs none.
  * @param {SessionView} state
  * @param {Branch | undefined} branch
  * @returns {string[]}
@@ -44,7 +45,7 @@ function goalsAround(tree, goalId) {
 }
 
 /**
- * Everything that can be opened, as far as it is known.
+ * Returns the keys of everything known that can be expanded.
  * @param {SessionView} state
  * @returns {string[]}
  */
@@ -59,26 +60,26 @@ export function everything(state) {
   ];
 }
 
-/** The plans of branches that are being fetched, one request for each branch at a time. */
+/** Tracks the plans of branches that are being fetched, one request per branch at a time. */
 export class Fetches {
   constructor() {
-    /** By branch: whether the answer will be older than what is known by then. @type {Map<string, boolean>} */
+    /** By branch: whether events arrived that the answer may lack. @type {Map<string, boolean>} */
     this.under = new Map();
   }
 
-  /** @param {string} id @returns {boolean} false: an answer is on its way, and is then asked for once more */
+  /** @param {string} id @returns {boolean} false when a request is under way; it is then repeated */
   begin(id) {
     const free = !this.under.has(id);
     this.under.set(id, !free);
     return free;
   }
 
-  /** Something happened in a branch: an answer that is on its way may be older. @param {string | undefined} id */
+  /** Notes an event of a branch, which makes a pending answer possibly outdated. @param {string | undefined} id */
   happened(id) {
     if (id !== undefined && this.under.has(id)) this.under.set(id, true);
   }
 
-  /** The answer is there. @param {string} id @returns {boolean} whether it may be older than what is known */
+  /** Ends a request. @param {string} id @returns {boolean} whether the answer may be outdated */
   end(id) {
     const old = this.under.get(id) === true;
     this.under.delete(id);
@@ -91,8 +92,8 @@ export class Fetches {
 }
 
 /**
- * Takes the details of a branch. What frames told meanwhile counts for more than an older answer, but its goals are
- * better than none.
+ * Merges the fetched details of a branch. Received frames win over an outdated answer, but its goals are better than
+ * none.
  * @param {SessionView} state
  * @param {string} id
  * @param {Partial<Branch>} detail
@@ -104,7 +105,7 @@ export function takeBranch(state, id, detail, old) {
   if (!known) return state;
   const { branches: inner, ...own } = detail;
   const branches = { ...state.branches, [id]: old ? { ...known, goalTree: own.goalTree ?? known.goalTree } : { ...known, ...own, id, exploreStartId: known.exploreStartId } };
-  // Branches of a branch stand beside it, by their full ids.
+  // Nested branches are stored next to the branch, under their full ids.
   for (const one of Object.values(inner ?? {})) {
     const full = one.id.startsWith(`${id}.`) ? one.id : `${id}.${one.id}`;
     branches[full] = old ? { ...one, ...branches[full], id: full } : { ...branches[full], ...one, id: full };

@@ -1,4 +1,4 @@
-// The page: the list of traces, and the one that is looked at. The address says which: `#/{traceId}` or `#/{traceId}/steps`.
+// The page: the list of traces and the open trace. The address names it: `#/{traceId}` or `#/{traceId}/steps`.
 
 import { Api, ApiError, LOCKED, shareToken, takeToken } from "./api.js";
 import { h } from "./dom.js";
@@ -29,7 +29,7 @@ const asked = new URL(location.href).searchParams.get("trace");
 if (asked) history.replaceState(null, "", `/#/${encodeURIComponent(asked)}`);
 
 const api = new Api(token, () => {
-  // No more questions: with this token there will be no answer.
+  // Stop all requests, because the daemon rejects this token.
   view?.watch?.close();
   say("lost", t("Disconnected"));
   complain(LOCKED);
@@ -50,7 +50,7 @@ const list = new TraceList(
 );
 const messages = new MessagesPane(pane, api, () => {
   view?.view.settle();
-  // Who works elsewhere meanwhile stays there.
+  // Focus that the user has moved elsewhere in the meantime stays there.
   if (!pane.contains(document.activeElement) && document.activeElement !== document.body) return;
   const { selected } = view?.view ?? {};
   const step = steps.querySelector('[tabindex="0"]');
@@ -61,7 +61,7 @@ const messages = new MessagesPane(pane, api, () => {
 let view = null;
 /** @type {"graph" | "steps"} */
 let tab = "graph";
-/** The trace could not be opened because nobody answered: it is tried again when somebody does. */
+/** Whether the open trace got no answer; it is loaded again when the daemon answers. */
 let unanswered = false;
 
 /**
@@ -74,7 +74,7 @@ function say(state, detail = "") {
   connection.textContent = words[state];
 }
 
-/** Says what went wrong, until it is read or no longer matters: how the connection is, is said elsewhere. @param {string} message */
+/** Shows an error until it is dismissed or no longer matters. The connection has its own indicator. @param {string} message */
 function complain(message) {
   const problem = part("problem", HTMLElement);
   problem.hidden = !message;
@@ -91,7 +91,7 @@ function route() {
   try {
     traceId = decodeURIComponent(id);
   } catch {
-    // Not an address of ours.
+    // A malformed address names no trace.
   }
   const wanted = which === "steps" ? "steps" : "graph";
   if (traceId !== (view?.traceId ?? "")) void openTrace(traceId, wanted);
@@ -109,7 +109,7 @@ async function openTrace(traceId, wanted) {
   unanswered = false;
   if (!api.locked) complain("");
   if (traceId && small.matches) showList(false);
-  // A branch of another trace is none of this one.
+  // Branches in the list belong to the previous trace.
   line.replaceChildren(h("option", { value: "" }, t("the main session")));
   list.select(traceId || null);
   empty.hidden = false;
@@ -128,9 +128,9 @@ async function openTrace(traceId, wanted) {
     onConnection: (state, detail) => {
       if (view !== opened) return;
       say(state, detail);
-      // Of messages that came meanwhile nobody tells.
+      // Messages sent while disconnected produce no event.
       if (state === "live") messages.refresh();
-      // Why it was lost, an answer tells best: the daemon does not answer, or it is another one by now.
+      // An API request finds the cause: the daemon does not answer, or another one has started.
       else if (state === "lost") void list.refresh();
     },
     onMessage: (message) => {
@@ -224,7 +224,7 @@ function openWork(node, edge) {
     heading: node.kind === "start" ? t("All messages") : [node.label, node.title].filter(Boolean).join(" "),
     text: node.kind === "start" ? node.title : node.summary, status, stats: edge?.stats ?? null,
   });
-  // The pane took some of the room.
+  // The pane took some of the graph's space.
   view.view.reveal(node.key);
 }
 
@@ -237,7 +237,7 @@ function openStep(step) {
   );
 }
 
-// -- what the person does
+// -- user input
 
 for (const name of /** @type {const} */ (["graph", "steps"])) {
   button(`tab-${name}`).addEventListener("click", () => go(name));
@@ -265,7 +265,7 @@ follow.addEventListener("change", () => {
   if (follow.checked && view.place) view.view.reveal(view.place);
 });
 line.addEventListener("change", () => void view?.showSteps(line.value || null));
-/** Where the list would cover the trace, it is there when it is wanted. */
+/** On small screens the list would cover the trace, so it opens on demand. */
 const small = matchMedia("(max-width: 620px)");
 
 /** @param {boolean} shown */

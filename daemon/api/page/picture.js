@@ -1,4 +1,4 @@
-// A graph as an SVG file that opens on its own: colours and places are written into it. Pure, but for the colours.
+// Writes a graph as a self-contained SVG file with its colours and positions. Pure except for reading the colours.
 
 import { statsLine, statusIcon, clip, columns } from "./words.js";
 
@@ -7,7 +7,7 @@ import { statsLine, statusIcon, clip, columns } from "./words.js";
 /** @typedef {"back" | "node" | "ink" | "muted" | "border" | "line" | "grey" | "done" | "doing" | "fork"} Colour */
 
 const MARGIN = 32;
-/** Pixels of a column of text. */
+/** Average pixels per column of text. */
 const COLUMN = 7;
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK SC', sans-serif";
 
@@ -65,7 +65,7 @@ function colourOf(node, colours) {
 }
 
 /**
- * At most two lines.
+ * Breaks a title into at most two lines.
  * @param {string} title
  * @param {number} room columns in each
  */
@@ -78,7 +78,7 @@ function linesOf(title, room) {
 }
 
 /**
- * The colours of a graph as it is shown, opaque and in a form that every viewer knows.
+ * Reads the colours of a displayed graph, opaque and in a format that every viewer knows.
  * @param {HTMLElement} host
  * @returns {Record<Colour, string>}
  */

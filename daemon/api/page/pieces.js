@@ -1,4 +1,4 @@
-// The elements of a graph: a node, an edge, and the whole of it seen from afar.
+// The elements of a graph: a node, an edge, and a distant view of the whole graph.
 
 import { h, svg } from "./dom.js";
 import { plural, t } from "./l10n.js";
@@ -6,17 +6,17 @@ import { clip, spoken, statsLine, statsWords, statusIcon, subGoals, workTime } f
 
 /** @import { Dag, DagEdge, DagNode, Layout, OwnWork, Route } from "./shapes.js" */
 
-/** So many lines of numbers find room above an edge. */
+/** Lines of numbers that fit above an edge. */
 const MOST_OWN = 3;
 /** Characters that fit between two nodes. */
 const ROOM = 22;
-/** A number of a goal that is longer has only its end shown. */
+/** Longer goal numbers show only their end. */
 const LONG_LABEL = 14;
 
 /**
  * @param {DagNode} node
- * @param {DagEdge | undefined} edge the work that led to it
- * @returns {HTMLElement} without its place
+ * @param {DagEdge | undefined} edge the work that led to the node
+ * @returns {HTMLElement} element without its position
  */
 export function nodeElement(node, edge) {
   const classes = ["dag-node", node.kind, node.status, node.abandoned && "grey", node.current && "current", node.selected && "selected-branch"];
@@ -52,14 +52,14 @@ export function nodeElement(node, edge) {
  * @param {string} words
  */
 function toggle(key, opens, words) {
-  // What it does is done by keyboard on the node itself.
+  // Keyboard users expand the node itself, so screen readers skip this control.
   return h("span", { class: "dag-toggle dag-fork", "data-toggle": key, "data-opens": String(opens), title: words, "aria-hidden": "true" }, opens ? "+" : "−");
 }
 
 /**
  * @param {DagEdge} edge
  * @param {Route} route
- * @param {boolean} down the words stand beside it, else above and below
+ * @param {boolean} down labels stand beside the edge, otherwise above and below it
  * @returns {SVGGElement}
  */
 export function edgeElement(edge, route, down) {
@@ -73,7 +73,7 @@ export function edgeElement(edge, route, down) {
     const below = [line && workTime(edge.stats), clip(edge.stats.preview ?? "", ROOM)];
     const own = edge.own.slice(0, down && line ? 1 : MOST_OWN);
     const left = x + (edge.expand && edge.begins[0] ? 30 : 16);
-    // Beside the line there are three lines of text at most.
+    // Beside a vertical edge there is room for three lines of text.
     const lines = [line, ...own, ...below.filter(Boolean)].length;
     let beside = y + 4 - 6.5 * (Math.min(lines, 3) - 1);
     const at = (/** @type {number} */ above) => {
@@ -108,7 +108,7 @@ function edgeToggle(key, opens, x, y) {
 }
 
 /**
- * What was done for something open itself: it has no edge of its own any more.
+ * Shows the work of an expanded goal itself, which no longer has an edge of its own.
  * @param {OwnWork} own
  * @param {{ x: number, y: number }} place
  */
@@ -118,7 +118,7 @@ function ownWork({ key, node, stats }, place) {
   return svg("text", { class: "dag-own", ...place, "data-own": key }, head + statsLine(stats, ROOM - head.length));
 }
 
-/** The arrow's head. */
+/** Defines the arrow head. */
 export function definitions() {
   return svg("defs", {},
     svg("marker", { id: "dag-arrow", viewBox: "0 0 10 10", refX: 9, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
@@ -126,7 +126,7 @@ export function definitions() {
 }
 
 /**
- * A graph that is too far away to be read: a few paths, however many nodes there are.
+ * Draws a graph that is too distant to read as a few paths, however many nodes there are.
  * @param {Dag} dag
  * @param {Layout} layout
  * @returns {SVGPathElement[]}

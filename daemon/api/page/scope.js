@@ -1,27 +1,27 @@
-// One plan, as its graph asks for it: what is above and below a goal, its number, its branches and where they meet. Pure.
+// One plan as the graph reads it: ancestors and descendants of a goal, its number, its branches and their merge. Pure.
 
 import { NO_STATS, indexOf, numbersOf } from "./goals.js";
 
 /** @import { Branch, Branches, Goal, GoalStats, GoalTree } from "./shapes.js" */
 
 /**
- * A plan that nodes are made of: the main line's, or a branch's own.
+ * A plan that is drawn: that of the main session or of a branch.
  * @typedef {object} Scope
  * @property {string | null} branchId
  * @property {Map<string, Goal>} byId
  * @property {Map<string | null, Goal[]>} children
  * @property {Map<string, string>} numbers
- * @property {Set<string>} focused the focus and all goals above it
- * @property {Map<string, string>} joins ids of merging goals by that of the goal that started the exploration
+ * @property {Set<string>} focused the focused goal and its ancestors
+ * @property {Map<string, string>} joins ids of merging goals by the id of the goal that started the exploration
  * @property {Branches} branches
- * @property {boolean} working somebody works on it
- * @property {ReturnType<typeof meetings> | null} meets see `meetings`; made when it is first wanted
+ * @property {boolean} working whether the agent works on this plan
+ * @property {ReturnType<typeof meetings> | null} meets see `meetings`; computed on first use
  */
 /**
  * @param {GoalTree} tree
  * @param {Branches} branches
  * @param {string | null} branchId
- * @param {boolean} [working] false: nobody works on this plan any more
+ * @param {boolean} [working] false when the agent no longer works on this plan
  * @returns {Scope}
  */
 export function scopeOf(tree, branches, branchId, working = true) {
@@ -49,7 +49,7 @@ export function labelOf(goal, scope) {
 }
 
 /**
- * A branch of a goal: within a branch, its id may be given in full (`A.B`) or without what is above it (`B`).
+ * Finds a branch of a goal. Within a branch, the id may be full (`A.B`) or relative (`B`).
  * @param {Scope} scope
  * @param {string} id
  * @returns {{ id: string, value: Branch } | null}
@@ -64,8 +64,8 @@ export function branchOf(scope, id) {
 }
 
 /**
- * What was done for a goal and all below it. Where nobody added it up (a goal may have `selfStats` only), it
- * is the sum of what there is.
+ * Returns the stats of a goal including its descendants. A goal may have `selfStats` only, so missing totals are summed
+ * up here.
  * @param {Goal} goal
  * @param {Scope} scope
  * @returns {GoalStats}
@@ -86,7 +86,7 @@ export function wholeOf(goal, scope) {
 }
 
 /**
- * What was done in a branch before its plan, or beside it: no goal of it has that.
+ * Returns the work that a branch did outside its goals, e.g. before it had a plan.
  * @param {Branch} branch
  * @param {Scope} scope of the branch
  * @returns {GoalStats}
@@ -100,7 +100,7 @@ export function besideGoals(branch, scope) {
     rest.totalCost -= totalCost;
     rest.durationMs = (rest.durationMs ?? 0) - (durationMs ?? 0);
   }
-  // Numbers of the two may be of different moments.
+  // The numbers of the branch and of its goals may be from different moments, so none may become negative.
   return {
     messageCount: Math.max(0, rest.messageCount), totalTokens: Math.max(0, rest.totalTokens), totalCost: Math.max(0, rest.totalCost),
     durationMs: Math.max(0, rest.durationMs ?? 0), preview: null,
@@ -108,8 +108,8 @@ export function besideGoals(branch, scope) {
 }
 
 /**
- * What is drawn of where the branches of each exploration meet: that goal itself, or the outermost of the goals around
- * it that is closed; and the goals that start them, by what is drawn. Linear, however deep a forged plan is.
+ * Maps each exploration to the goal drawn for its merge: the merge itself, or its outermost collapsed ancestor; and each
+ * such goal to the starts of its explorations. Linear, however deep a forged plan is.
  * @param {Scope} scope
  * @param {(goal: Goal) => boolean} isOpen
  */

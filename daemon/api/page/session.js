@@ -1,4 +1,4 @@
-// What is known of a session, and how its events change it: for the extension, its chat and graph, and the trace page. Pure.
+// The state of a session and how events change it: for the extension, its chat and graph, and the trace page. Pure.
 
 import { applyToGoals } from "./goals.js";
 
@@ -13,12 +13,12 @@ export function viewOf(detail) {
   return { trace, goalTree: treeOf(goalTree), branches, subagents: byId(subagents), awaits: [], lastEventId: detail.lastEventId ?? 0 };
 }
 
-/** Whether the agent is at work, or waits for an answer. @param {Pick<SessionView, "trace">} view */
+/** Whether the agent works or waits for an answer. @param {Pick<SessionView, "trace">} view */
 export const isWorking = ({ trace }) => trace.status === "running" || trace.status === "waiting";
 
 /**
- * The view after an event of the session, or a frame of its WebSocket. A stored event that was applied before is not
- * applied again; unknown ones and fields that are missing change nothing.
+ * Returns the view after an event of the session or a frame of its WebSocket. A stored event is applied only once;
+ * unknown events and missing fields change nothing.
  * @template {SessionView} V
  * @param {V} view
  * @param {Frame} event
@@ -35,7 +35,7 @@ export function applyEvent(view, event) {
 }
 
 /**
- * What an event changed, so that only that is drawn again.
+ * Determines what an event changed, so that only that is redrawn.
  * @param {SessionView} before
  * @param {SessionView} after
  * @param {Frame} event
@@ -55,7 +55,7 @@ export function changesOf(before, after, event) {
 
 /** @type {Record<string, Change>} */
 const CHANGES = {
-  // It tells the plan as it is now, but of the events until then none has come: the next ones count from sinceEventId.
+  // The frame has the current plan, but none of the events before it arrived: the next ones count from sinceEventId.
   connected: (view, { goalTree, branches, trace, subagents, currentEventId }) => ({
     goalTree: goalTree ? treeOf(goalTree) : view.goalTree,
     branches: branches ? Object.fromEntries(Object.entries(branches).map(([id, one]) => [id, { ...own(view.branches, id), ...one }])) : view.branches,
@@ -69,7 +69,7 @@ const CHANGES = {
   goal_removed: inPlan,
   message_added: (view, event) => ({
     ...inPlan(view, event),
-    // The call has its result: somebody has chosen, or it was left to the model.
+    // The explore call has its result: a branch was chosen, by the user or the model.
     awaits: event["message"]?.content?.some((/** @type {any} */ part) => part.type === "tool_result" && part.name === "explore") ? [] : view.awaits,
   }),
   session_updated(view, event) {
@@ -103,15 +103,15 @@ const CHANGES = {
   subagent_completed: withSubagent,
 };
 
-/** Codes of notices: the daemon waits for the user to choose a branch of the exploration in `about`, or no longer waits. */
+/** Codes of notices: the daemon waits, or no longer waits, for the user to choose a branch of the exploration in `about`. */
 export const AWAITED = "explore_choice_awaited";
 export const MADE = "explore_choice_made";
 
-/** Events that change something here, beside what `view` says of them. @type {ReadonlySet<string>} */
+/** Events that change this state directly, in addition to `view`. @type {ReadonlySet<string>} */
 export const TOLD = new Set(Object.keys(CHANGES));
 
 /**
- * What the daemon says beside an event, ready to show: status and totals, and what a branch did so far.
+ * Applies the totals that the daemon sends with an event: status, totals and the stats of branches.
  * @param {SessionView} view
  * @param {ViewUpdate} update
  * @returns {Partial<SessionView>}
@@ -136,8 +136,8 @@ function inPlan({ goalTree }, event) {
 
 /**
  * @param {SessionView} view
- * @param {Frame} event of a branch: what it says of goals is the same without `branch_`
- * @param {(branch: Branch) => Partial<Branch>} [also] what else it changes
+ * @param {Frame} event event of a branch; without the `branch_` prefix it is the same event of a plan
+ * @param {(branch: Branch) => Partial<Branch>} [also] further changes of the branch
  * @returns {Partial<SessionView>}
  */
 function inBranch({ branches }, event, also = () => ({})) {

@@ -1,6 +1,6 @@
 /**
- * What the API sends (source: seeds 000 and 003), as far as the page reads it: the extension's protocol, of which a trace of
- * an older version, or a forged one, may lack anything but what is named here.
+ * The API's data as far as the page reads it. It is the extension's protocol, but a trace of an older version, or a
+ * forged one, may lack every field that is not required here.
  */
 import type * as protocol from "../../../vscode-extension/src/protocol.gen";
 
@@ -58,7 +58,7 @@ export interface TraceDetail extends TraceMeta {
   goalTree: GoalTree;
   goalNumbers?: Record<string, string>;
   branches: Record<string, Branch>;
-  /** A list, or by id. */
+  /** A list, or a record by id. */
   subagents?: Subagent[] | Record<string, Subagent>;
 }
 
@@ -82,7 +82,7 @@ export interface Step {
   children?: Step[];
 }
 
-/** A frame of the WebSocket. Fields differ by `event`; none can be taken for granted. */
+/** A frame of the WebSocket. Its fields depend on `event`, and any of them may be missing. */
 export interface Frame {
   event: string;
   eventId?: number;
@@ -97,32 +97,32 @@ export interface DagNode {
   kind: "start" | "goal" | "explore_start" | "explore_merge" | "branch";
   goalId: string | null;
   branchId: string | null;
-  /** The number people see: `2.1`, `A.1`, `A`; empty for the start and for abandoned goals. */
+  /** The number that users see: `2.1`, `A.1`, `A`; empty for the start and for abandoned goals. */
   label: string;
   title: string;
   summary: string;
   status: GoalStatus | "removed";
   /** Drawn grey: abandoned itself, or within something abandoned. */
   abandoned: boolean;
-  /** The focus is on this goal, or on one that is hidden within it. */
+  /** The agent works on this goal, or on one hidden within it. */
   current: boolean;
-  /** The same, also when nobody is at work. */
+  /** Like `current`, also when the session does not run. */
   focused: boolean;
   /** The branch was chosen. */
   selected: boolean;
-  /** What opens it: the goals within, when it is collapsed and has some. */
+  /** Key that expands its sub-goals, if it is collapsed and has any. */
   expand: string | null;
-  /** Number of goals right within, hidden or shown. */
+  /** Number of direct sub-goals, hidden or shown. */
   inside: number;
-  /** Opened and closed with this key: the branches of an exploration. */
+  /** Key that expands and collapses the branches of its exploration. */
   fork: string | null;
   forked: boolean;
   branches: number;
-  /** It was opened, but its goals are not there yet. */
+  /** Expanded, but its goals are not loaded yet. */
   loading: boolean;
-  /** Keys of what is open around it, innermost first: taking one away collapses it. */
+  /** Keys of what is expanded around it, innermost first: removing one collapses it. */
   within: readonly string[];
-  /** Nodes of one track stand in one line. */
+  /** Nodes of one track are aligned in one line. */
   track: string;
 }
 
@@ -130,35 +130,35 @@ export interface DagEdge {
   key: string;
   from: string;
   to: string;
-  /** The goal (or branch) whose work the edge is: its target. */
+  /** The goal or branch whose work the edge stands for: its target. */
   goalId: string | null;
   branchId: string | null;
   stats: GoalStats;
-  /** Which numbers: `cumulative` for a collapsed goal, `self` for an open one (source: seed 000). */
+  /** `cumulative` for a collapsed goal, `self` for an expanded one. */
   counts: "cumulative" | "self";
   /** Another edge to the same node shows the numbers. */
   shared: boolean;
   abandoned: boolean;
-  /** Key that opens this edge; null: there is nothing within. */
+  /** Key that expands this edge; null when it contains nothing. */
   expand: string | null;
-  /** Open goals and branches that begin with this edge, innermost first: taking one away collapses it. */
+  /** Expanded goals and branches that begin with this edge, innermost first: removing one collapses it. */
   begins: readonly string[];
-  /** What was done for those that begin here itself, by their keys: no other edge has these numbers. */
+  /** Work of the goals and branches that begin here themselves, by key; no other edge has these numbers. */
   own: readonly OwnWork[];
 }
 
-/** Work for something that is open, which none of the goals within it has. */
+/** Work of an expanded goal or branch that belongs to none of its sub-goals. */
 export interface OwnWork {
   key: string;
   stats: GoalStats;
-  /** The open goal or branch, as it would be drawn. */
+  /** The expanded goal or branch as it would be drawn. */
   node: DagNode;
 }
 
 export interface DagTrack {
   id: string;
   kind: "main" | "branch" | "dead";
-  /** The track it leaves, and the node where it does. */
+  /** The track it leaves, and the node at which it does. */
   parent: string | null;
   at: string | null;
 }
@@ -174,7 +174,7 @@ export interface LayoutOptions {
   nodeHeight?: number;
   gapX?: number;
   gapY?: number;
-  /** Width in pixels that there is; narrow graphs are read downwards, wide ones go on in the next row. 0: one endless row. */
+  /** Available width in pixels: narrow graphs run from top to bottom, wide ones continue in the next row. 0: one endless row. */
   wrap?: number;
 }
 
@@ -186,9 +186,9 @@ export interface Place {
 export interface Route {
   /** SVG path. */
   d: string;
-  /** Where the label goes (its middle). */
+  /** Position of the label's middle. */
   label: Place;
-  /** Room around the path, for what is visible. */
+  /** Bounds of the path with its labels, for the check whether it is visible. */
   box: { left: number; top: number; right: number; bottom: number };
 }
 
@@ -197,19 +197,19 @@ export interface Layout {
   nodeHeight: number;
   width: number;
   height: number;
-  /** Read from top to bottom, else from left to right. */
+  /** From top to bottom, otherwise from left to right. */
   down: boolean;
-  /** Left upper corners by node key. */
+  /** Top left corners by node key. */
   places: Map<string, Place>;
   /** By edge key. */
   routes: Map<string, Route>;
 }
 
-/** What is known of a session; replaced by `applyEvent`, never changed. */
+/** State of a session; `applyEvent` replaces it and never changes it. */
 export interface SessionView {
   trace: TraceMeta;
   goalTree: GoalTree;
-  /** By id, in the order in which they were started. */
+  /** By id, in the order in which they started. */
   branches: Branches;
   subagents: Readonly<Record<string, Subagent>>;
   /** Goal ids of explorations that wait for the user to choose a branch. */
@@ -217,27 +217,27 @@ export interface SessionView {
   lastEventId: number;
 }
 
-/** What an event changed, so that only that is drawn again. */
+/** What an event changed, so that only that is redrawn. */
 export interface Changed {
-  /** Anything. */
+  /** Whether any field changed. */
   told: boolean;
-  /** Goals, branches or their numbers, or whether the agent is at work. */
+  /** Whether goals, branches, their numbers, or the session's activity changed. */
   graph: boolean;
-  /** A message of this goal (branchId null: main line) is new. */
+  /** The goal that has a new message (branchId null: main session). */
   message: { branchId: string | null; goalId: string | null } | null;
-  /** A branch whose details are no longer what was fetched. */
+  /** A branch whose fetched details are outdated. */
   staleBranch: string | null;
 }
 
 export interface DagViewOptions {
-  /** An edge (the work that led to `node`) was chosen: by click, or Enter on the node. */
+  /** The user opened an edge (the work that led to `node`): by click, or Enter on the node. */
   onOpen(node: DagNode, edge: DagEdge | null): void;
-  /** A node was clicked or got the focus by keyboard. */
+  /** The user clicked a node or moved the focus to it. */
   onSelect?(node: DagNode): void;
-  /** A goal, branch or fork is to be opened or closed. */
+  /** The user expands or collapses a goal, branch or fork. */
   onToggle(key: string, open: boolean): void;
-  /** A goal or branch is to be looked at alone; without this, Enter shows the messages of every node. */
+  /** The user opens a goal or branch as a level of its own; without this callback, Enter shows the messages of every node. */
   onEnter?(key: string): void;
-  /** Back to what is around; false at the top. */
+  /** Goes up one level; returns false at the top. */
   onUp?(): boolean;
 }

@@ -1,4 +1,4 @@
-// A WebSocket that comes back: with the id of the last event it got, so that nothing is missed.
+// A WebSocket that reconnects with the id of its last event, so that no event is missed.
 
 import { camelKeys } from "./keys.js";
 
@@ -6,7 +6,7 @@ import { camelKeys } from "./keys.js";
 
 const FIRST_WAIT_MS = 400;
 const LONGEST_WAIT_MS = 15_000;
-/** The daemon stops. */
+/** Close code of a daemon that stops. */
 const GOING_AWAY = 1001;
 
 /**
@@ -23,7 +23,7 @@ export class Watch {
   /** @param {WatchOptions} options */
   constructor({ address, onFrame, onState, since = null, open = (url) => new WebSocket(url), random = Math.random }) {
     this.options = { address, onFrame, onState, open, random };
-    /** Id of the last stored event that came. */
+    /** Id of the last stored event received. */
     this.since = since;
     this.failures = 0;
     this.closed = false;
@@ -48,7 +48,7 @@ export class Watch {
       if (frame.event === "connected") {
         this.failures = 0;
         onState("live", "");
-        // Without an id to begin with, only what is new comes: from here on.
+        // Without an initial id only new events are sent, so count from the current one.
         this.since ??= frame["currentEventId"] ?? null;
       } else if (typeof frame.eventId === "number" && frame.eventId > (this.since ?? 0)) this.since = frame.eventId;
       onFrame(frame);
@@ -58,12 +58,12 @@ export class Watch {
       this.socket = null;
       const wait = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.failures++) * (0.75 + 0.5 * this.options.random());
       this.timer = setTimeout(() => this.connect(), wait);
-      // What the API says of it is for programs.
+      // In this case the close reason is meant for programs.
       onState("lost", code === GOING_AWAY ? "" : reason);
     };
   }
 
-  /** At once, e.g. when the network is back. */
+  /** Reconnects at once, e.g. when the network is back. */
   retry() {
     if (!this.socket) this.connect();
   }

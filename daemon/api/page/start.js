@@ -1,4 +1,4 @@
-// The first module of the web page: the language of the browser, then the page. In English no catalogue is read.
+// The first module of the web page: it loads the browser's language, then the page. English needs no catalogue.
 
 import { setCatalogue, t } from "./l10n.js";
 
@@ -13,7 +13,7 @@ async function readCatalogue() {
     document.documentElement.lang = "zh-CN";
     translate(document.documentElement);
   } catch {
-    // Without an answer the page stays in English; that nobody answers, it says itself.
+    // Without a catalogue the page stays in English, and reports itself that the daemon does not answer.
   }
 }
 
@@ -29,7 +29,7 @@ function translate(element) {
   }
 }
 
-// At once: a click before the page is loaded would put the link's target into the address, which names the trace.
+// Attach this before the page loads, because the link's target would replace the address that names the trace.
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   document.getElementById("view")?.focus();

@@ -1,4 +1,4 @@
-// The step tree: opened level by level, kept up to date by the frames of the WebSocket.
+// The step tree: loaded level by level, kept up to date by the frames of the WebSocket.
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
@@ -9,18 +9,18 @@ import { t } from "./l10n.js";
 /** @import { Frame, Step } from "./shapes.js" */
 
 /**
- * A step that is known, and its place in the page.
+ * A known step and its place in the page.
  * @typedef {object} Item
  * @property {Step} step
  * @property {HTMLLIElement} element
  * @property {HTMLElement} row
  * @property {HTMLUListElement | null} group
  * @property {boolean} open
- * @property {boolean} begun the newest that is right below is there
- * @property {boolean} loaded all that is right below is there
+ * @property {boolean} begun whether its newest children are loaded
+ * @property {boolean} loaded whether all of its children are loaded
  */
 
-/** So many steps of a level at once, the newest first: they are what one wants to see of a long session. */
+/** Steps of a level per request, newest first, because users of a long session look for the latest ones. */
 const PAGE = 500;
 
 export class StepTree {
@@ -43,9 +43,9 @@ export class StepTree {
     this.generation = 0;
     this.loaded = false;
     this.rootLoaded = false;
-    /** What came while the first answer was under way. @type {Frame[]} */
+    /** Frames received before the first answer. @type {Frame[]} */
     this.waiting = [];
-    /** New steps by the step whose children are being fetched. @type {Map<string, Frame[]>} */
+    /** Frames with new steps, by the step whose children are being fetched. @type {Map<string, Frame[]>} */
     this.underWay = new Map();
     host.replaceChildren(this.note, this.root);
     this.root.addEventListener("keydown", (event) => this.pressed(event));
@@ -70,7 +70,7 @@ export class StepTree {
     this.note.textContent = level.children.length ? "" : t("No steps yet.");
     this.fill(this.root, "root", level);
     for (const frame of this.waiting.splice(0)) this.apply(frame);
-    // The one thing that is under way is what one wants to see.
+    // When nothing was open, expand the running step, because users want to see that.
     const running = level.children.findLast((step) => step.status === "in_progress");
     const wanted = open.length ? open : running ? [running.stepId] : [];
     for (const id of wanted) await this.toggle(id, true);
@@ -79,11 +79,11 @@ export class StepTree {
 
   /**
    * @param {string} stepId
-   * @param {string} [before] the first child that is there
+   * @param {string} [before] the first child that is loaded
    * @returns {Promise<{ children: Step[], more?: boolean } | null>}
    */
   async fetch(stepId, before) {
-    // What comes by a frame meanwhile may be missing in the answer: it is looked at again behind it.
+    // A frame received during the request may be missing in the answer, so it is applied again afterwards.
     this.underWay.set(stepId, []);
     try {
       const path = `traces/${encodeURIComponent(this.traceId)}/node/${encodeURIComponent(stepId)}`;
@@ -95,7 +95,7 @@ export class StepTree {
     }
   }
 
-  /** The answer for a step's children is dealt with. @param {string} stepId */
+  /** Applies the frames received while a step's children were fetched. @param {string} stepId */
   caughtUp(stepId) {
     const frames = this.underWay.get(stepId) ?? [];
     this.underWay.delete(stepId);
@@ -104,11 +104,11 @@ export class StepTree {
 
   /**
    * @param {HTMLUListElement} group
-   * @param {string} stepId whose children these are, or `root`
+   * @param {string} stepId the step whose children these are, or `root`
    * @param {{ children: Step[], more?: boolean }} level
    */
   fill(group, stepId, { children, more }) {
-    // Those that came by a frame meanwhile are the same ones.
+    // Frames may have added some of these steps already.
     group.prepend(...children.filter((step) => !this.items.has(step.stepId)).map((step) => this.item(step).element));
     const item = this.items.get(stepId);
     if (item) [item.begun, item.loaded] = [true, !more];
@@ -120,7 +120,7 @@ export class StepTree {
       const next = await this.fetch(stepId, first);
       if (generation !== this.generation) return;
       if (next) {
-        // What is looked at stays where it is.
+        // Keep the scroll position relative to the end, so that the visible steps stay in place.
         const below = this.host.scrollHeight - this.host.scrollTop;
         rest.remove();
         this.fill(group, stepId, next);
@@ -184,7 +184,7 @@ export class StepTree {
   }
 
   /**
-   * Takes a frame of the WebSocket; those about anything else are left alone.
+   * Applies a frame of the WebSocket; ignores frames about anything else.
    * @param {Frame} frame
    */
   apply(frame) {
@@ -217,9 +217,9 @@ export class StepTree {
   }
 
   /**
-   * Puts a step where it belongs, if what is there is shown.
+   * Inserts a step where it belongs, if that level is shown.
    * @param {string | null} parentId
-   * @param {string | null} before the sibling that it stands before; null: last
+   * @param {string | null} before the sibling to insert before; null: last
    * @param {() => HTMLElement} element
    */
   place(parentId, before, element) {
@@ -233,7 +233,7 @@ export class StepTree {
     if (!group) return;
     const begun = parent ? parent.begun : this.loaded;
     const whole = parent ? parent.loaded : this.rootLoaded;
-    // Before one that was not fetched yet it comes with the rest.
+    // A step before a sibling that is not loaded arrives with the rest of the level.
     if (sibling?.parentElement === group) group.insertBefore(element(), sibling);
     else if (begun && (before === null || whole)) group.append(element());
   }
@@ -251,15 +251,15 @@ export class StepTree {
     }
     item.element.remove();
     const fetched = this.underWay.get(item.step.parentId ?? "root");
-    // The answer that is under way may be of before.
+    // The pending answer may be older than this move.
     fetched?.push({ event: "step_added", step: item.step, beforeId: before, branchId: this.branchId });
     if (!fetched) this.place(item.step.parentId ?? null, before, () => item.element);
     if (item.element.isConnected) return;
-    // It went to where nothing is shown yet, and is fetched with the rest there.
+    // The new parent's children are not shown yet, so the step is fetched with them.
     this.items.delete(item.step.stepId);
   }
 
-  // -- what the person does
+  // -- user input
 
   /** @param {MouseEvent} event */
   clicked(event) {
@@ -307,7 +307,7 @@ export class StepTree {
 }
 
 /**
- * A step as a frame tells it knows nothing of what is below it.
+ * Removes the counts of children, which a step in a frame does not know.
  * @param {Step | undefined} step
  */
 function withoutCount(step) {

@@ -15,9 +15,9 @@ import { StepTree } from "./steps.js";
 /** @import { Api } from "./api.js" */
 /** @import { Branch, DagEdge, DagNode, Frame, SessionView, Step } from "./shapes.js" */
 
-/** Drawn again at most so often while events come in. */
+/** Shortest time between two redraws while events arrive. */
 const PAUSE_MS = 80;
-/** Before a branch that did something while its goals were fetched is asked for again. */
+/** Delay before a branch that changed during its request is fetched again. */
 const AGAIN_MS = 150;
 
 /**
@@ -46,25 +46,25 @@ export class TraceView {
     this.state = null;
     /** @type {Set<string>} */
     this.expanded = new Set();
-    /** The goal or branch that is looked at alone. @type {string | null} */
+    /** The goal or branch that is shown as a level of its own. @type {string | null} */
     this.root = null;
     /** @type {Watch | null} */
     this.watch = null;
     this.closed = false;
     this.follow = true;
-    /** The agent's place as it was shown last. @type {string | null} */
+    /** The agent's place at the last redraw. @type {string | null} */
     this.place = null;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
     this.fetches = new Fetches();
-    /** Everything is to be open, also what is not known yet. */
+    /** Whether everything is to be expanded, including what is loaded later. */
     this.all = false;
     this.stepsShown = false;
     /** @type {string | null} */
     this.line = null;
-    /** Milliseconds that the last graph took, for those who measure. */
+    /** Milliseconds that the last redraw took, for benchmarks. */
     this.took = { dag: 0, layout: 0, draw: 0 };
-    // The section is the panel of its tab, for those who listen; the graph is a thing in it.
+    // The section is the panel of its tab for screen readers, so the graph needs an element of its own.
     this.way = graph.appendChild(h("nav", { class: "dag-way", "aria-label": t("Level of the plan"), hidden: true }));
     this.host = graph.appendChild(h("div"));
     this.view = new DagView(this.host, {
@@ -122,7 +122,7 @@ export class TraceView {
     if (changed.graph) this.soon();
   }
 
-  /** What happened within branches meanwhile is in their details. @param {SessionView} state */
+  /** Fetches branches again, because their events were missed meanwhile. @param {SessionView} state */
   caughtUp(state) {
     if (this.stepsShown && this.line) this.reloadSteps();
     for (const branch of Object.values(state.branches)) {
@@ -131,7 +131,7 @@ export class TraceView {
     }
   }
 
-  /** While branches are at work they are what one wants to see, and so is all around them. @param {Branch | undefined} branch */
+  /** Expands everything around a running branch, because users want to see it. @param {Branch | undefined} branch */
   openFork(branch) {
     if (this.state) for (const key of aroundWork(this.state, branch)) this.expanded.add(key);
   }
@@ -152,7 +152,7 @@ export class TraceView {
     showWay(this.way, way, (key) => this.go(key));
     const dag = dagOf(state.goalTree, state.branches, this.expanded, { working: isWorking(state), root: this.root });
     const made = performance.now();
-    // The messages beside the graph do not turn it round: only a narrow window does.
+    // Only a narrow window turns the graph: opening the message pane beside it must not.
     const layout = layoutOf(dag, { wrap: Math.max(Math.min(NARROW, innerWidth), this.graph.clientWidth) });
     const placed = performance.now();
     this.view.show(dag, layout);
@@ -164,7 +164,7 @@ export class TraceView {
     this.place = place;
   }
 
-  // -- open and closed
+  // -- expanding and collapsing
 
   /**
    * @param {string} key
@@ -180,7 +180,7 @@ export class TraceView {
     this.draw();
   }
 
-  /** Looks at the goals within a goal or branch alone. @param {string | null} root null: the whole plan */
+  /** Shows the goals within a goal or branch as a level of its own. @param {string | null} root null: the whole plan */
   go(root) {
     const { state, view } = this;
     if (!state || root === this.root) return;
@@ -192,7 +192,7 @@ export class TraceView {
     if (root?.startsWith("branch:")) void this.fetchBranch(root.slice("branch:".length));
     this.draw();
     view.readable();
-    // Back up, one stands where one was; further down, at the beginning.
+    // Going up selects the level just left; going down selects the first goal.
     while (key !== null && !view.nodes.has(key)) key = levelOf(state, key);
     view.select(key ?? view.dag.nodes[1]?.key ?? "start", { focus });
   }
@@ -203,7 +203,7 @@ export class TraceView {
     return true;
   }
 
-  /** Also of branches whose goals come one after the other. */
+  /** Expands everything, including branches whose goals arrive later. */
   expandAll() {
     this.all = true;
     this.openAll();
@@ -249,7 +249,7 @@ export class TraceView {
 
   // -- steps
 
-  /** @param {string | null} line a branch or sub-agent; null: the main line */
+  /** @param {string | null} line a branch or sub-agent; null: the main session */
   async showSteps(line) {
     this.stepsShown = true;
     this.line = line;

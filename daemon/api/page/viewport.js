@@ -1,9 +1,9 @@
-// Which part of a large plane is seen: moved by pointer, wheel and pinch.
+// The visible part of a large plane, moved by pointer, wheel and pinch.
 
 const NEAREST = 2;
-/** Titles of goals can still be read. */
+/** Titles of goals are still readable at this scale. */
 const FARTHEST = 0.5;
-/** Room around what is fitted in, in pixels. */
+/** Margin around fitted content, in pixels. */
 const EDGE = 20;
 
 export class Viewport {
@@ -14,15 +14,15 @@ export class Viewport {
   constructor(host, changed) {
     this.host = host;
     this.changed = changed;
-    /** Of the plane's origin in the host, in pixels, and pixels of one of its units. */
+    /** Position of the plane's origin in the host, in pixels, and pixels per unit of the plane. */
     this.x = 0;
     this.y = 0;
     this.scale = 1;
-    /** The person moved it. */
+    /** Whether the user has moved the plane. */
     this.touched = false;
     /** @type {Map<number, { x: number, y: number }>} */
     this.pointers = new Map();
-    /** A drag is no click. */
+    /** Whether the pointer was dragged; a drag is no click. */
     this.dragged = false;
     this.leaving = new AbortController();
     const { signal } = this.leaving;
@@ -32,7 +32,7 @@ export class Viewport {
     for (const name of /** @type {const} */ (["pointerup", "pointercancel"])) {
       host.addEventListener(name, (event) => this.up(event), { signal });
     }
-    // What a drag ended on was not clicked.
+    // A drag that ends on an element must not click it.
     host.addEventListener("click", (event) => {
       if (this.dragged) event.stopPropagation();
     }, { capture: true, signal });
@@ -43,11 +43,11 @@ export class Viewport {
   }
 
   /**
-   * Shows a thing of the plane, which begins at its origin, as a whole: in the middle, and never larger than life. Where
-   * that would be smaller than the least scale, its beginning, in its whole width if that is possible.
+   * Fits content at the plane's origin into the host: centred, never enlarged. If that needs a scale below `least`, shows
+   * its beginning, in full width if possible.
    * @param {{ width: number, height: number }} thing
    * @param {number} least
-   * @returns {boolean} whether all of it is seen
+   * @returns {boolean} whether all of it is visible
    */
   fit({ width, height }, least) {
     const [wide, high] = [this.host.clientWidth, this.host.clientHeight];
@@ -62,8 +62,7 @@ export class Viewport {
   }
 
   /**
-   * Moves a thing of the plane no further than it must, until none of it is out of sight on one side while there is room
-   * on the other.
+   * Moves the plane by the least distance after which no content is hidden on one side while there is room on the other.
    * @param {{ width: number, height: number }} thing
    */
   settle({ width, height }) {
@@ -75,7 +74,7 @@ export class Viewport {
     if (x !== this.x || y !== this.y) this.pan(x - this.x, y - this.y);
   }
 
-  /** The part of the plane that is seen, with room around it. @param {number} [room] pixels */
+  /** Returns the visible part of the plane with a margin. @param {number} [room] pixels */
   seen(room = 0) {
     const { clientWidth: width, clientHeight: height } = this.host;
     return {
@@ -88,7 +87,7 @@ export class Viewport {
 
   /**
    * @param {number} scale
-   * @param {number} x a point of the host that keeps what is under it
+   * @param {number} x point of the host under which the plane stays in place
    * @param {number} y
    */
   zoomAt(scale, x, y) {

@@ -1,10 +1,10 @@
-// From node to node of a graph that is shown, and its elements by what they show.
+// Moves between the nodes of a displayed graph, and maintains its elements by key.
 
 /** @import { DagView } from "./draw.js" */
 /** @import { DagEdge, DagNode } from "./shapes.js" */
 
 /**
- * The node that a key leads to from another one.
+ * Finds the node to which a key moves from another node.
  * @param {DagView} view
  * @param {DagNode} node
  * @param {string} key
@@ -53,7 +53,7 @@ export function grouped(edges, end) {
 }
 
 /**
- * Takes away the elements of what is no longer wanted.
+ * Removes the elements that are no longer wanted.
  * @param {Map<string, { element: Element, shows: string }>} drawn
  * @param {readonly string[]} wanted
  */

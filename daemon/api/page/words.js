@@ -1,4 +1,4 @@
-// Amounts and states in words, for people who look and for people who listen. Pure.
+// Texts for amounts and states, visible and for screen readers. Pure.
 
 import { plural, t } from "./l10n.js";
 
@@ -30,10 +30,10 @@ export function duration(ms) {
 /** @param {number} count */
 export const messagesWord = (count) => plural(count, "{0} message", "{0} messages", amount(count));
 
-/** @param {GoalStats} stats time at work; empty for nothing, as in traces of older versions */
+/** @param {GoalStats} stats time at work; empty when there is none, as in traces of older versions */
 export const workTime = (stats) => (stats.durationMs ? duration(stats.durationMs) : "");
 
-/** @param {number} count goals below one */
+/** @param {number} count sub-goals of a goal */
 export const subGoals = (count) => plural(count, "{0} sub-goal", "{0} sub-goals", amount(count));
 
 /** @param {number} count */
@@ -43,8 +43,8 @@ export const goalsWord = (count) => plural(count, "{0} goal", "{0} goals", amoun
 export const tokensWord = (count) => plural(count ?? 0, "{0} token", "{0} tokens", amount(count));
 
 /**
- * @param {GoalStats} stats in short, for an edge; empty when nothing was done
- * @param {number} [most] characters; a longer line leaves out what the first number counts
+ * @param {GoalStats} stats empty when no work was done
+ * @param {number} [most] longest text in characters; a longer line omits the unit of the first number
  */
 export function statsLine(stats, most = Infinity) {
   if (!stats.messageCount && !stats.totalTokens) return "";
@@ -77,7 +77,7 @@ export const nodeStatusWord = (node) => (node.kind === "branch" ? BRANCH[node.st
 /** @type {Record<string, string>} */
 const SESSION = { idle: t("new"), completed: t("ready"), failed: t("stopped by an error"), canceled: t("stopped") };
 
-/** That a turn has ended says nothing about the plan, which has a status for each goal. @param {string} status of a session */
+/** The end of a turn says nothing about the plan, in which each goal has its own status. @param {string} status of a session */
 export const sessionWord = (status) => SESSION[status] ?? statusWord(status);
 
 /** @type {Record<string, string>} */
@@ -115,9 +115,9 @@ function branchesWord(count, shown) {
 }
 
 /**
- * What a node is called aloud.
+ * Returns the spoken name of a node.
  * @param {DagNode} node
- * @param {DagEdge | undefined} edge the work that led to it
+ * @param {DagEdge | undefined} edge the work that led to the node
  */
 export function spoken(node, edge) {
   if (node.kind === "start") return t("Start: {0}", node.title || t("no mission yet"));
@@ -136,11 +136,11 @@ export function spoken(node, edge) {
   ]);
 }
 
-/** @param {string} text in columns: wide characters (CJK) count twice */
+/** @param {string} text measured in columns: wide characters (CJK) count twice */
 export const columns = (text) => [...text].reduce((sum, character) => sum + ((character.codePointAt(0) ?? 0) >= 0x2e80 ? 2 : 1), 0);
 
 /**
- * Long text cut for one line.
+ * Shortens a text to one line.
  * @param {string} text
  * @param {number} room columns
  */
@@ -156,7 +156,7 @@ export function clip(text, room) {
 }
 
 /**
- * A name that stands among other words: without the marks that turn the direction of what follows it.
+ * Removes direction marks from a name that stands in a sentence, because they would turn the text after it.
  * @param {string | null | undefined} name of a model, an agent, a tool
  */
 export const plain = (name) => (name ?? "").replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");

@@ -150,7 +150,7 @@ class Client:
         finally:
             self._pending.pop(number, None)
             if future.done() and not future.cancelled():
-                future.exception()  # seen, also when sending failed first: else asyncio complains about it
+                future.exception()  # retrieve it even when sending failed first, or asyncio logs it
         return mapping(result)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -178,12 +178,12 @@ class Client:
     async def _send(self, message: dict[str, Any]) -> None:
         if self._lost is not None:
             raise self._lost
-        # One write, so that two tasks that send at once cannot mix their frames.
+        # A single write, so that the frames of two tasks that send at once cannot mix.
         self._writer.write(_frame(message))
         try:
             await self._writer.drain()
         except OSError as error:
-            # The reader may still have the daemon's last message (a rejection); it reports the loss.
+            # The reader may still receive the daemon's last message (a rejection), and reports the loss.
             await asyncio.wait([self._reading])
             raise (self._lost or _gone(str(error))) from error
 
@@ -200,7 +200,8 @@ class Client:
             try:
                 self._receive(message)
             except Exception as error:
-                # A handler failed (stdout is closed, or a bug): callers that wait for an answer must learn of it.
+                # A handler failed (stdout is closed, or there is a bug), so callers that wait for an answer must learn
+                # of it.
                 self._fail(error)
 
     async def _read_message(self) -> dict[str, Any]:
@@ -220,7 +221,7 @@ class Client:
         if "method" not in message:
             self._answered(message)
         elif "id" in message:
-            # The daemon asks editors things (configuration, registrations) that mean nothing here.
+            # The daemon asks editors for things (configuration, registrations) that mean nothing here.
             error = {"code": _METHOD_NOT_FOUND, "message": t("This client does not handle requests.")}
             self._writer.write(_frame({"id": message["id"], "error": error}))
         else:
@@ -237,7 +238,7 @@ class Client:
             )
         number = message.get("id")
         if number is None and failure is not None:
-            # An error for no request in particular is about the connection, e.g. a wrong token.
+            # An error without a request id is about the connection, e.g. a wrong token.
             self._fail(failure)
             return
         future = self._pending.get(number) if isinstance(number, int) else None

@@ -73,7 +73,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help=t("print the version")
     )
     parsers = parser.add_subparsers(dest="command", metavar="command", required=True)
-    # One that is named needs no other: making them all takes a tenth of a second.
+    # A named command needs only its own parser: creating all of them takes a tenth of a second.
     names = [one.name for one in COMMANDS if " " not in one.name]
     for name in [name for name in names if name in argv[:1]] or names:
         _add(parsers, name)
@@ -135,7 +135,7 @@ def _add(parsers: _Parsers, name: str, above: frozenset[str] = frozenset()) -> N
         for names, text, options in arguments:
             made = group.add_argument(*names, help=None if text is None else t(text), **options)
             if made.dest in above:
-                made.default = argparse.SUPPRESS  # it would override an option before the action
+                made.default = argparse.SUPPRESS  # a default here would override an option before the action
             own.add(made.dest)
     if names := [one.name for one in COMMANDS if one.name.startswith(f"{name} ")]:
         actions = parser.add_subparsers(dest="action", metavar="action", required=not command.function)
@@ -150,7 +150,7 @@ def _ngettext(one: str, many: str, count: int) -> str:
 def _task(parser: argparse.ArgumentParser, task: str | None) -> str:
     if task is None and _is_terminal():
         parser.error(t('what should the agent do? For example: goalwright run "add a test for cart.py"'))
-    # The bytes, because the encoding of sys.stdin is the locale's.
+    # Read bytes, because the encoding of sys.stdin is the locale's.
     text = sys.stdin.buffer.read().decode("utf-8", "replace") if task in (None, "-") else task
     if not text or not text.strip():
         parser.error(t("the task is empty"))
@@ -158,5 +158,5 @@ def _task(parser: argparse.ArgumentParser, task: str | None) -> str:
 
 
 def _is_terminal() -> bool:
-    stdin: TextIO | None = sys.stdin  # None in a process without one
+    stdin: TextIO | None = sys.stdin  # None in a process without stdin
     return stdin is None or stdin.isatty()

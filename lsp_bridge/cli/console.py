@@ -35,11 +35,11 @@ class Console:
     def of_process(*, color: bool = True) -> Console:
         """Return the console of this process. ``NO_COLOR`` and ``TERM=dumb`` are honoured."""
         for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # it was closed (`>&-`): discard the output
+            if getattr(sys, name) is None:  # closed (`>&-`): discard the output
                 setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError):
-                # A letter that the terminal's encoding lacks must not end the program.
+                # A character that the terminal's encoding lacks must not end the program.
                 stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         shown, told = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
         smart = os.environ.get("TERM") != "dumb"
@@ -111,7 +111,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _columns(stream: TextIO) -> int:
-    # Not shutil's: that module alone costs a tenth of the time to the first request.
+    # Importing shutil would take a tenth of the time to the first request.
     with contextlib.suppress(OSError, ValueError):
         return os.get_terminal_size(stream.fileno()).columns or 80
     return 80

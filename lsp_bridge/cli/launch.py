@@ -134,8 +134,8 @@ class Launcher:
         if address is None:
             return None
         if address.port is not None and not paths.is_locked():
-            # A port may have gone to another program, which must not be sent our keys. (A socket file in our
-            # private folder cannot.)
+            # Another program may have taken the port, and must not receive our keys. (A socket file in our private
+            # folder is safe.)
             return None
         try:
             client = await Client.connect(address, timeout=wait_s)
@@ -163,7 +163,7 @@ class Launcher:
             )
         except ConnectionLostError:
             await client.close()
-            return None  # it was just going away
+            return None  # it was just stopping
         except BaseException as error:
             await client.close()
             if isinstance(error, RequestTimeoutError):
@@ -193,7 +193,7 @@ class Launcher:
         log_start = 0
         pause = _FIRST_PAUSE_S
         while True:
-            # First of all, because another client may have started it while this one waited.
+            # Try again first, because another client may have started it while this one waited.
             found = await self._try(paths, greeting, max(self.answer_s, deadline - self.clock.now()))
             if found is not None:
                 return found
@@ -203,7 +203,7 @@ class Launcher:
                 raise LaunchError("startTimeout", _late(paths, self.deadline_s, log_start))
             code = process.poll() if process else EXIT_ALREADY_RUNNING
             if code == EXIT_ALREADY_RUNNING:
-                # At first; and again when it met a daemon that was going away but had the lock still.
+                # Once at the start, and again after a daemon that was stopping but still held the lock.
                 if process is not None and paths.has_damaged_address():
                     raise _damaged(paths)
                 process, log_start = self._spawn(paths)
@@ -236,7 +236,7 @@ class Launcher:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=descriptor,
-                # Not the workspace: nothing in there may ever be found by a relative path or an import.
+                # Not the workspace, so that nothing in it is ever found by a relative path or an import.
                 cwd=paths.folder,
                 env=env,
                 start_new_session=True,
@@ -269,7 +269,7 @@ async def ensure_daemon(
 
 def passed_on(home: Path | None = None) -> list[str]:
     """Return the setting ``environment`` of the user's file. The daemon reports problems of that file."""
-    # Not by daemon.config: that takes longer to import than everything else here.
+    # Importing daemon.config would take longer than everything else here.
     try:
         value: object = json.loads(read_regular(state_dir(home) / "config.json", MAX_SETTINGS, follow=True))
     except (OSError, ValueError, RecursionError):

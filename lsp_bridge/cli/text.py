@@ -12,7 +12,7 @@ from tools.text.terminal import shown_line as shown_line
 from tools.text.truncate import short
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# Characters that reorder what is shown, so that a diff reads differently from what it does.
+# Characters that reorder displayed text, so that a diff reads differently from what it does.
 _REORDER = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 

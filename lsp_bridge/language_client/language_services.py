@@ -127,6 +127,6 @@ class LazyNavigation:
     async def _real(self) -> Navigation:
         if self._made is None:
             made = await asyncio.to_thread(self._make)
-            # Two may have asked at once: one is kept.
+            # Two callers may have created one at the same time: keep the first.
             self._made = self._made or made
         return self._made

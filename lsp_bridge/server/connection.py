@@ -89,7 +89,7 @@ class Bridge:
         """A client has initialized: prepare for its first prompt while it has other things to do."""
         if self.warm is None:
             return
-        self._warming.start(self.warm(env, configured))  # a prompt after a failure will fail in its own words
+        self._warming.start(self.warm(env, configured))  # a prompt after a failure will report its own error
 
     def unsaved_text(self, path: Path) -> str | None:
         """Return the unsaved text of a file in any attached editor."""
@@ -187,19 +187,19 @@ class ClientServer:
             if self._shut_down:
                 self._editor.leave()
         if method == types.TEXT_DOCUMENT_CODE_ACTION:
-            # Before each of its problems is made into an object.
+            # Check before each problem is converted into an object.
             fields = fields | {"params": code_action_params(fields.get("params"))}
         try:
             structured: Any = self._server.protocol.structure_message(fields)
         except Exception as error:
-            # cattrs' errors are groups of groups; the outermost text is what a client can use.
+            # cattrs' errors are nested groups; the outermost text is what a client can use.
             self._documents.malformed(fields)
             self.refuse(message_id, ErrorCode.INVALID_PARAMS, f"{method or 'message'}: {error}")
             return
         try:
             self._server.protocol.handle_message(structured)
         except Exception:
-            # It only resembles JSON-RPC.
+            # The message only resembles JSON-RPC.
             log.exception("a message could not be handled")
             self.refuse(message_id, -32600, "The message is not valid JSON-RPC.")
 
@@ -207,7 +207,8 @@ class ClientServer:
         """Answer with an error outside of any handler."""
         known = message_id if _is_id(message_id) else None
         message = {"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": text}}
-        # null is the wire's "no id", which pygls' types leave out; it has no public way to refuse either.
+        # null is the wire's "no id", which pygls' types leave out; it has no public way to refuse such a message
+        # either.
         self._server.protocol._send_data(message)  # pyright: ignore[reportPrivateUsage]
 
     def hang_up(self) -> None:
@@ -236,7 +237,7 @@ class ClientServer:
         self._held.setdefault(session.session_id, [])
         self._holds[session.session_id] = self._holds.get(session.session_id, 0) + 1
         loop = asyncio.get_running_loop()
-        # The answer is sent by a callback that runs one round after the handler's return: wait two.
+        # The answer is sent by a callback that runs one round after the handler returns, so wait for two rounds.
         loop.call_soon(loop.call_soon, self._release, session.session_id)
 
     def _release(self, session_id: str) -> None:
@@ -318,7 +319,7 @@ class ClientServer:
         self._client.there.everywhere = not options.chat and _shows_lenses(params.capabilities)
         self._client.settings.update(options.settings)
         self._client.env.update({k: v for k, v in options.env.items() if is_provider_variable(k)})
-        # SDKs look for these only here. Variables that are set at run time do not show in /proc/…/environ.
+        # SDKs look for these variables only here. Variables set at run time do not show in /proc/…/environ.
         os.environ.update({k: v for k, v in self._client.env.items() if is_cloud_variable(k)})
         self._initialized = True
         self._editor.initialized()
@@ -327,7 +328,7 @@ class ClientServer:
         env = {**provider_env(os.environ), **self._client.env}
         settings = self._requests.context.client_config().settings
         if "language" in self._client.settings:
-            # One language for the whole daemon: that of the editor that came last.
+            # The whole daemon has one language: that of the editor that connected last.
             set_language(settings.daemon.language)
         self._bridge.client_came(env, settings.model.model)
 
@@ -448,7 +449,7 @@ def _converter() -> cattrs.Converter:
         return cls(**{name: fields[name] for name in names})
 
     def fields_alone(message: Any) -> dict[str, Any]:
-        # Non-JSON values in them come back to pygls one by one, from the encoder.
+        # pygls receives non-JSON values in them one by one, from the encoder.
         return {attribute.name: getattr(message, attribute.name) for attribute in message.__attrs_attrs__}
 
     for cls in (JsonRPCRequestMessage, JsonRPCNotification, JsonRPCResponseMessage):

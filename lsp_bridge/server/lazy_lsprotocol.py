@@ -69,11 +69,11 @@ class _Unbuilt:
         cls = self._cls
         with _building:
             if cls.__dict__["__attrs_attrs__"] is not self:
-                return  # another thread was quicker
+                return  # another thread was faster
             import attrs
             from lsprotocol import types
 
-            # In place, so that all who have the class already see it: therefore without slots.
+            # Define it in place, so that everyone who holds the class sees it; this rules out slots.
             self._define(cls, slots=False, init=True, repr=False, eq=False)
             attrs.resolve_types(cls, dict(types.ALL_TYPES_MAP), {})  # a copy, because attrs adds to it
 

@@ -90,7 +90,7 @@ class Listener:
             if await self._welcome(reader, writer):
                 await self._converse(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # clients leave as they like
+            pass  # clients may leave at any time
         except asyncio.CancelledError:
             pass  # the daemon is closing
         except Exception:
@@ -160,7 +160,7 @@ async def _messages(reader: asyncio.StreamReader) -> AsyncGenerator[object]:
         try:
             length = await _content_length(reader)
         except _BadHeaderError as error:
-            # Nobody knows where the next message begins.
+            # The start of the next message is unknown.
             yield _Unreadable(f"{error} The connection is closed.")
             return
         if length is None:

@@ -70,7 +70,7 @@ def parts_wanted(
         if number == 0 and branch is None:
             raise CommandFailedError(no_branch(name, branches))
         if branch is None:
-            # `Q:src` is a mistyped letter rather than a file: report the missing branch.
+            # `Q:src` is probably a mistyped branch rather than a file, so report the missing branch.
             if colon and len(name) == 1 and name.isupper():
                 raise CommandFailedError(no_branch(name, branches))
             found[current].append(inside(word, workspace))

@@ -94,7 +94,7 @@ class _Page:
         self._table(total)
         layers = [part for part in mappings(found.get("parts")) if part.get("layer") == "system"]
         for number, text in enumerate(strings(found.get("system"))):
-            # After the layers there can only be the plan.
+            # Only the plan can follow the layers.
             name = one_line(_named(layers[number])) if number < len(layers) else t("plan")
             self._heading(t("system · {name}", name=name))
             self._text(text)

@@ -131,12 +131,12 @@ async def stop(cli: Invocation, *, force: bool) -> int:
     if not paths.is_locked():
         console.write(t("No Goalwright daemon is running for {workspace}.\n", workspace=paths.workspace))
         return EXIT_OK
-    with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
+    with contextlib.suppress(LaunchError):  # then by signal, because it may hang or be of another version
         await _ask(cli, "goalwright/daemon/stop", start=False)
         if await _ended(paths, _STOP_S):
             console.write(t("Stopped.\n"))
             return EXIT_OK
-    # The lock is held, so these files are of the process that holds it.
+    # The lock is held, so these files belong to the process that holds it.
     address = paths.read_address()
     pid = paths.read_pid() if address is None else address.pid
     if pid is None:
@@ -182,7 +182,7 @@ async def _ask(cli: Invocation, method: str, *, start: bool) -> dict[str, Any]:
         raise LaunchError("unresponsive", str(error)) from error
     except ConnectionLostError as error:
         if method == "goalwright/daemon/stop":
-            return {}  # it went away at once
+            return {}  # it has just ended
         raise LaunchError("notRunning", str(error)) from error
     finally:
         if client is not None:

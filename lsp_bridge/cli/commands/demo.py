@@ -28,7 +28,7 @@ async def play(cli: Invocation) -> int:
         workspace = folder / "shop"
         copy_workspace(workspace)
         before = _texts(workspace)
-        # A home of its own: the demo is independent of the user's configuration, and leaves nothing.
+        # A home of its own makes the demo independent of the user's configuration, and leaves nothing behind.
         home = folder / "home"
         home.mkdir(mode=0o700)
         (home / "config.json").write_text(json.dumps({"language": language()}), encoding="utf-8")

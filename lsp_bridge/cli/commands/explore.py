@@ -88,7 +88,7 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
     found = await asked.request("goalwright/explore/files", branchId=branch)
     files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
     if paths:
-        # As with `pick`: ignored files are selected only where no other file has the name.
+        # As with `pick`, ignored files are selected only when no other file has the name.
         missing = [path for path in paths if not _named(files, (path,))]
         beside = _named(ignored, missing)
         if unknown := [path for path in missing if not _named(ignored, (path,))]:
@@ -165,7 +165,7 @@ async def patch(cli: Invocation, asked: SessionConnection, *, branch: str) -> No
         return
     text = string(found.get("patch"))
     patch = base64.b64decode(text) if found.get("base64") is True else text.encode("utf-8")
-    # Raw bytes, for `git apply`: nothing is sanitized, so it must not go to a screen.
+    # These are raw bytes for `git apply`: nothing is sanitized, so they must not go to a screen.
     if console.out.isatty():
         console.write(shown(patch.decode("utf-8", "replace")) + "\n")
     else:
@@ -237,7 +237,7 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
     def notified(method: str, params: dict[str, Any]) -> None:
         event = mapping(params.get("event"))
         request = mapping(event.get("request"))
-        # Only for this choice: requests of branches or a turn are answered where they are followed.
+        # Answer only for this choice: requests of branches or a turn are answered where they are followed.
         if event.get("event") == "permission_asked" and string(request.get("toolCallId")).startswith(
             "select_"
         ):

@@ -32,7 +32,7 @@ async def compact(cli: Invocation, asked: SessionConnection, *, keep: str = "") 
     if cli.json:
         cli.write_json(done)
         return
-    # The daemon knows its result: a compaction that freed nothing may be stored, too.
+    # Only the daemon knows its result, because a compaction that freed nothing may be stored as well.
     before, after = integer(done.get("before")), integer(done.get("after"))
     freed = t(" ({before} less)", before=share(before - after, before)) if after < before else ""
     told = t("Context: about {before:,} → {after}{freed}.", before=before, after=tokens(after), freed=freed)

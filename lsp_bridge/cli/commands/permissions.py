@@ -131,7 +131,7 @@ async def mode(cli: Invocation, asked: SessionConnection, *, mode: str | None) -
 @session_command(needed=False)
 async def jobs(cli: Invocation, asked: SessionConnection, *, kill: str | None) -> None:
     """List the commands in the background, or stop the one with the id ``kill``."""
-    # All sessions, unless one is named: the list of running jobs must not depend on the last used session.
+    # List the jobs of all sessions, unless one is named: the list must not depend on the last used session.
     about = {"sessionId": cli.session} if cli.session else {}
     found = await asked.client.request("goalwright/job/list", about, REQUEST_S)
     entries = mappings(found.get("jobs"))

@@ -147,7 +147,7 @@ def show_plan(console: Console, plan: dict[str, Any]) -> None:
         lines.append((rest, style.dim(rest)))
     for plain, painted in lines:
         fitting = _fitting(console, plain)
-        # A line that has to be cut is cut without its colours: they would be cut in the middle.
+        # A truncated line loses its colours, because the cut could fall inside a colour code.
         console.write((painted if fitting == plain else fitting) + "\n")
 
 
@@ -160,7 +160,7 @@ def plan_lines(
     children: dict[str, list[dict[str, Any]]] = {}
     for goal in goals:
         parent = string(goal.get("parentId"))
-        # A damaged log may have lost a parent: its children then count as the top.
+        # A damaged log may have lost a parent; its children then become top-level goals.
         children.setdefault(parent if parent in known else "", []).append(goal)
     used = {string(item.get("goalId")): item for item in mappings(meter.get("goals"))}
     lines: list[tuple[str, str]] = []

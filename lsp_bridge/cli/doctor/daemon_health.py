@@ -108,7 +108,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
         return Check(noted("Daemon"), "broken", str(error))
     try:
         status = await client.request("goalwright/daemon/status", {}, _TIMEOUT_S)
-    except Exception as error:  # whatever it is: the daemon is there and does not answer as it should
+    except Exception as error:  # whatever the error: the daemon runs and does not answer correctly
         return Check(
             noted("Daemon"),
             "broken",
@@ -136,7 +136,7 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
 
 
 def _model(config: Config, environment: Mapping[str, str]) -> Check:
-    # Never a value: this output ends up in bug reports.
+    # Print no values, because this output ends up in bug reports.
     names = sorted(name for name, value in provider_env(environment).items() if value)
     chosen = config.settings.model.model
     keys = ", ".join(names)

@@ -41,7 +41,7 @@ async def examination(
     trusted = TrustedFolders(state).trust(workspace) == "trusted"
     config = load_config(workspace, state / "config.json", trusted=trusted)
     env = usual_environment() if environment is None else dict(environment)
-    # Shown as known, even when none of them is to be started.
+    # Name the servers even when none of them will be started.
     choice = choice_of(config.settings, trusted=trusted)
     general = await checks(
         workspace, config, launcher, _with_keys(env), trusted=trusted, home=home or Path.home()

@@ -23,7 +23,7 @@ async def doctor(cli: Invocation, *, start: bool) -> int:
 
     ``start``: really start each server. Needs no daemon and starts none.
     """
-    # Only here: no other command waits for the libraries of this one.
+    # Import here, so that no other command waits for the libraries of this one.
     from lsp_bridge.cli.doctor.examination import examination
 
     console = cli.console
@@ -99,7 +99,7 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
     if server.text and server.state not in ("disabled", "unneeded"):
         result.append(f"     {shown_line(server.text)}")
     if server.install:
-        # One line to copy; the rest as alternatives.
+        # Show one line to copy, and the rest as alternatives.
         result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
     result += [
         t(

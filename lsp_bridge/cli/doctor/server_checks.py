@@ -140,7 +140,7 @@ async def _examine(
             return Examined(
                 ServerReport(spec.name, "unusable", text=reasons, install=install, ignored=ignored)
             )
-        # A server of the user's own: we do not know how to install it.
+        # This is a server of the user's own, so no installation command is known.
         text = "" if spec.install else t("{argv} was not found", argv=spec.commands[0].argv[0])
         return Examined(ServerReport(spec.name, "missing", text=text, install=spec.install, ignored=ignored))
     program = Path(seen.found.argv[0])

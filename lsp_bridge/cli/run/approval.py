@@ -405,8 +405,8 @@ class Approver:
             result = await self._client.request("goalwright/permission/reply", params)
         except RpcError as error:
             if error.code in (ErrorCode.INVALID_PARAMS, ErrorCode.STORE_FAILED) and _chosen(answer):
-                # The answer cannot be applied, e.g. the file's encoding lacks a character, or a pattern cannot be
-                # stored, or it is too long: the request still waits, so ask again.
+                # The answer cannot be applied (e.g. the file's encoding lacks a character, or a pattern is too long to
+                # store): the request still waits, so ask again.
                 self._note(one_line(str(error)))
                 self._waiting.setdefault(request_id, request)
                 return
@@ -473,7 +473,7 @@ class TtyReader:
 
 
 async def _line_in_thread() -> str | None:
-    # A console cannot be waited for otherwise. A daemon thread, so that it never keeps the program alive.
+    # A console offers no other way to wait. A daemon thread never keeps the program alive.
     import threading
 
     loop = asyncio.get_running_loop()
@@ -485,7 +485,7 @@ async def _line_in_thread() -> str | None:
 
     def read() -> None:
         text = sys.stdin.readline()
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has ended in the meantime
             loop.call_soon_threadsafe(deliver, text)
 
     threading.Thread(target=read, daemon=True).start()

@@ -37,7 +37,7 @@ class GoalLines:
         now = {**before, **changed}
         self._numbers = {goal_id: number for goal_id, number in now.items() if isinstance(number, str)}
         by = one_line(string(event.get("by")), 40)
-        # A goal that was abandoned or removed has lost its number; it is shown with its last one.
+        # An abandoned or removed goal has lost its number, so show its last one.
         lines = self._lines(event, {**before, **self._numbers})
         # Mark changes by a user: they are not the model's work.
         return [line + self._style.dim(f"  ({by})") if by else line for line in lines]

@@ -84,7 +84,7 @@ class Others:
                 await self._once()
                 await asyncio.sleep(_LOOK_S)
         except ConnectionLostError:
-            pass  # the run itself ends with it
+            pass  # the run itself ends as well
         except RpcError as error:
             self._note(
                 t("cannot find out what the running turn waits for: {error}", error=one_line(str(error)))

@@ -168,7 +168,7 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
         words = outcome.detail or t("the turn ended with {stop_reason}", stop_reason=outcome.stop_reason)
         console.warn(console.err_style.red(t("error: {words}", words=clean(words))))
     elif code == EXIT_OK and outcome.detail and not options.json:
-        # The model ended it in an unusual way, e.g. it declined to continue.
+        # The model ended the turn in an unusual way, e.g. it declined to continue.
         console.warn(console.err_style.yellow(clean(outcome.detail)))
     return code
 
@@ -190,7 +190,7 @@ def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer
     if console.tty is None:
         return RefuseAll(console.warn)
     if options.json or not console.live:
-        # stdout is for a program or a file: the user is asked on stderr.
+        # stdout goes to a program or a file, so ask the user on stderr.
         text = TextView(console.tell, style=console.err_style)
         return AskPerson(text, TtyReader(console.tty, console.tell), _edit_on(console.tty))
     return AskPerson(text, TtyReader(console.tty, console.write), _edit_on(console.tty))
@@ -226,7 +226,7 @@ class _Run:
         self._client: Client | None = None
         self._approver: Approver | None = None
         self._early: list[tuple[str, dict[str, Any]]] | None = []
-        self._sent = False  # the prompt is on its way or being worked on
+        self._sent = False  # the prompt is being sent or processed
         self._started = False
         self._ended = asyncio.Event()
         self._leave = asyncio.Event()
@@ -256,7 +256,7 @@ class _Run:
             return self._outcome("error", str(error))
         finally:
             if self._client is not None:
-                # First of all: a canceled request would make the daemon cancel it, too.
+                # Close first, because canceling a request would make the daemon cancel the turn.
                 await self._client.close()
             await _drop(work, leave)
             await self._background.close()
@@ -396,13 +396,13 @@ class _Run:
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
         if self._early is not None:
-            self._early.append((method, params))  # comes after the state it changes has been loaded
+            self._early.append((method, params))  # wait until the state that it changes has been loaded
             return
         session_id = string(params.get("sessionId"))
         if session_id != self._session_id:
             return
         if self._ended.is_set():
-            return  # whether later events still arrive is a matter of timing, and scripts read the output
+            return  # whether later events still arrive depends on timing, and scripts read the output
         if method == "goalwright/session/delta":
             self._waiting.delta(mapping(params.get("delta")))
             self._view.delta(session_id, mapping(params.get("delta")))
@@ -427,7 +427,7 @@ class _Run:
             self._started = True
             self._waiting.event(event)
             if self._interrupts:
-                self._spawn(self._cancel())  # it began just when it was to be taken from the queue
+                self._spawn(self._cancel())  # it began just before it could be taken from the queue
         elif name == "turn_ended" and own:
             self._ended.set()
         elif name == "permission_asked":
@@ -447,7 +447,7 @@ class _Run:
                 self._note(t("waiting for the session's running turn to {until} …", until=until))
 
     def _asked(self, request: dict[str, Any]) -> None:
-        # A script answers for its own turn, and for one that no other client is there for; a user for any turn.
+        # A script answers for its own turn, and for a turn that no other client handles; a user for any turn.
         if self._approver is None:
             return
         own = string(request.get("toolCallId")) == f"attach_{self._prompt_id}"

@@ -132,7 +132,7 @@ class TextView:
         self._tell_style = tell_style or style
         self._goals = GoalLines(style)
         self._branches = BranchLines(style)
-        self._status = False  # a status line is showing, to be rewritten
+        self._status = False  # a status line is visible and will be rewritten
         self._at_start = True  # of a line
         self._growing: tuple[str, int] | None = None
         self._shown: dict[tuple[str, int], str] = {}
@@ -252,7 +252,7 @@ class TextView:
         message_id, role = string(message.get("messageId")), message.get("role")
         parts = mappings(message.get("content"))
         if any(part.get("type") == "compaction" for part in parts):
-            return  # for the model, not for the user, who gets notices (``goalwright context`` shows it)
+            return  # meant for the model; the user gets notices (``goalwright context`` shows it)
         answers, self._planning = self._planning, role == "user" and asks_for_plan(parts)
         for index, part in enumerate(parts):
             if role == "assistant":
@@ -279,7 +279,7 @@ class TextView:
             key = (message_id, index)
             text, shown = string(part.get("text")), self._shown.get(key, "")
             if not text.startswith(shown):
-                # Deltas were dropped on the way: the stored text counts.
+                # Deltas were dropped on the way, so the stored text counts.
                 self.end_line()
                 shown = self._shown[key] = ""
                 self._cleaners.pop(key, None)
@@ -360,7 +360,7 @@ class TextView:
         if (event.get("code"), level) in _SAID_AT_THE_END:
             return
         if event.get("code") == CHOICE_AWAITED:
-            # A terminal has no button to press: the commands are for another one.
+            # A terminal has no button to press, so the commands go into another one.
             text, level = (
                 t("{text}\n  In another terminal: {choosing}", text=text, choosing=t(CHOOSING)),
                 "warning",

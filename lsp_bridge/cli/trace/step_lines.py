@@ -158,7 +158,7 @@ class StepLines:
             elif "status" in change.updates:
                 step = self._tree.get(change.step_id)
                 if step is not None and step.step_type == "goal":
-                    yield self._placed(step)  # the end of an action is in its result
+                    yield self._placed(step)  # the result of an action reports its end
 
     def _placed(self, step: Step) -> str:
         depth = sum(1 for _, _ in zip(range(_INDENT), self._tree.line(step.parent_id), strict=False))

@@ -193,7 +193,7 @@ class _Following:
         self._console = console
         self._fold = StepFold(session_id, cut=_CUT)
         self._lines = StepLines(self._fold.tree, console.style, console.columns)
-        # The tree of what came before is needed for steps, and nothing of it for events.
+        # Steps need the tree of everything before; events need nothing of it.
         self._last = since if as_json else 0
         self._log = _need_log(store, session_id)
         self._size = -1
@@ -231,7 +231,7 @@ def _folded(store: FileTraceStore, session_id: str, cut: int | None = None) -> S
     known = _known(store, session_id)
     for event in _events(store, session_id, 0):
         if known is not None and event.event != "session_created":
-            # The log has lost its first event, and the metadata still has its data.
+            # The log has lost its first event, but the metadata still has its data.
             fold.apply(SessionCreated(trace_id=session_id, time=known.created_at, trace=known))
         known = None
         fold.apply(event)
@@ -245,7 +245,7 @@ def _known(store: FileTraceStore, session_id: str) -> Trace | None:
     except (NewerFormatError, UnknownTraceError):
         raise
     except StoreError:
-        return None  # the log has it all
+        return None  # the log has everything
 
 
 def _need_log(store: FileTraceStore, session_id: str) -> Path:
@@ -319,7 +319,7 @@ def save(output: Path, data: bytes, *, force: bool = False) -> None:
     Raises StoreError with a message about ``output``: also when a file exists and not ``force``.
     """
     try:
-        path = output.resolve()  # a link stays one
+        path = output.resolve()  # keep a link a link
         kind = path.stat().st_mode if path.exists() else None
         if kind is None or (stat.S_ISREG(kind) and force):
             write_atomically(path, data)

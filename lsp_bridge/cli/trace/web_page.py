@@ -71,7 +71,7 @@ async def _opened(cli: Invocation, port: int | None, *, start: bool) -> dict[str
             client, _ = await connect(cli.workspace, cli.greeting())
             break
         except LaunchError as error:
-            # It has the lock, so it is just starting.
+            # The other process has the lock, so it is just starting.
             if start or error.code not in ("notRunning", "unresponsive") or clock.now() >= deadline:
                 raise
             await clock.sleep(_PAUSE_S)
@@ -86,7 +86,7 @@ async def _opened(cli: Invocation, port: int | None, *, start: bool) -> dict[str
 
 
 async def _browse(workspace: Path, page: str, console: Console) -> None:
-    # Not as an argument of the browser: those can be read by everybody on this machine, and the token is in it.
+    # Not as an argument of the browser: every user of this machine can read those, and the token is in it.
     import webbrowser
 
     try:

@@ -24,7 +24,7 @@ _MAX_JUNK_BYTES = 1 << 20
 _THREAD_BYTES = 128_000
 _LINES_A_TURN = 96
 """Lines before other tasks get a turn on the event loop: reading does not wait while the buffer has data."""
-# At the end of the line: a length that was too small leaves the rest of a body before it.
+# Match at the end of the line, because a length that was too small leaves the rest of a body before it.
 _LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*([0-9]{1,12})[ \t]*\r?\n", re.IGNORECASE)
 
 
@@ -77,7 +77,7 @@ def _as_it_is(value: dict[str, Any]) -> dict[str, Any]:
 async def _line(stream: asyncio.StreamReader) -> bytes:
     try:
         line = await stream.readline()
-    except ValueError:  # asyncio: longer than its buffer
+    except ValueError:  # asyncio: the line is longer than its buffer
         raise BadStreamError("it wrote a line without end") from None
     if len(line) > MAX_LINE_BYTES:
         raise BadStreamError(f"it wrote a line of {len(line)} bytes")
@@ -87,7 +87,7 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
 async def _exactly(stream: asyncio.StreamReader, size: int) -> bytes:
     if size <= 1 << 16:
         return await stream.readexactly(size)
-    # Piece by piece: asyncio would hold all of it back until it fits its buffer, and copy it several times.
+    # Read in pieces: asyncio would stop reading until everything fits its buffer, and copy it several times.
     parts: list[bytes] = []
     while size:
         part = await stream.read(min(size, 1 << 18))
@@ -101,7 +101,7 @@ async def _exactly(stream: asyncio.StreamReader, size: int) -> bytes:
 async def _parse(body: bytes) -> dict[str, Any] | BadMessage:
     try:
         if len(body) > _THREAD_BYTES:
-            # With a hook in Python: the parser in C would keep the interpreter's lock, and so the event loop, until
+            # With a hook in Python: the C parser would hold the interpreter's lock, and so block the event loop, until
             # it has read everything.
             value: object = await asyncio.to_thread(json.loads, body, object_hook=_as_it_is)
         else:

@@ -268,7 +268,7 @@ class _OwnProcess:
             while chunk := await stream.read(4096):
                 self._stderr.add(chunk)
         except (OSError, ValueError):
-            return  # It is at its end: the stored part is complete.
+            return  # the stream has ended, so the stored part is complete
 
 
 _MAX_LINES = 200

@@ -180,9 +180,9 @@ class RpcClient(JsonRPCClient):
         identity = str(uuid.uuid4())
         try:
             reply = self.protocol.send_request_async(method, params, msg_id=identity)
-            if self._closed:  # found out by sending
+            if self._closed:  # noticed while sending
                 raise ServerGoneError("the language server does not read what it is sent")
-            # Not wait_for: in Python 3.11 it may swallow a cancellation that comes in the same moment as the answer.
+            # Not wait_for: in Python 3.11 it may swallow a cancellation that arrives together with the answer.
             async with asyncio.timeout(timeout):
                 return await reply
         except (TimeoutError, asyncio.CancelledError):
@@ -231,7 +231,7 @@ class RpcClient(JsonRPCClient):
             reason = str(error)
         except OSError as error:
             reason = f"its output ended badly: {error}"
-        # The process' own end is more informative than the end of its output: let that be reported first.
+        # The end of the process is more informative than the end of its output, so let that be reported first.
         await ended(process, 0.2)
         await asyncio.sleep(0)
         self._close(reason)
@@ -243,7 +243,7 @@ class RpcClient(JsonRPCClient):
                 self._bad_messages = 0
                 return
             why = message.why
-        except Exception as error:  # a server may send anything: what cannot be handled is a bad message
+        except Exception as error:  # a server may send anything; whatever cannot be handled is a bad message
             why = f"{type(error).__name__}: {error}"
         self._bad_messages += 1
         _logger.debug("bad message %d from a language server: %s", self._bad_messages, why)

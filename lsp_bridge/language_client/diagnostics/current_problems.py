@@ -121,7 +121,7 @@ async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], starte
         if len(answered) < len(rest):
             heard.complete = False
         if now() >= started + server.deadline_s():
-            # Too late for more of them.
+            # There is no time left for the others.
             heard.skipped.update(files[first + _AT_ONCE :])
             heard.complete = heard.complete and not files[first + _AT_ONCE : MAX_FILES]
             break
@@ -137,7 +137,7 @@ async def _pull(heard: _Heard, path: Path, timeout_s: float) -> Path | None:
         return None
     if not isinstance(report.get("items"), list):
         return None
-    # A server that is pulled may push some of its problems all the same.
+    # A server that supports pull may still push some of its problems.
     pushed = heard.server.answers.known(path) or ()
     own = severe(report["items"], "hint")
     seen = {repr(item) for item in own}

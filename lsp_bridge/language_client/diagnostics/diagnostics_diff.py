@@ -31,12 +31,12 @@ def new_problems(
     """
     if not baseline or before is None:
         return list(current)
-    # Stripped: wrapping a block in `try:` indents its old problems, it does not make them new.
+    # Strip the lines: wrapping a block in `try:` indents its old problems, but does not make them new.
     old_lines = [line.strip() for line in lines_of(before)]
     new_lines = old_lines if after == before else [line.strip() for line in lines_of(after)]
     moved_to = map_lines(old_lines, new_lines)
 
-    # Keys become numbers, and the counting is done in plain dicts: half the time of tuples in a Counter.
+    # Number the keys and count in plain dicts, which takes half the time of tuples in a Counter.
     numbers: dict[_Key, int] = {}
     old_keys = [numbers.setdefault(_key(problem), len(numbers)) for problem in baseline]
     new_keys = [numbers.setdefault(_key(problem), len(numbers)) for problem in current]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tools.language import Problem
 
 _SAME_KIND = (
-    # As the servers themselves write them, compared without a prefix like "lint/correctness/".
+    # Rule names as servers write them, compared without a prefix such as "lint/correctness/".
     (
         "undefined",
         "reportundefinedvariable f821 unresolved-reference unknown-name name-defined e0602 undefined-variable",
@@ -101,7 +101,7 @@ class _Entry:
     def takes(self, problem: Problem) -> bool:
         """Join ``problem`` if it is the same as this one."""
         if any(problem.source == said.source and not _equal(problem, said) for said in self._said):
-            return False  # the source means two things by it
+            return False  # these are two different findings of the source
         if not any(_same(problem, said) for said in self._said):
             return False
         self._said.append(problem)

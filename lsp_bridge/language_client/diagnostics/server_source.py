@@ -89,7 +89,7 @@ class ServerSource(Source):
             self._missed.add(path)
             return
         text = await self.read(path)
-        # Unsaved text is on no disk: a server must be shown it, for the sake of the files that use it.
+        # Unsaved text is not on disk, so servers must receive it for the files that use it.
         unsaved = buffer and self._text_of(path) is not None
         for server in self.servers.alive():
             shown = path in server.answers.documents or (
@@ -97,7 +97,7 @@ class ServerSource(Source):
             )
             if not buffer and text is None:
                 server.close_document(path)
-            # Not waited for: a starting server opens files when it is asked about them.
+            # Do not wait: a starting server opens files when it is asked about them.
             elif text is not None and shown and server.is_ready and not self.held(path):
                 server.sync(path, text)
             if not buffer:
@@ -106,7 +106,7 @@ class ServerSource(Source):
     async def current(self, paths: Sequence[Path], least: Severity) -> CurrentProblems:
         try:
             return await survey(self.servers, self.read, paths, least)
-        except Exception:  # nothing is known, which is not the same as nothing found
+        except Exception:  # nothing is known, which differs from "nothing found"
             self._log.exception("diagnostics failed")
             return CurrentProblems((), (), tuple(server.name for server in self.servers.alive()))
 
@@ -186,7 +186,7 @@ class ServerWatch(Watch):
         resting: list[str] = []
         for path in after:
             if path not in self.texts:
-                # Servers that run anyway know the other files too, and report theirs in relation to them.
+                # Running servers know the other files too, and report theirs in relation to them.
                 self._source.spawn(self._source.changed(path))
                 continue
             lookup = self._source.servers.for_path(path)
@@ -253,9 +253,9 @@ class ServerObserver(Observer):
                 asked[path] = self._versions[path] = server.sync(path, text)
                 server.ask_again(path)
         for path in await server.answered(asked, now() + _BASELINE_PATIENCE_S):
-            # Kept here, because the server forgets the file when too many others are opened meanwhile.
+            # Keep them here, because the server forgets the file when too many others are opened meanwhile.
             self._known[path] = server.answers.known(path, asked[path]) or ()
-        # Files that an undo or a user has just changed have a baseline, too: the diagnostics of their current texts.
+        # Files just changed by an undo or a user have a baseline too: the diagnostics of their current texts.
         recent, documents = now() - server.deadline_s(), server.answers.documents
         unsettled = {
             path: version
@@ -282,11 +282,11 @@ class ServerObserver(Observer):
         if not await server.ready(started + server.deadline_s()):
             server.answers.unanswered += 1
             return Heard(missing=there, complete=False, asked=bool(there or deleted))
-        # No await from here until everything is sent: the known diagnostics and the change are one moment.
+        # No await from here until everything is sent, so that the known diagnostics and the change are one moment.
         heard = Heard(known={path: self._newest(path) for path in files})
         everything, mark = server.answers.snapshot(), server.answers.count
         self._mark = mark
-        # Diagnostics of an older text of a file are no baseline: its lines may have changed since.
+        # Diagnostics of an older text are no baseline, because its lines may have changed since.
         unsettled = server.unsettled()
         self._around = {path: raw for path, raw in everything.items() if path not in unsettled}
         self.since = self._change.sent(self.key, files, everything)
@@ -304,7 +304,7 @@ class ServerObserver(Observer):
             others = any(path not in after for path in server.answers.documents)
             looked = others and await self._look_for_importers(after, everything, mark, started)
             heard.complete = heard.complete and (looked or bool(versions))
-            # Nobody can be asked when no other file is open there: neither clean nor a missing answer.
+            # When no other file is open, no server can be asked: neither clean nor a missing answer.
             heard.asked = others or bool(versions)
         elif heard.complete and versions:
             await server.look_around(
@@ -333,7 +333,7 @@ class ServerObserver(Observer):
                 server.close_document(path)
                 server.watched(path, "update" if path.exists() else "delete")
                 continue
-            # A created file is announced first: other files that import it are looked at again.
+            # Announce a created file first, because servers then check files that import it again.
             server.watched(path, "create" if self._before[path] is None else "update")
             versions[path] = server.sync(path, text)
             server.saved(path)
@@ -344,7 +344,7 @@ class ServerObserver(Observer):
         server = self._server
         deadline = started + server.deadline_s()
         answered = await server.answered(versions, deadline)
-        # A server that has started to answer is no longer cold: it has more time, from the same start.
+        # A server that has started to answer is no longer cold: it gets more time, counted from the same start.
         if len(answered) < len(versions) and started + server.deadline_s() > deadline:
             answered = await server.answered(versions, started + server.deadline_s())
         return answered
@@ -368,7 +368,7 @@ class ServerObserver(Observer):
             return any((answers.known(path) or ()) != around.get(path, ()) for path in others())
 
         async def look_once_more() -> None:
-            # For findings of the server after the report; they are reported late.
+            # These findings arrive after the report, and are reported late.
             await asyncio.sleep(server.timing.deletion_s)
             if not server.gone:
                 await server.look_around(after.keys(), now() + server.timing.answer_s)
@@ -387,7 +387,7 @@ class ServerObserver(Observer):
         for path in answers.said_after(mark)[:_MAX_OTHERS]:
             document = answers.documents.get(path)
             raw = answers.known(path) if said is None else said.get(path)
-            # One that was just opened, or that an undo or a user changed: its problems are not by this change.
+            # It was just opened, or changed by an undo or a user, so this change did not cause its problems.
             if document is not None and (path not in self._around or document.version > mark):
                 continue
             if raw:

@@ -143,7 +143,7 @@ class DiagnosticsService:
         """Never raises."""
         try:
             return await self._overdue(set(paths))
-        except Exception:  # the caller's work is finished
+        except Exception:  # the caller's work has finished
             self.log.exception("late diagnostics failed")
             return None
 
@@ -185,7 +185,7 @@ class DiagnosticsService:
         for source in self.sources:
             try:
                 await source.changed(path, buffer=buffer)
-            except Exception:  # a tool's work must not fail because of its eyes
+            except Exception:  # a tool must not fail because of its diagnostics
                 self.log.exception("%s was changed, and not everybody could be told", path)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -210,7 +210,7 @@ class DiagnosticsService:
                 continue
             for path, file in list(seen.files.items()):
                 if not file.open and seen.observer.said(path)[0] != file.after:
-                    del seen.files[path]  # Somebody typed there: what came then is about other text.
+                    del seen.files[path]  # the user typed there, so later findings are about other text
             seen.watched = seen.watched and now <= seen.until
             seen.said, seen.until = said, now + _KEPT_S
         self.count += 1
@@ -298,11 +298,11 @@ class DiagnosticsService:
     ) -> tuple[list[Problem], bool]:
         """Return unreported new problems of one file, and whether these are all of them."""
         least, sure = self._least, True
-        if late and text == file.before:  # an undo, say: then nothing in it is new
+        if late and text == file.before:  # e.g. undone: then nothing in it is new
             found: list[Problem] = []
         elif file.known is None and file.before is not None and (everything := severe(raw, least)):
             if late and observer.follows:
-                return [], False  # The server is being asked about the text before.
+                return [], False  # the server is being asked about the text before
             # Without a baseline, only problems on changed lines are certainly new.
             found = await on_new_lines(path, file.before, text, raw, least)
             sure = late or len(found) == len(everything)
@@ -366,7 +366,7 @@ class DiagnosticsService:
                 answered.append(seen.observer.name)
             if wanted.intersection(seen.open_files()):
                 silent.append(seen.observer.name)
-            if seen.said is not None:  # an ended change is checked for the last time
+            if seen.said is not None:  # an ended change is checked once more
                 seen.files, seen.watched, seen.until = seen.open_files(), False, 0.0
         changed = dict.fromkeys(path for seen in mine for path in seen.paths)
         return await verdict_on(problems, changed, answered, silent) if answered else None
@@ -439,7 +439,7 @@ class ServiceRun:
         for watch in self.watches:
             try:
                 covered = await watch.extend(rest)
-            except Exception:  # the write that follows must not fail because of its eyes
+            except Exception:  # the write that follows must not fail because of its diagnostics
                 self._service.log.exception("the diagnostics before a change could not be prepared")
                 continue
             rest = {path: text for path, text in rest.items() if path not in covered}
@@ -447,7 +447,7 @@ class ServiceRun:
     async def report(self) -> DiagnosticsReport:
         try:
             return await self._service.report(self)
-        except Exception:  # the port never raises: the edit has been applied, whatever happens here
+        except Exception:  # the port never raises: the edit has been applied in any case
             self._service.log.exception("diagnostics failed")
             return DiagnosticsReport("no_fresh_answer")
         finally:

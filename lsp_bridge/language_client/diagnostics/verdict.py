@@ -78,7 +78,7 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
     others.sort(key=lambda path: by_weight(files[path][0])[0])
     shown = {*changed, *others[:MAX_OTHER_FILES]}
     for path in [*changed, *others]:
-        # Comparing is expensive: in a flood, problems beyond those that are shown are only counted.
+        # Comparing is expensive, so in a flood the problems beyond the shown ones are only counted.
         found, rest = files[path][:_MAX_COMPARED], files[path][_MAX_COMPARED:]
         once = without_doubles(found) if path in shown else tuple(found)
         ordered = sorted(once, key=by_weight)

@@ -121,7 +121,7 @@ class ServerNavigation:
 
         async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
             if near is not None and text is not None:
-                # Some servers have no project before a file of it is open.
+                # Some servers have no project until one of its files is open.
                 server.sync(near, text)
             self._tell_unsaved(server)
             raw = await self._asking.request(server, "workspace/symbol", {"query": query}, timeout_s)
@@ -180,7 +180,7 @@ class ServerNavigation:
         return old
 
     def _known(self, server: LanguageServer, paths: Collection[Path]) -> dict[Path, str]:
-        # Texts that differ from those on disk: of editors, and those that the server has received.
+        # Texts that differ from the disk: those of editors, and those that the server has received.
         texts: dict[Path, str] = {}
         for path in paths:
             document = server.answers.documents.get(path)
@@ -312,7 +312,7 @@ def _read_renamed(raw: object) -> tuple[dict[str, FileEdits], dict[str, Path]]:
         same = by_path.setdefault(real[file], made)
         if same is made:
             continue
-        # One file by two names (a link): the same edits twice are one.
+        # Two names may be one file (a link): the same edits twice count once.
         if set(same.edits) != set(made.edits) or same.moved_to or made.moved_to:
             raise BadEditError(f"it changes {real[file]} by two names, differently")
         del files[file]

@@ -161,7 +161,7 @@ class Asking:
             while question.empty(value) and now() + self._timing.again_s < until:
                 if not server.busy and now() >= young:
                     break
-                # "Nothing" from a server that still reads the project is no answer.
+                # "Nothing" from a server that is still reading the project is no answer.
                 await asyncio.sleep(self._timing.again_s)
                 value = await question.ask(server, max(0.0, until - now()))
         except (TimeoutError, ServerGoneError):

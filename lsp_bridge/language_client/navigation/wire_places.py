@@ -20,7 +20,7 @@ _MAX_HOVER = 8_000
 
 WireRange = tuple[tuple[int, int], tuple[int, int]]
 
-# LSP 3.17, SymbolKind: the number 1 is the first.
+# LSP 3.17, SymbolKind: numbers start at 1.
 _KINDS = (
     "file", "module", "namespace", "package", "class", "method", "property", "field", "constructor", "enum",
     "interface", "function", "variable", "constant", "string", "number", "boolean", "array", "object", "key", "null",
@@ -79,7 +79,7 @@ def symbols(result: object) -> list[WireSymbol]:
         span = wire_range(fields.get("selectionRange")) or wire_range(fields.get("range"))
         file: str | None = ""
         if location:
-            # A WorkspaceSymbol may lack a range: then the file is the location.
+            # A WorkspaceSymbol may lack a range; then the file is the location.
             file, span = file_of(location.get("uri")), wire_range(location.get("range")) or ((0, 0), (0, 0))
         if file is not None and span is not None:
             inside = container or _line(fields.get("containerName"))

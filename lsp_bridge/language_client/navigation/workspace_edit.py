@@ -108,13 +108,13 @@ def apply_edits(text: str, edits: Sequence[WireEdit], encoding: PositionEncoding
         if start is None or end is None:
             raise BadEditError("it changes lines that the file does not have")
         spans.append((start, end, edit.text))
-    # Stable: insertions at one place keep their order (LSP, TextEdit[]).
+    # The sort is stable: insertions at one place keep their order (LSP, TextEdit[]).
     spans.sort(key=lambda span: span[:2])
     pieces: list[str] = []
     at = 0
     for number, (start, end, new) in enumerate(spans):
         if start < end and number and spans[number - 1] == (start, end, new):
-            continue  # said twice, as by a server that sees the file in two projects
+            continue  # sent twice, e.g. by a server that has the file in two projects
         if start < at:
             raise BadEditError("its edits overlap")
         pieces += text[at:start], new

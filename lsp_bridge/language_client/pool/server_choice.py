@@ -62,7 +62,7 @@ class SettingsChooser:
 
 def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
     """Return the effect of ``settings`` on language servers."""
-    # Not when the daemon starts: the first file of a session is soon enough.
+    # Import late: the first file of a session is soon enough.
     from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
     from lsp_bridge.language_client.specs.settings import configured
 
@@ -70,7 +70,8 @@ def choice_of(settings: Settings, *, trusted: bool) -> ServerChoice:
     return ServerChoice(
         specs=specs if settings.languages.diagnostics else (),
         timing=Timing.within(settings.languages.diagnostics_timeout_s),
-        # All are kept: the diagnostics tool shows milder ones. The session filters the reports about changes.
+        # Keep all of them, because the diagnostics tool shows milder ones. The session filters the reports about
+        # changes.
         least_severity="hint",
         trusted=trusted,
         problems=problems,

@@ -239,7 +239,7 @@ class LanguageServers:
             return None
         if crash:
             slot.crashed(reason, now)
-            if not server.gone:  # else it has been logged
+            if not server.gone:  # otherwise it has been logged
                 self._log.warning("language server %s is restarted: it %s", server.name, reason)
             if slot.given_up:
                 self._log.error(
@@ -248,7 +248,7 @@ class LanguageServers:
         else:
             slot.ended(reason, now)
             self._log.info("language server %s was stopped: %s", server.name, reason)
-        # Also after a crash: its process is over, but its tasks and perhaps its children are not.
+        # Also after a crash: the process has ended, but its tasks and perhaps its children have not.
         return self._ending.start(server.stop())
 
     async def _tick_for_ever(self) -> None:
@@ -256,5 +256,5 @@ class LanguageServers:
             await self._sleep(max(1.0, min(_TICK_S, self._idle_stop_s / 4)))
             try:
                 await self.tick()
-            except Exception:  # nothing waits for this; servers must be watched in any case
+            except Exception:  # nothing waits for this, and servers must be watched in any case
                 self._log.exception("language servers could not be looked at")

@@ -76,7 +76,7 @@ class Slot:
     def crashed(self, reason: str, now: float) -> None:
         """Record that it ended unexpectedly, or had to be killed: it may be restarted after a rest."""
         self.ended(reason, now)
-        # Its program may be another one by now.
+        # A different program may be installed by now.
         self.looked_at = None
         if now - self.started_at >= FORGIVEN_AFTER_S:
             self.crashes = 1
@@ -104,7 +104,7 @@ class Slot:
         if not reason:
             return None
         state: State = "stopped"
-        if server is not None:  # gone, and not noticed yet
+        if server is not None:  # gone, but not noticed yet
             state = "resting"
         elif self.crashes and now < self.rest_until:
             state = "crashed" if self.given_up else "resting"

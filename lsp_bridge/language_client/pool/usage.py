@@ -43,7 +43,7 @@ def usage_of(leaders: Collection[int]) -> dict[int, ProcessUsage]:
     owners: dict[int, int] = {}
     measured: dict[int, ProcessUsage] = {}
     for process in psutil.process_iter():
-        # Others' processes may be hidden from us, and each may end while it is looked at.
+        # Other users' processes may be hidden, and each may end while it is read.
         with contextlib.suppress(psutil.Error, OSError), process.oneshot():
             pid, times = process.pid, process.cpu_times()
             parents[pid] = process.ppid()

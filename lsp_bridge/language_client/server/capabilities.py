@@ -85,7 +85,7 @@ def navigation_capabilities() -> tuple[dict[str, Any], dict[str, Any]]:
             "documentChanges": True,
             "resourceOperations": ["rename"],
             "failureHandling": "abort",
-            # No confirmation of single edits: the user sees all of them.
+            # Single edits need no confirmation, because the user sees all of them.
             "changeAnnotationSupport": {"groupsOnLabel": False},
         },
     }

@@ -143,7 +143,7 @@ class Answers:
             passed_over = self.passed_over_at(path, pull=pull)
             orderly = settled is not None and settled <= now
             if passed_over is not None and passed_over <= now:
-                orderly = document.orderly  # Nothing will come about the older text that could be mixed up.
+                orderly = document.orderly  # no late report can be about the older text
         self._sent_last = self._count
         told, told_text = self._count, text
         if document is not None and not tell:
@@ -213,9 +213,9 @@ class Answers:
         if document is None or version is None:
             return version
         if version == document.told < document.version:
-            return None  # It knows of no newer one: only the order shows which text this is about.
+            return None  # it knows of no newer version, so only the order shows which text this is about
         if version < document.version and self._sent.get(version) != path:
-            # Older ones than those we remember can be ours.
+            # An older version than those we remember may still be ours.
             self._counts_itself = self._counts_itself or len(self._sent) < _MAX_SENT
         return None if self._counts_itself else version
 
@@ -229,7 +229,7 @@ class Answers:
             return False
         self._count += 1
         if document is None:
-            # Closed: only its problems are worth keeping, as a baseline for "other files".
+            # The document is closed: only its problems are worth keeping, as a baseline for "other files".
             if not items:
                 self._pushed.pop(path, None)
                 return True

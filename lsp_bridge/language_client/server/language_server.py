@@ -156,7 +156,7 @@ class LanguageServer:
         return self.timing.answer_s if self.answers.has_answered else self.timing.cold_answer_s
 
     async def _start(self) -> None:
-        # In a thread: importing pygls and lsprotocol takes some hundred milliseconds the first time.
+        # In a thread, because the first import of pygls and lsprotocol takes some hundred milliseconds.
         module = await asyncio.to_thread(_rpc_client)
         client = self._client = module.RpcClient(self._on_request, self._on_notification, self._on_closed)
         timing, found = self.timing, self._found
@@ -174,7 +174,7 @@ class LanguageServer:
                 announce_push=self.spec.pull_through is None,
             )
             result = await client.request("initialize", params, timing.initialize_s)
-        except Exception as error:  # whatever the error: waiting callers must learn of it
+        except Exception as error:  # whatever the error, waiting callers must learn of it
             self._on_closed(f"could not be started: {error or type(error).__name__}")
             return
         self._capabilities = mapping(mapping(result).get("capabilities"))
@@ -198,7 +198,7 @@ class LanguageServer:
                 client.notify("exit", {})
                 exit_s = timing.shutdown_s
             except (ServerError, ServerGoneError, TimeoutError):
-                pass  # It is ended by force then.
+                pass  # it is ended by force then
         self._life.gone = self._life.gone or "stopped"
         self._bell.ring()
         if client is not None:
@@ -212,7 +212,7 @@ class LanguageServer:
             if self._life.stopping is None:
                 tail = self._client.stderr_tail if self._client is not None else ""
                 self._log.warning("language server %s: %s %s", self.name, reason, tail)
-                # Its remains (child processes, or itself when only its output ended) must not linger.
+                # Its remains (child processes, or the process itself when only its output ended) must not linger.
                 self._spawn(self._end_remains())
         self._bell.ring()
 
@@ -328,7 +328,7 @@ class LanguageServer:
         ][:_MAX_LOOK_AROUND]
         for path in paths:
             self._pulls.soon(path)
-        # Not awaited as by ``answered``: one answer is enough, and a refresh makes the next one.
+        # Unlike ``answered``, wait for one answer only; a refresh requests the next one.
         while not all(self.answers.heard(path, mark) for path in paths):
             if self.gone or not await self._bell.heard(until):
                 return
@@ -380,7 +380,7 @@ class LanguageServer:
         elif method == "$/progress":
             self._note_final()
             if self._progress.take(params):
-                # Pulls meanwhile may have been too early.
+                # Pulls during the work may have been too early.
                 self._pulls.after_work()
             self._bell.ring()
         elif method in ("window/logMessage", "window/showMessage"):

@@ -63,7 +63,7 @@ class Documents:
                 self._notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
         needs_save = kind != "same" and not pull and self._answers.needs_save and wanted.save is not None
         if needs_save and (wanted.save or _is_on_disk(path, text)):
-            # Otherwise it would not report on this text.
+            # Without this notification it would not report on this text.
             self.saved(path)
         return kind, version
 
@@ -95,7 +95,7 @@ class Documents:
         """A file changed on disk."""
         wanted = self._registrations.watches(path, kind)
         if wanted is None:
-            # Nothing registered: perhaps because it expects its client to have its own watchers.
+            # It registered nothing, perhaps because it expects its client to have its own watchers.
             wanted = self._spec.language_of(path) is not None
         if wanted:
             changes = [{"uri": path.as_uri(), "type": wire_kind(kind)}]

@@ -93,7 +93,7 @@ class Pulls:
     def _at_most_so_often(self, what: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         if self._coming is not None:
-            # The one that asks about more stays; both end in asking about what has no answer.
+            # Keep the pull with the wider scope; both end in asking about everything without an answer.
             if what != self._after_work:
                 self._coming = what
         elif self._refreshed_at is not None and loop.time() - self._refreshed_at < _REFRESH_PAUSE_S:

@@ -103,7 +103,7 @@ class Registrations:
             for item in array(params.get("registrations")):
                 self._register(mapping(item))
         elif method == "client/unregisterCapability":
-            # The specification's own spelling, and what servers make of it.
+            # The specification's own spelling, and the corrected one that servers use.
             for name in ("unregisterations", "unregistrations"):
                 for item in array(params.get(name)):
                     identity = str(mapping(item).get("id"))
@@ -147,7 +147,7 @@ def _selects(options: Mapping[str, Any], path: Path, language: str | None) -> bo
 
 
 def _matches(given: object, path: Path, language: str | None) -> bool:
-    if isinstance(given, str):  # Only a language, in old protocols.
+    if isinstance(given, str):  # only a language, in old protocols
         return given == language
     item = mapping(given)
     if item.get("language") not in (None, language) or item.get("scheme") not in (None, "file"):

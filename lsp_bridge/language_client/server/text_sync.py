@@ -65,7 +65,7 @@ def content_changes(
         return [{"text": after}]
     start = common_head(before, after)
     tail = common_tail(before, after, min(len(before), len(after)) - start)
-    # No place is between the two characters of one line end, before or after.
+    # No position may fall between the two characters of one line end, before or after the change.
     if start and before[start - 1] == "\r" and "\n" in (before[start : start + 1], after[start : start + 1]):
         start -= 1
     end, new_end = len(before) - tail, len(after) - tail

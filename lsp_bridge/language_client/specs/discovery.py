@@ -85,7 +85,7 @@ def look_up(
     path = search_path_of(given, workspace, root, trusted=trusted, origin=origin)
     unusable: list[Unusable] = []
     for command, program in _candidates(spec, workspace, root, path, own, trusted=trusted, origin=origin):
-        # The folder of the server itself is where its companions are, too: shellcheck beside the daemon.
+        # The folder of the server may hold its companions as well, e.g. shellcheck.
         place = SetupContext(workspace, program, os.pathsep.join([path, str(own)]), root, trusted, origin)
         setup = spec.configure(place)
         if isinstance(setup, Setup):

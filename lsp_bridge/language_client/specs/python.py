@@ -30,14 +30,14 @@ def _pyright(place: SetupContext) -> Setup:
         "diagnosticMode": "openFilesOnly",
         "autoSearchPaths": True,
         "useLibraryCodeForTypes": True,
-        # An interpreter reports the place of its packages.
+        # With an interpreter the server finds the packages itself.
         "extraPaths": [] if python else [str(folder) for folder in _site_packages(place)],
         # Never let the server rewrite the project's baseline file on save.
         "baselineMode": "discard",
     }
     python = python or place.which("python3") or place.which("python") or sys.executable
     settings = {
-        # Said explicitly, because basedpyright otherwise executes the workspace's .venv/bin/python.
+        # Set explicitly, because basedpyright otherwise executes the workspace's .venv/bin/python.
         "python": {"pythonPath": python, "analysis": analysis},
         "basedpyright": {"analysis": analysis, "disableOrganizeImports": True},
         "pyright": {"disableOrganizeImports": True},
@@ -69,7 +69,7 @@ def _environments(place: SetupContext) -> list[Path]:
 
 
 def _ty(place: SetupContext) -> Setup:
-    # It reads .venv on its own and executes nothing of it.
+    # ty reads .venv itself and executes nothing in it.
     return Setup(settings={"ty": {"diagnosticMode": "openFilesOnly"}})
 
 
@@ -92,7 +92,7 @@ PYTHON: tuple[ServerSpec, ...] = (
         roots=("pyrightconfig.json", *_ROOTS),
         install=("pip install basedpyright", "npm install -g pyright", "brew install basedpyright"),
     ),
-    # Finds the configuration of each file on its own: one server for all projects is enough.
+    # ruff finds the configuration of each file itself, so one server for all projects is enough.
     ServerSpec(
         name="ruff",
         title="Python",

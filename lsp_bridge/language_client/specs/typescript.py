@@ -52,14 +52,14 @@ def _typescript_7(place: SetupContext) -> Setup | Unusable:
         return Unusable(f"the project has TypeScript {project[1]}")
     section = {"tsserver": {"automaticTypeAcquisition": {"enabled": False}}, **_PREFERENCES}
     sections = {name: section for name in ("typescript", "javascript", "js/ts")}
-    # Types are not downloaded unasked.
+    # Without these settings the server would download types without asking.
     return Setup(settings=sections, initialization_options=dict(_PREFERENCES))
 
 
 def _language_server(place: SetupContext) -> Setup | Unusable:
     server = _tsserver(place)
     if server is None:
-        # Without a path of our own it would run the workspace's node_modules/typescript.
+        # Without our path it would run the workspace's node_modules/typescript.
         return Unusable(
             "typescript-language-server needs TypeScript 5 or 6 beside it: "
             "npm install -g typescript-language-server typescript@5",
@@ -71,7 +71,7 @@ def _language_server(place: SetupContext) -> Setup | Unusable:
         initialization_options={
             "hostInfo": "goalwright",
             "disableAutomaticTypingAcquisition": True,
-            # One process, not two: nobody types here and waits for an outline.
+            # One process instead of two, because no user types here and waits for an outline.
             "tsserver": {"path": str(server), "useSyntaxServer": "never"},
         }
     )

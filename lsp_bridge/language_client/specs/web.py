@@ -31,7 +31,7 @@ _TAGS = (
 def _json(place: SetupContext) -> Setup:
     return Setup(
         settings={"json": {"validate": {"enable": True}, "format": {"enable": False}, "schemas": []}},
-        # Schemas are taken from files, never from addresses that a document names.
+        # Read schemas from files only, never from addresses that a document names.
         initialization_options={"provideFormatter": False, "handledSchemaProtocols": ["file"]},
     )
 
@@ -63,7 +63,7 @@ def _yaml(place: SetupContext) -> Setup:
         "validate": True,
         "format": {"enable": False},
         "completion": False,
-        # A catalogue in the net, asked at each start.
+        # The online catalogue would be requested at each start.
         "schemaStore": {"enable": False},
         "customTags": list(_TAGS),
     }

@@ -89,7 +89,7 @@ def units(text: str, encoding: PositionEncoding) -> int:
     """Return how long ``text`` (part of one line) is."""
     if encoding == "utf-32" or text.isascii():
         return len(text)
-    # As it is sent: half of a surrogate pair cannot be, and becomes a question mark.
+    # Count as sent: half of a surrogate pair cannot be sent, and becomes a question mark.
     if encoding == "utf-8":
         return len(text.encode("utf-8", "replace"))
     return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -66,7 +66,7 @@ def to_problems(path: Path, items: Sequence[RawDiagnostic], lines: Sequence[str]
 
 def _severity(item: RawDiagnostic) -> int:
     value = item.get("severity")
-    # Without a severity it is up to the client (LSP); editors show such a diagnostic as an error.
+    # LSP leaves a missing severity to the client; editors show such a diagnostic as an error.
     return value if isinstance(value, int) and 1 <= value <= len(SEVERITIES) else 1
 
 
@@ -93,5 +93,5 @@ def _message(item: RawDiagnostic) -> str:
 def _text(value: object) -> str:
     if isinstance(value, str):
         return head(value, _MAX_LABEL)
-    # Python refuses to write out integers of thousands of digits, which JSON allows.
+    # Python refuses to print integers of thousands of digits, which JSON allows.
     return str(value) if isinstance(value, int) and abs(value) <= _MAX_PLACE else ""

@@ -83,7 +83,7 @@ def covers(glob: str, path: str) -> bool:
 @functools.lru_cache(maxsize=512)
 def _compiled(glob: str) -> Glob | None:
     try:
-        # With the slash a glob without folders covers names in its base alone.
+        # With the slash, a glob without folders matches only names directly in its base.
         return compile_glob("/" + (glob if len(glob) < MAX_PATTERN else "**"))
     except ToolError:
         return None

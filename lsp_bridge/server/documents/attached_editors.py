@@ -65,7 +65,7 @@ class AttachedEditors:
             refusal = CANNOT.format(name=path.name)
             return OpenFile(unsaved[0][1].text, unsaved=True, writable=False, refusal=refusal)
         editor, document = (unsaved or sorted(found, key=_willing))[0]
-        # Another document of the same editor would stay behind when the file is renamed under the one.
+        # Another document of the same editor would keep the old name when this one is renamed.
         alone = len(found) == 1
         return OpenFile(
             document.text,
@@ -81,7 +81,7 @@ class AttachedEditors:
         if not found:
             raise EditorGoneError(f"{path.name} is not open in an editor any more.")
         unsaved = [one for one in found if not one[1].is_saved()]
-        # Unsaved ones must not be passed by.
+        # Unsaved documents must not be skipped.
         for editor, document in unsaved or sorted(found, key=_willing):
             if len(unsaved) < 2 and document.known and document.text == before:
                 return await editor.writer.apply(document, before, after)

@@ -61,7 +61,7 @@ def _stamp(found: os.stat_result) -> Stamp:
 
 def _shows(file: int, length: int, parts: Sequence[str]) -> bool:
     size = os.fstat(file).st_size
-    # A text has at least one byte for each character but line ends, which may be two characters in the editor.
+    # A text has at least one byte per character, except line ends, which may be two characters in the editor.
     if size > _MOST_PER_CHARACTER * length + _MARK or 2 * size < length - 1:
         return False
     try:

@@ -128,7 +128,7 @@ class OpenDocument:
         if self.decided is not None and self.decided[:2] == (changes, stamp):
             return self.decided[2]
         if before is not None and stamp is not None and stamp == self.saved_stamp:
-            same = False  # the disk is unchanged, and the text is not
+            same = False  # the disk is unchanged, but the text is not
         elif most is not None and content.length > most:
             return False
         else:
@@ -227,13 +227,13 @@ class OpenDocuments:
         """Record a changed text. One that equals the disk again (undo, reload) counts as saved."""
         document = self._by_uri.get(uri)
         if document is None:
-            # Nothing is open there, so the disk is the truth.
+            # The document is not open, so the disk is authoritative.
             log.warning("a change of %s, which is not open", uri[:200])
             if (path := self._moved.pop(uri, None)) is not None:
                 self._put_lost(uri, path, version, _MOVED_ON)
             return None
         if version < document.version:
-            # Partial changes would go to the wrong places, and a whole text may be outdated. If the editor has
+            # Partial changes would be applied at the wrong places, and a whole text may be outdated. If the editor has
             # restarted its count, the next change is accepted.
             log.warning("%s: version %s after version %s", document.name, version, document.version)
             document.version = version
@@ -337,7 +337,7 @@ class OpenDocuments:
         """Return the documents of a file: two, when it is open under its own name and through a symlink."""
         if (found := self._by_path.get(path)) is not None:
             return found
-        # Where case is ignored, two names are one file.
+        # Where case is ignored, two names may be one file.
         for other in self._folded.get(str(path).casefold(), ()):
             if _same_file(other, path):
                 return self._by_path[other]
@@ -379,7 +379,7 @@ def check(document: OpenDocument) -> None:
 def _settle(documents: Iterable[OpenDocument]) -> None:
     for document in documents:
         document.find_out()
-        _ = document.text  # put together here
+        _ = document.text  # joins the pieces
 
 
 def _same_file(one: Path, other: Path) -> bool:

@@ -102,7 +102,7 @@ class OpenText:
 
     def _install(self, pieces: list[_Piece]) -> list[_Piece]:
         with self._lock:
-            # Only the first: what came in second knows nothing of changes since.
+            # Set only the first time, because a second result knows nothing of changes since.
             if self._pieces is None:
                 self._pieces = pieces
             return self._pieces
@@ -138,7 +138,7 @@ class OpenText:
         if (last, to) < (
             first,
             at,
-        ):  # a column beyond the end of its line, and then the beginning of that end
+        ):  # a column beyond the end of its line, followed by the start of that end
             last, to, rest = first, at, half
         before = pieces[first].text[:at]
         after = pieces[last].text[to:]
@@ -159,7 +159,7 @@ class OpenText:
             put = []
         pieces[first : last + 1] = put
         self.length += len(made) - removed
-        self._edits += 1  # last: a text that is joined meanwhile must not be taken for the new one
+        self._edits += 1  # last, so that a text joined in the meantime is not mistaken for the new one
 
     def _find(self, line: int, column: int, units: Units) -> tuple[int, int, bool]:
         """Return a position as number of a piece and place in it, and whether it is in the middle of the character
@@ -290,7 +290,7 @@ def _characters(line: str, column: int, units: Units) -> tuple[int, bool]:
         if 2 * column >= len(data):
             return len(line), False
         at = len(data[: 2 * column].decode("utf-16-le", "surrogatepass"))
-        # The first half of a character that was cut counts as one.
+        # The first half of a split character counts as one.
         if column and data[2 * column - 1] & 0xFC == 0xD8 and line[at - 1] > "\uffff":
             return at - 1, True
         return at, False

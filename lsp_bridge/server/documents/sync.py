@@ -245,7 +245,7 @@ class DocumentSync:
     def _settled(self, document: OpenDocument) -> None:
         self._timers.pop(document.uri, None)
         self._check(document)
-        # Language servers are not shown more, and putting it together takes a while.
+        # Language servers receive no larger texts, and joining one takes a while.
         if document.changes and document.content.length <= MAX_SOURCE_BYTES:
             self._listeners.changed(document.path)
 

@@ -124,7 +124,7 @@ class DocumentWriter:
         """Rename the file of ``document`` on disk and in the editor. Raises like ``apply``."""
         if not self.can_move:
             raise NotTakenError(_NO_WAY.format(name=document.name), _ASK_PERSON)
-        # By the name under which the user opened it: perhaps through a link.
+        # Use the name under which the user opened it, perhaps through a link.
         old = document.uri if document.path == source else source.as_uri()
         rename = types.RenameFile(old, target.as_uri(), options=types.RenameFileOptions(overwrite=False))
         said = await self._ask([rename], document, lambda: self.move(document, target, source))
@@ -146,8 +146,8 @@ class DocumentWriter:
         )
         if said.done is False and document.text != after:
             raise _moved(document, said.reason)
-        # The editor also reports the change itself, before or after its answer. That counts for more than the answer;
-        # and the next write needs the new version.
+        # The editor also reports the change itself, before or after its answer. The report counts for more than the
+        # answer, and the next write needs the new version.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_NOTICE_S):
                 while document.text != after and not document.closed and not self.gone():
@@ -173,7 +173,7 @@ class DocumentWriter:
             return asked
         except _LeftError:
             raise NotSavedError(_WENT.format(name=name)) from None
-        except Exception as error:  # an editor that does not know the request, or is gone: all the same
+        except Exception as error:  # an editor may not know the request, or be gone
             answer, why = None, f": {error}"
         if isinstance(answer, dict) and cast("dict[str, object]", answer).get("saved") is True:
             return None
@@ -232,7 +232,7 @@ class DocumentWriter:
         finally:
             self._waiting.discard(gone)
         if asked.cancelled() or (gone.done() and not asked.done()):
-            # Also by pygls, which abandons its requests when the client shuts down.
+            # pygls cancels its requests too, when the client shuts down.
             raise _LeftError
         if not asked.done():
             raise TimeoutError
@@ -283,7 +283,7 @@ class AppliedText:
         saved = asyncio.ensure_future(self._document.next_save())
         waiting: list[asyncio.Future[Any]] = [saved] if self._pending is None else [saved, self._pending]
         try:
-            # A silent editor is given no more time than a user would give it.
+            # Wait no longer for a silent editor than a user would.
             await asyncio.wait(waiting, timeout=_LATE_S, return_when=asyncio.FIRST_COMPLETED)
         finally:
             saved.cancel()
@@ -311,7 +311,7 @@ async def take_back(writer: DocumentWriter, document: OpenDocument, before: str,
             await writer.edit(document, text, wanted)
             return True
         if document.text == text:
-            return False  # nothing was typed meanwhile: the editor just does not want to
+            return False  # the user typed nothing meanwhile: the editor refuses
     return False
 
 
@@ -325,7 +325,7 @@ def _stands(document: OpenDocument, before: str, after: str) -> bool:
     try:
         merge_texts(before, text, after, close=True)
     except MergeConflictError:
-        return True  # unknown; the text on disk after the save is shown
+        return True  # unknown; the text on disk after the save shows it
     return False
 
 

@@ -48,7 +48,7 @@ class EditorPeer:
         if self.gone.is_set():
             raise PeerGoneError(f"{self.name} has gone")
         answer = asyncio.ensure_future(self.send(method, params))
-        # It may still come, or fail, when nothing waits any more.
+        # The answer may still arrive, or fail, when nothing waits for it any more.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         left = asyncio.ensure_future(self.gone.wait())
         try:
@@ -56,7 +56,7 @@ class EditorPeer:
         finally:
             left.cancel()
         if not answer.done():
-            # Not canceled: pygls would stumble over an answer that comes after all.
+            # Do not cancel it, because pygls would fail on an answer that arrives later.
             raise PeerGoneError(f"{self.name} did not answer")
         if answer.cancelled():
             raise PeerGoneError(f"{self.name} refused")

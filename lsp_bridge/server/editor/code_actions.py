@@ -59,7 +59,7 @@ def code_actions(
             types.CodeAction(
                 title=title,
                 kind=kind,
-                # Ties the action to its problem. An action for several problems has them only in its argument.
+                # This ties the action to its problem. An action for several problems has them only in its argument.
                 diagnostics=list(problems) if command == FIX and len(problems) == 1 else None,
                 command=types.Command(title=title, command=command, arguments=[argument]),
             )
@@ -87,7 +87,7 @@ def code_actions(
         what = _short(problems[0]) if len(problems) == 1 else t("these {count} problems", count=len(problems))
         add(t("Explain with Goalwright: {what}", what=what), KINDS[0], EXPLAIN, params.range, problems)
     selected = params.range.start != params.range.end
-    # An editor that looks for a light bulb at each move of the caret should find none on every line.
+    # An editor that requests actions at each move of the caret should find none on every line.
     if asks and (selected or context.trigger_kind != types.CodeActionTriggerKind.Automatic):
         what = t("the selection") if selected else t("this line")
         add(t("Explain {what} with Goalwright", what=what), KINDS[1], EXPLAIN, params.range, ())

@@ -66,12 +66,12 @@ def _files(files: object) -> dict[str, EditorFileAnswer]:
     found: dict[str, EditorFileAnswer] = {}
     for file in _objects(files)[:_MAX_FILES]:
         uri, freshness = file.get("uri"), file.get("freshness")
-        # Two answers about one file: it is unknown which of them is right.
+        # There are two answers about one file, and it is unknown which of them is right.
         if not isinstance(uri, str) or not isinstance(freshness, str) or uri in found:
             continue
         if freshness not in _FRESHNESS:
             continue
-        # A value that is no list is no answer; an empty list would be "clean".
+        # A value that is not a list is no answer; an empty list would mean "clean".
         if not isinstance(file.get("diagnostics", []), list):
             continue
         before = file.get("before")

@@ -206,7 +206,7 @@ class EditorSource(Source):
         self, peer: EditorPeer, texts: Texts, *, since: int | None, timeout_s: float, patient: bool = False
     ) -> EditorAnswer | None:
         """Ask one editor; None: it has gone, did not answer in time, or sent an invalid answer."""
-        # In the form of EditorDiagnosticsParams; its class is not used, so that the daemon starts fast.
+        # These fields match EditorDiagnosticsParams; importing its class would slow down the daemon's start.
         params = {
             "files": await _files(peer, texts),
             "since": since,
@@ -219,7 +219,7 @@ class EditorSource(Source):
             return await checked(raw)
         except PeerGoneError as error:
             self._log.info("no diagnostics of an editor: %s", error)
-        except Exception:  # whatever an editor sends, the write it is asked about has happened
+        except Exception:  # whatever an editor sends, the write has already happened
             self._log.exception("an editor's diagnostics could not be read")
         return None
 
@@ -346,7 +346,7 @@ class EditorObserver(Observer):
         source, found = self._source, list[OtherFile]()
         for uri, file in self._others.items():
             path = source.path_of(uri)
-            # Files that an undo or a user changed meanwhile are not broken by this change.
+            # This change is not to blame for files that an undo or a user changed meanwhile.
             if path is None or source.changed_since(path, self.began):
                 continue
             if (text := await source.read(path)) is not None:

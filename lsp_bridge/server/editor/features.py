@@ -158,7 +158,7 @@ class EditorFeatures:
             question = await self._question(place)
             if not question:
                 return None
-        # Many at once, e.g. all of a long file, are made into text elsewhere.
+        # Formatting many problems, e.g. all of a long file, must not block the event loop.
         text = await asyncio.to_thread(prompt, command, place, shown, about.diagnostics, question)
         if self._client.chat:
             return {"kind": "prompt", "text": text}
@@ -180,7 +180,7 @@ class EditorFeatures:
             chosen = t(_QUESTIONS[0])
         if chosen is None:
             return ""
-        # The model gets the question in English, whatever the button's language.
+        # The model always gets the question in English, whatever the button's language.
         asked = next((question for question in _QUESTIONS if t(question) == chosen), chosen)
         return f"{asked}." if asked == _QUESTIONS[3] else f"{asked}. Change nothing."
 
@@ -208,7 +208,7 @@ class EditorFeatures:
         if accepted:
             for file in files:
                 await self._check_current(request, file.path)
-            request = self._waiting(request.request_id)  # it took a moment
+            request = self._waiting(request.request_id)  # the state may have changed during the request
         if command in (n.ACCEPT_HUNK, n.REJECT_HUNK):
             if decision.hunk is None or decision.path is None or decision.hunk >= parts(files[0]):
                 raise RequestError(

@@ -85,7 +85,7 @@ def _of_file(
             verb = t("Reject all") if everything else t("Reject {what}", what=what)
             lenses.append(_lens(0, verb, REJECT_CHANGES, here))
     else:
-        # Accepting would be refused when it comes to writing.
+        # Accepting would be refused at the time of writing.
         lenses.append(
             _lens(0, t("Reject: this file has changed since it was proposed"), REJECT_CHANGES, here)
         )

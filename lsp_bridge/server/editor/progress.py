@@ -69,7 +69,7 @@ class ProgressBar:
         try:
             made = types.WorkDoneProgressCreateParams(token)
             await ask(self._server, types.WINDOW_WORK_DONE_PROGRESS_CREATE, made, _PATIENCE_S)
-        except Exception as error:  # a client error, no answer, or it has gone: work goes on
+        except Exception as error:  # a client error, no answer, or a lost client: work continues
             log.info("no progress is shown: %s", error)
             self._tokens().pop(token, None)
             return

@@ -98,7 +98,7 @@ class Questions:
         while True:
             try:
                 chosen = await self.choose(words, (t(ACCEPT), t(REJECT), *more))
-            except Exception as error:  # an error of the client's, which may not know such questions
+            except Exception as error:  # a client error: it may not know such questions
                 log.info("the question is not shown: %s", error)
                 chosen = None
             if chosen is None or chosen not in more:
@@ -110,7 +110,7 @@ class Questions:
         if chosen is None:
             self._showing.say(f"{words}\n\n{t(_STILL_WAITS) if request.files else t(_COMMAND_WAITS)}")
             return
-        # From here on an answer from elsewhere must not interrupt this one.
+        # From here on, an answer from another client must not interrupt this one.
         self._asking.pop(request.request_id, None)
         await self._answer(request, accepted=chosen == t(ACCEPT))
 
@@ -121,7 +121,7 @@ class Questions:
             labels = {shown_line(option.label): option.label for option in question.options}
             try:
                 chosen = await self.choose(_question_words(request, question), (*labels, t(SKIP), t(LATER)))
-            except Exception as error:  # an error of the client's, which may not know such questions
+            except Exception as error:  # a client error: it may not know such questions
                 log.info("the question is not shown: %s", error)
                 chosen = None
             if chosen is None or chosen == t(LATER):
@@ -177,7 +177,7 @@ def _all(request: PermissionRequest) -> str:
 def _lines(request: PermissionRequest, detail: int) -> str:
     wire = request.wire()
     action = abridged(action_detail(wire), detail)
-    # Indented, so that no line of a command reads like one of ours.
+    # Indented, so that no line of a command looks like one of ours.
     above = [t("Goalwright asks: {title}", title=shown_line(request.title)), *indented(action)]
     below = [*warning_lines(wire), *note_lines(wire), *question_lines(wire), *model_lines(wire)]
     return "\n".join([*above, *(line.strip() for line in below)])

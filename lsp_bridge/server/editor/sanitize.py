@@ -44,7 +44,7 @@ def at_place(problems: object, at: dict[str, Any]) -> list[dict[str, Any]]:
     first, last = at["start"]["line"], at["end"]["line"]
     for item in cast("list[object]", problems)[:_LOOKED_AT] if isinstance(problems, list) else ():
         raw: Any = item
-        try:  # most are elsewhere where an editor sends all of a file: that must be seen quickly
+        try:  # most problems are elsewhere when an editor sends those of a whole file, so this must be fast
             start, end = raw["range"]["start"]["line"], raw["range"]["end"]["line"]
             if (start > last and end > last) or (start < first and end < first):
                 continue

@@ -87,7 +87,7 @@ class Turns:
         self._requests.context.check_rules()
         session = await self._session()
         turn = _Turn(self, session, title, token, wants_answer=wants_answer)
-        # Independent: it continues when the client, and everything shown there, has gone.
+        # The turn is independent: it continues when the client, and everything shown there, has gone.
         working = _WORKING.start(self._work(turn, text))
         if self._gone:
             return {}
@@ -252,7 +252,7 @@ class _Turn:
         return ""
 
 
-_WORKING = Background("a turn of an editor", level=logging.INFO)  # clients that are there see failures
+_WORKING = Background("a turn of an editor", level=logging.INFO)  # connected clients see failures
 
 
 def _ended(result: p.SessionPromptResult) -> str:

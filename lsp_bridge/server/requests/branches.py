@@ -97,7 +97,7 @@ class BranchRequests:
         from daemon.explore.choosing import leavable
 
         session = await self._core.session(params.session_id)
-        # Choosing none needs a waiting call; leaving the choice to the model is possible at any time.
+        # Choosing none needs a waiting call; the choice can be left to the model at any time.
         theirs = awaiting(session) if params.none else leavable(session)
         start = params.explore_start_id or next(iter(theirs), "")
         if start not in theirs:
@@ -157,7 +157,7 @@ class BranchRequests:
         session = await self._context.at_hand(params.session_id)
         prompt = await hand_over_plan(session, self._context.client_name)
         if params.start:
-            # The caller sees the progress in the session's events, and need not stay.
+            # The session's events show the progress, so the caller need not stay.
             self._building.start(session.prompt(prompt), name=f"build {session.session_id}")
         return p.PlanBuildResult(session=await self._context.info(session), prompt=prompt)
 
@@ -188,7 +188,7 @@ def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
         source=agent.source,
         file=agent.file,
         model=agent.model_by(models) or None,
-        # A list of names starts from no tools anyway, so the leading "!*" is redundant.
+        # A list of names starts with no tools anyway, so the leading "!*" is redundant.
         tools=(agent.tools[1:] if agent.tools[0] == "!*" else agent.tools) if agent.tools else None,
         primary=agent.begins,
         serves=agent.serves,

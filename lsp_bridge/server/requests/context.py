@@ -57,7 +57,7 @@ class ContextRequests:
         """Start a session of another agent, whose first message is the handover."""
         giving = await self._context.at_hand(params.session_id)
         if giving.foreign:
-            # Its content would become the user's own words in a session of their own.
+            # Its content would become the user's own words in a new session.
             raise RequestError(
                 ErrorCode.INVALID_PARAMS,
                 t(
@@ -88,7 +88,7 @@ class ContextRequests:
             },
         )
         session.begin_with(text)
-        # Under this client's settings and keys, as a new session is.
+        # Use this client's settings and keys, as a new session does.
         session = await self._context.at_hand(session.session_id)
         return SessionResult(session=await self._context.info(session))
 

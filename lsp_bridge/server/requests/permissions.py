@@ -108,7 +108,7 @@ class PermissionRequests:
         else:
             session = await self._context.at_hand(params.session_id)
             config, trust, mode = session.config, session.trust, session.mode
-            # All of them, also those of the agents above that sent this one.
+            # All of them, including those of the agents above that started this one.
             bounds = (rule for layer in session.policy.bounds for rule in layer)
             looks = LOOKS.values() if session.policy.looks else ()
             every = (*session.policy.limits, *bounds, *session.services.folder.rules, *looks)
@@ -127,7 +127,7 @@ class PermissionRequests:
         """Take grants back; from the next question on they no longer count."""
         ids = frozenset(params.grant_ids)
         session = None if params.session_id is None else await self._core.session(params.session_id)
-        # First those that may fail: then nothing at all is forgotten.
+        # Forget those first that may fail, so that a failure leaves everything in place.
         forgotten = self._core.grants.forget(ids)
         if session is not None:
             own = tuple(grant for grant in _session_grants(session) if grant.grant_id in ids)

@@ -58,7 +58,7 @@ class RequestContext:
         """Return the files' configuration, and over it this client's settings."""
         files = self.core.config(self.client_trust() == "trusted")
         if self._config is None or self._config[0] is not files:
-            # Kept, because rules are compiled once for the same objects.
+            # Keep the object, because rules are compiled once per object.
             self._config = files, files.overlaid(self.client.settings, "editor", self.client.name)
         return self._config[1]
 

@@ -138,14 +138,14 @@ class SessionRequests:
         first = shown[0].sequence if earlier and shown else 0
         store = self._core.store
         told = await told_events(store, session.session_id, first) if shown else TranscriptEvent(0)
-        # From here to the return nothing is awaited: the state and the subscription belong together.
+        # No await from here to the return, because the state and the subscription belong together.
         self._resume(session, choice)
         self._follow(session)
         state = session.state
         newest = state.messages[max(0, len(state.messages) - params.messages) :]
         received = session.turn.received
         if shown:
-            for event in store.events(session.session_id, after=told.last_id):  # a few came meanwhile
+            for event in store.events(session.session_id, after=told.last_id):  # a few arrived meanwhile
                 told.add(event)
         return p.SessionLoadResult(
             session=self._context.session_info(session, choice),
@@ -197,7 +197,7 @@ class SessionRequests:
         events = await events_after(store, session.session_id, after)
         self._follow(session)
         after = events[-1].event_id if events else after
-        if store.last_event_id(session.session_id) > after:  # a few came meanwhile
+        if store.last_event_id(session.session_id) > after:  # a few arrived meanwhile
             events += store.events(session.session_id, after=after)
         return p.SessionEventsResult(events=tuple(events))
 
@@ -268,7 +268,7 @@ class SessionRequests:
             self._context.adopt(session, await self._context.choice())
             self._core.permissions.release(session.session_id, self._context.client_name)
         if params.model is not None or params.budget is not None:
-            (await prepared(session)).publish()  # another window, other limits
+            (await prepared(session)).publish()  # another window has other limits
         return p.SessionResult(session=await self._context.info(session))
 
     @request("goalwright/queue/edit", changes=True)
@@ -307,7 +307,7 @@ class SessionRequests:
         model = self._context.model_of(session.state.trace, choice)
         last = next((m.model for m in reversed(session.state.messages) if m.role == "assistant"), None)
         if session.config.blocking or (model.startswith("demo/") and last is not None and "demo" not in last):
-            return  # without its rules, or with the model of a client that has no key for the current one
+            return  # neither without its rules, nor with the model of a client that has no key for the current one
         if session.resume() and session.state.turn is not None:
             self._client.there.begins(session.session_id, session.state.turn)
 

@@ -36,7 +36,7 @@ class TraceRequests:
     @request("goalwright/trace/messages", changes=False)
     async def messages(self, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
         """Return the messages of a goal or branch, by pages; nothing is opened or subscribed."""
-        # A live session from memory, another one from the store, in a thread either way.
+        # Read a live session from memory and another one from the store, in a thread either way.
         branch = params.branch_id
         if branch is not None and not BRANCH_ID.fullmatch(branch):
             raise RequestError(

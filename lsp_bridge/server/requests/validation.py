@@ -59,7 +59,7 @@ def mode_notice(config: Config, trust: Trust) -> str:
 def check_budget(budget: Budget) -> None:
     """Raises RequestError for limits that are none."""
     if not budget.model_fields_set:
-        # An empty object, or a name that is none: taken as "no limits" it would take those of the settings away.
+        # An empty object, or an unknown name, would otherwise mean "no limits" and remove those of the settings.
         names = ", ".join(to_camel(name) for name in Budget.model_fields)
         raise RequestError(
             ErrorCode.INVALID_PARAMS,

@@ -99,7 +99,7 @@ class _Done:
     def met(self) -> str:
         """The line of its output that shows that it failed at a limit of the sandbox; empty when none does."""
         sandbox, code = self.ready.sandbox, self.ended.exit_code
-        # 126: the file is there and cannot be run.
+        # Exit code 126: the file exists but cannot be run.
         if sandbox is None or self.ended.timed_out or code in (0, 126):
             return ""
         programs = (target.partition(" ")[0] for target in self.ready.ask.targets)
@@ -213,7 +213,7 @@ class BashTool(Tool[BashInput]):
         if contained:
             places = await _own_places(ctx)
             own, beyond = _written(ask, places or (), ctx)
-            # Accesses that rules allow must be possible, and inside the sandbox they would not be.
+            # Accesses that rules allow must work, and inside the sandbox they would not.
             contained = places is not None and (policy.always or not beyond)
         elif leaves:
             reason = t("the model asks to run it outside the sandbox: {reason}", reason=args.reason.strip())
@@ -262,7 +262,7 @@ class BashTool(Tool[BashInput]):
         from tools.shell.place import real_place
         from tools.shell.question import question
 
-        # Parsing, following links and looking up wildcards is no work for the event loop.
+        # Parsing, following links and expanding wildcards would block the event loop.
         return await asyncio.to_thread(
             lambda: question(command, real_place(ctx.workspace), model_says=args.description)
         )

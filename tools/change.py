@@ -55,7 +55,7 @@ _ALTERED_DIFF_LINES = 200
 _MAX_NAMED = 60
 NOT_WRITTEN = "Stopped by the user before this change was approved: nothing was written."
 
-# Locks die with their last user, so that the table does not grow. One daemon a workspace: no other writer.
+# Locks disappear with their last user, so that the table does not grow. One daemon per workspace is the only writer.
 _locks: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
 
 
@@ -183,7 +183,7 @@ async def on_base(
     """Return the result of ``base_of``, and that of ``make`` (pure, may be slow) for it. Raises ToolError like both."""
     seen = ctx.files.last_read(target.path)
     if seen is None and ctx.permission.decide("edit", target.rule) == "deny":
-        # A file that must not be changed is not read first: the rejection says what to do instead.
+        # Do not read a file that must not be changed: the rejection says what to do instead.
         await ctx.permission.ask(
             PermissionAsk("edit", (target.rule,), t("Edit {rule}", rule=shown_name(target.rule)))
         )
@@ -203,7 +203,7 @@ async def on_base(
         _check_base(target.rule, _digest(data), seen, where)
         return data, make(data)
 
-    # In one go: each way to a thread and back costs as much as the work itself.
+    # Do everything in one thread call, because each call costs as much as the work itself.
     return await asyncio.to_thread(work)
 
 
@@ -304,7 +304,7 @@ async def write_approved(plan: Sequence[FileChange], ctx: Writing, counts: Count
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
     commit = asyncio.ensure_future(_commit(plan, ctx, names, counts))
-    # Never leave half a change behind: the write is finished (or undone) first, however often canceled.
+    # Never leave half a change behind: the write is finished (or undone) first, however often it is canceled.
     if await finish(commit):
         if not commit.cancelled() and (error := commit.exception()) is not None:
             _log.info("change not written, and canceled: %s", error)
@@ -358,7 +358,7 @@ def _question(proposal: Sequence[ProposedFile], targets: Iterable[str]) -> Permi
 async def _begin(ctx: ToolContext, paths: Sequence[Path]) -> DiagnosticsRun | None:
     """Return the baseline, or None: trouble with a language server must not stop an edit."""
     try:
-        # Not wait_for: in Python 3.11 it may swallow a cancel by the user that comes at the same moment as the answer.
+        # Not wait_for: in Python 3.11 it may swallow a cancellation that arrives together with the answer.
         async with asyncio.timeout(BASELINE_TIMEOUT_S):
             return await ctx.diagnostics.begin(paths)
     except TimeoutError:
@@ -401,7 +401,7 @@ async def _commit(
             lambda: {change.path: _digest(settled.get(change.path, change.after)) for change in plan}
         )
         for path, digest in digests.items():
-            # The model has not seen what an editor made of it while saving.
+            # The model has not seen what an editor's formatter made of it.
             if digest is not None and path not in formatted:
                 ctx.files.note_read(path, digest)
         return Written(versions, digests, formatted)

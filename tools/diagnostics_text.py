@@ -90,7 +90,7 @@ def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
             )
         ]
     if report.silent:
-        # It may have answered about others of these edits.
+        # The server may have answered about others of these edits.
         silent = ", ".join(report.silent)
         lines.append(t("{servers} has not answered yet about some of these edits.", servers=silent))
     return joined(*lines, sep="\n")
@@ -158,7 +158,7 @@ def plain(text: str) -> str:
 
 
 def _line(problem: Problem) -> str:
-    # Several sources are a list of their own, before that of their codes.
+    # Several sources form a list of their own, before that of their codes.
     source = f"{problem.source}:" if ", " in problem.source and problem.code else problem.source
     label = plain(" ".join(filter(None, (source, problem.code))))
     message = plain(problem.message)

@@ -66,7 +66,7 @@ class GlobTool(Tool[GlobInput]):
             ]
             return newest_first(target.path, allowed), deadline.hit
 
-        # In a thread: the rules for 100 000 files would keep the daemon from all else for seconds.
+        # In a thread, because the rules for 100 000 files would block the event loop for seconds.
         newest, cut = await asyncio.to_thread(choose)
         shown = [rule_target(target.path / name, ctx.workspace) for name in newest[:MAX_RESULTS]]
         return _result(args.pattern, shown, len(newest), found.cut or cut)

@@ -155,7 +155,7 @@ def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
             raise ToolError("summary goes with done: it gives the result of the goal.")
         return None, None, goal
     if ends == "abandon" and summary is None and not args.add:
-        summary = meant(args.reason)  # with add it is the reason of the added goals
+        summary = meant(args.reason)  # with add, it is the reason of the added goals
     if not _NUMBER.fullmatch(value.strip()):
         value = value if summary is None else _both(value, summary)
     elif summary is not None:

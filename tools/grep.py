@@ -70,8 +70,8 @@ async def _result(
     by_file: dict[str, list[tuple[int, str]]] = {}
     for path, number, text in found.lines:
         by_file.setdefault(path, []).append((number, text))
-    # The user has just allowed this one file; for all others the rules alone decide. The real path counts there as
-    # well: ripgrep follows no links below the folder, but there are hard links.
+    # The user has just allowed this one file; for all others the rules alone decide. The rules apply to the real path
+    # too, because ripgrep follows no links below the folder but does read hard links.
     deadline = ripgrep.Deadline(ripgrep.FINISH_S)
     verdicts = await asyncio.to_thread(
         lambda: {path: is_file or may_read(root / path, ctx) == "allow" for path in deadline.until(by_file)}

@@ -24,7 +24,7 @@ def read_rate(value: object) -> object:
         return None
     try:
         rate = _rate(value)
-    except (ValueError, OverflowError):  # hundreds of digits
+    except (ValueError, OverflowError):  # a number of hundreds of digits
         rate = math.nan
     if not 0 <= rate <= 1:
         raise ValueError("give a number from 0 to 1 (0.85 for 85 %)")

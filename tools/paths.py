@@ -60,12 +60,12 @@ def resolve(raw: str, ctx: ReadContext) -> Target:
     try:
         path = Path(raw).expanduser()
     except RuntimeError as error:
-        # "~+", "~someone": their expansion by the shell is unknown here.
+        # How the shell expands "~+" or "~someone" is unknown here.
         message = f"Not a usable path: {shown}. Of paths that begin with ~, only ~ and ~/… are supported."
         raise ToolError(message) from error
     try:
         path = Path(os.path.realpath(path if path.is_absolute() else ctx.workspace / path))
-        # realpath leaves paths unchanged that it cannot look up: a name that is too long, for one.
+        # realpath leaves paths unchanged that it cannot look up, e.g. a name that is too long.
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         # The tool will report whether that matters.

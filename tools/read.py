@@ -37,7 +37,7 @@ class ReadInput(ToolInput):
     """Arguments of ``read``."""
 
     file_path: str = Field(
-        # Half of the models' own habits call it "path": taken, but not offered.
+        # Models often call it "path", so that name is accepted but not offered.
         validation_alias=AliasChoices("file_path", "path"),
         description="File or folder, absolute or relative to the workspace.",
     )
@@ -105,7 +105,7 @@ async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: Rea
             raise ToolError(
                 f"{target.rule} has {size} bytes: too large to read. Search it with grep instead."
             )
-        # All in one go: for most files the way to a thread and back takes longer than the work there.
+        # Do everything in one thread call, because for most files the call takes longer than the work.
         found = await asyncio.to_thread(_read, target, unsaved, args)
     except FileNotFoundError:
         found = None

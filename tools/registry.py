@@ -111,7 +111,7 @@ def parse_input(tool: AnyTool, input_json: str) -> ToolInput:
         message = f"The arguments of {tool.name} are not valid JSON: {error}. {_expected(tool)}"
         raise ToolError(message) from error
     except RecursionError:
-        # Without the cause: its traceback is a thousand times the same line.
+        # Omit the cause, because its traceback repeats one line a thousand times.
         raise ToolError(_too_deep(tool)) from None
     if not isinstance(value, dict):
         raise ToolError(f"The arguments of {tool.name} must be a JSON object. {_expected(tool)}")
@@ -146,7 +146,7 @@ def _problem(kind: str, message: str, where: tuple[int | str, ...], tool: AnyToo
     if kind == "extra_forbidden":
         fields = _fields(tool.Input, where[:-1])
         close = difflib.get_close_matches(str(where[-1]), fields, n=1, cutoff=0.4)
-        # The fields of the call itself are listed below.
+        # The fields of the call itself are listed below anyway.
         known = f"; there are {', '.join(fields)}" if len(where) > 1 and fields else ""
         return "is not known" + known + (f"; did you mean {close[0]}?" if close else "")
     return message[:1].lower() + message[1:]

@@ -20,7 +20,7 @@ from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
 def _as_list(value: object) -> object:
-    # Models send one goal, or several lines, as a text now and then.
+    # Models sometimes send one goal, or several lines, as a text.
     value = list_in_text(value)
     return goal_lines(value) if isinstance(value, str) else value
 
@@ -52,7 +52,7 @@ class StepTool(Tool[StepInput]):
 
     async def run(self, args: StepInput, ctx: ToolContext) -> ToolResult:
         """See ``Tool.run``."""
-        # With their marks: by those it is seen that the plan was copied from where it is shown.
+        # Keep the marks, because they show that the plan was copied from its display.
         plan = [line for line in goal_lines(args.plan) if without_marks(line)]
         goals = [without_marks(line) for line in plan]
         focus, summary = meant(args.focus), meant(args.summary)

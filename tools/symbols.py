@@ -141,7 +141,7 @@ async def _position(args: SymbolsInput, target: Target, text: str, ctx: ToolCont
         try:
             outline: Sequence[CodeSymbol] = (await ctx.navigation.outline(target.path)).items
         except ToolError:
-            outline = ()  # The text still shows the name; a server that cannot help reports it when asked.
+            outline = ()  # the text still shows the name; a server that cannot help reports it when asked
         place = await asyncio.to_thread(symbol_place.in_outline, outline, text, symbol, name)
         one = args.operation == "rename"
         places = (
@@ -191,7 +191,7 @@ async def _find(args: SymbolsInput, ctx: ToolContext) -> ToolResult:
     items = (
         [item for item in found.items if f".{item.container}".endswith(f".{owner}")] if owner else found.items
     )
-    # Servers find by resemblance, some in no order: what has the very name comes first.
+    # Servers match by similarity, some in no order, so symbols with exactly this name come first.
     ordered = sorted(items or found.items, key=lambda item: item.name.split("(")[0] != name)
     listed = await asyncio.to_thread(list_symbols, ordered, Readable(ctx), _limit(args))
     return _listed(listed, found.silent, f"No symbol {query} found.", "symbols", _title(args), ctx)
@@ -236,7 +236,7 @@ async def _hover(at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolResu
         origins = (await ctx.navigation.definition(at)).items
     except ToolError:
         origins = ()
-    # Types and documentation come from where it is defined, and values of constants, too.
+    # Types, documentation and the values of constants come from the definition.
     readable = Readable(ctx, at.path)
     denied = await asyncio.to_thread(lambda: any(readable.of(place.path) == "deny" for place in origins))
     if denied:

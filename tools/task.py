@@ -27,7 +27,7 @@ class TaskTool(Tool[TaskInput]):
         agent, prompt = args.agent.strip().casefold(), args.prompt.strip()
         if not prompt:
             raise ToolError("The prompt is empty: say what the sub-agent should do, and what it must know.")
-        # A name with wildcards in it must not become a pattern.
+        # A name that contains wildcards must not become a pattern.
         named = (agent,) if agent.replace("-", "").isalnum() else ()
         await ctx.permission.ask(
             PermissionAsk(

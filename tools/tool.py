@@ -468,8 +468,8 @@ def _description(name: str) -> str:
 
 @functools.cache
 def _schema(arguments: type[ToolInput]) -> str:
-    # Every request has the schemas and making one takes most of a millisecond. Text, so that each caller gets its own
-    # copy: libraries modify their arguments.
+    # Every request contains the schemas, and creating one takes most of a millisecond. Cached as text, because
+    # libraries modify their arguments and each caller needs a copy.
     schema = arguments.model_json_schema()
     schema.pop("description", None)  # our docstring; the tool has its own description
     return json.dumps(_lean(schema))
@@ -489,7 +489,7 @@ def _lean(node: object) -> object:
         schema = _without_null(schema)
     elif schema.get("default") == "" or schema.get("default") is False:
         schema = {k: v for k, v in schema.items() if k != "default"}
-    # A property may itself be called "title": only the string annotation is noise.
+    # A property may itself be called "title": only the string annotation is removed.
     return {k: _lean(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
 
 

@@ -128,7 +128,7 @@ def _common_codec(*contents: bytes) -> str:
     if len(kinds) > 1:
         raise MergeConflictError("its encoding was changed, so the two cannot be merged")
     kind = next(iter(kinds), "")
-    # Line ends are the same bytes in all others, and every byte is a Latin-1 character: nothing to guess.
+    # In all others line ends are the same bytes, and every byte is a Latin-1 character, so nothing has to be guessed.
     return kind if kind in _WIDE else "latin-1"
 
 

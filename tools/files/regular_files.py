@@ -17,7 +17,7 @@ MAX_FILE = 64 * 1024 * 1024
 """Bytes of a snapshot or a message: a larger one was not written here, and would fill the memory."""
 _FLAGS = (
     os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)  # a pipe would keep us waiting for its other end
+    | getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for its other end
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
@@ -85,6 +85,6 @@ def sha256(data: bytes) -> str:
             return digest
     digest = hashlib.sha256(data).hexdigest()
     if len(data) <= _LARGE:
-        # One assignment, so that threads need no lock: at worst a hash is made twice.
+        # A single assignment, so that threads need no lock: at worst a hash is computed twice.
         _recent = ((data, digest), *_recent[: _KEPT - 1])
     return digest

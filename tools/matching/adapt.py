@@ -63,7 +63,7 @@ def _deeper(more: str, known: str) -> Reindent:
 
 def _without(body: str, prefix: str) -> str | None:
     if not body.strip(" \t"):
-        return None if body else body  # Whether the blanks of an empty line were shifted too is open.
+        return None if body else body  # unknown whether the blanks of an empty line were shifted too
     return body[len(prefix) :] if body.startswith(prefix) else None
 
 
@@ -83,7 +83,7 @@ def retab(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
             fits.append(_retabber(pairs, width, distances.pop()))
     if at_once and len({theirs for theirs, _ in pairs if theirs}) > 1:
         return at_once[0]
-    # One tab for eight spaces may as well be one of two levels.
+    # One tab for eight spaces may also be one tab for two levels.
     sure = at_once[:1] if not any(ours == " " * 8 and theirs == "\t" for theirs, ours in pairs) else fits
     return _unanimous(pairs, sure or fits) if fits else None
 
@@ -120,11 +120,11 @@ def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Re
             return body
         indent = _indent(body)
         if indent in seen:
-            # A file that spells one depth in two ways does not show which one a new line needs.
+            # A file that indents one depth in two ways does not show which one a new line needs.
             return min(seen[indent]) + body[len(indent) :] if len(seen[indent]) == 1 else None
         columns = _columns(indent, width) + distance
         if columns < 0 or (tabs and columns % width):
-            # With a rest it is aligned with something: by tabs to its level and spaces from there, or otherwise.
+            # A remainder aligns the line with something: by tabs and then spaces, or in another way.
             return None
         made = "\t" * (columns // width) if tabs else " " * columns
         return made + body[len(indent) :]
@@ -201,13 +201,13 @@ def transfer(
     outer_end = line_end_at(text, end)
     out: list[str] = []
     if excess and any(_bare(piece.body) != piece.body for piece in there) and _brings(made, wanted, excess):
-        return None  # The file has such blanks too: it is ambiguous which of them count.
+        return None  # the file has such blanks too, so it is ambiguous which of them count
     if (
         loose
         and _other_blanks(there, wanted)
         and any(_bare(p.body) != p.body for p in made if p not in wanted)
     ):
-        return None  # Three kinds of line ends: the file's, old_string's and new_string's.
+        return None  # three kinds of line ends: the file's, old_string's and new_string's
     said = [_without_excess(piece.body, excess) for piece in wanted]
     made = [_Piece(_without_excess(piece.body, excess), piece.end) for piece in made]
     codes = _opcodes(said, [piece.body for piece in made])
@@ -231,7 +231,7 @@ def transfer(
     result = "".join(out)
     lacks_final = bool(wanted[-1].end) and not there[-1].end
     if lacks_final and made and made[-1].end:
-        # The file has no final line end where old_string has one: it stays without.
+        # The file lacks the final line end that old_string has, so it stays without one.
         result = result[: len(result) - len(out[-1])]
     return result
 
@@ -304,7 +304,7 @@ def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequ
                 like_file += _indent(new[j]) == _indent(ours[i])
     if like_old or like_file:
         return not like_file
-    # Nothing is repeated, or all of it at another depth: use the position of its leftmost line.
+    # No line is repeated, or all of them at another depth: use the position of the leftmost line.
     return _leftmost(new) in (None, _leftmost(theirs))
 
 

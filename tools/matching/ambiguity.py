@@ -63,10 +63,10 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     new_first, _, new_rest = new.partition("\n")
     doubled = bool(before) and not old.startswith((" ", "\t")) and _indent(new_first) == before
     if rest.strip() or (rest and rest.split("\n")[-1]):
-        # Its further lines are where the file's are: only the first was cut.
+        # The further lines are indented as in the file: only the first was cut.
         if doubled and new_first.strip() == first.strip() and _solid(rest) & _solid(new_rest):
             return "whole first line"
-        # The first line comes again further down, cut as it was: is it to lose its indentation in the file?
+        # The first line occurs again further down, cut as before. Should it lose its indentation in the file?
         again = first.strip() and first in _solid(new_rest) - _solid(rest)
         return "unclear" if again and before + first not in new_rest.split("\n") else "literal"
     further = [line for line in new_rest.split("\n") if line.strip()]
@@ -80,7 +80,7 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     relative = _reads_well(new_first, further)
     as_in_file, as_in_old = before + first in further, first in further
     if as_in_file != as_in_old:
-        # It repeats the line. If it reads well so, that settles it.
+        # The new text repeats the line. If the result reads well, that decides.
         if as_in_file:
             return "literal" if literal else "unclear"
         return "relative" if relative else "unclear"
@@ -96,7 +96,7 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
     # A text without any indentation may have lines left of its first one because a block ends here.
     here = _columns(before + first)
     goes_on = old.startswith((" ", "\t")) or _columns(after + "x") >= here
-    # Lines that are exactly where the file's line is may be siblings, though that reads oddly.
+    # Lines at exactly the depth of the file's line may be siblings, although that reads oddly.
     return "relative" if goes_on and min(map(_columns, further)) != here else "unclear"
 
 
@@ -198,7 +198,7 @@ def lost_line_end(text: str, start: int, end: int, old: str, new: str) -> tuple[
     if not (old.endswith("\n") and old.strip() and last.strip()) or not _joins(text, end):
         return new, ""
     if start and text[start - 1] not in "\r\n" and not indentation_before(text, start):
-        # It begins within a line, so it may end within one, unless that leaves a gap there.
+        # The text begins within a line, so it may also end within one, unless that leaves a gap there.
         meant = only_end or last[-1] in _BLANKS or not text.startswith(("  ", "\t"), end)
         return (new, "") if meant else (new + "\n", "")
     context = last == old.removesuffix("\n").rpartition("\n")[2]

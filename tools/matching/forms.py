@@ -65,7 +65,7 @@ class Haystack:
 
     @functools.cached_property
     def folded_lines(self) -> list[Line]:
-        # One character for one: the offsets are those of the text.
+        # Characters are replaced one by one, so offsets stay those of the text.
         return split_lines(fold(self.text))
 
     @functools.cached_property
@@ -102,7 +102,7 @@ class _Plain:
         self.text = to_lf(text)
 
     def original(self, offset: int) -> int:
-        # Text before an offset of the file is shorter here by one for each \r\n in it, or half of one.
+        # Each \r\n before an offset, or half of one, makes the text here one character shorter than the file's.
         low, high, pairs = offset, min(len(self._text), 2 * offset), self._pairs(0, offset)
         while low < high:
             middle = (low + high) // 2
@@ -183,7 +183,7 @@ def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[FoundTe
         yield FoundText(original(at), original(end))
         at = text.find(sought, at + 1 if overlapping else end)
     if old.endswith("\n") and text and text[-1] not in "\r\n":
-        # The final line end that the file lacks carries no meaning.
+        # The final line end that the file lacks has no meaning.
         body = sought[: -len(hay.line_end or "\n")]
         first = len(text) - len(body)
         if text.endswith(body) and (overlapping or first >= end):

@@ -124,10 +124,10 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
     old, literal, new = to_lf(old), old, to_lf(new)
     places = list(itertools.islice(exact(hay, old), MAX_LISTED + 1))
     if len(places) > 1 and "\r" in literal:
-        # The caller does see line ends: among places that differ in nothing else, they may decide.
+        # The caller sees line ends, so they may decide among places that differ in nothing else.
         places = [p for p in places if hay.text[p.start : p.end] == literal] or places
     if not old.strip():
-        # A missing final line end in the file may be assumed, but must not be the whole match.
+        # A final line end missing in the file may be assumed, but must not be the whole match.
         places = [p for p in places if to_lf(hay.text[p.start : p.end]) == old]
     exact_rung = _exact_rung(hay, places, old, literal)
     if len(places) > 1:
@@ -142,10 +142,10 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
         if (edit := _loose_edit(hay, rung, place, old, new)) is not None:
             return edit
     if here and "\n" not in old + new:
-        # No line of the file equals this one except for indentation: it is a part of a line.
+        # No line of the file equals this one except for indentation, so it is part of a line.
         return _edit(hay, exact_rung, [_literal_span(hay, places[0], old, new)])
     if places:
-        # Only now: if a looser strategy had found the line as a whole, its indentation would be known.
+        # Only now, because a looser strategy that finds the line as a whole would know its indentation.
         raise unclear(line_number(hay.text, places[0].start), ambiguity.UNCLEAR_INDENT)
     return None
 
@@ -433,7 +433,7 @@ def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
         edit = _climb(hay, variant.old, variant.new)
     except MatchError:
         if variant.at_its_depth:
-            return None  # The same reading follows without that limit, and reports it then.
+            return None  # the same reading follows without that limit, and reports the error then
         raise
     if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
         return None
@@ -442,14 +442,14 @@ def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
     if variant.rung == "blank lines" and stands_already(
         [line.body for line in hay.lines], variant.old, variant.new
     ):
-        return None  # With less context, old_string may be found beside the place where the edit is made already.
+        return None  # with less context, old_string may match beside the finished edit
     line = line_number(hay.text, edit.spans[0].start)
     if variant.rung != "line numbers" and edit.rung in _CERTAIN:
         lines = {_line_of(hay, place) for _, place in _loose_places(hay, variant.old)}
         if lines - {_line_of(hay, edit.spans[0])}:
             raise ambiguous(sorted({_line_of(hay, edit.spans[0]), *lines}), f"{variant.rung} and more")
     if variant.line not in (0, line):
-        # The number speaks for another place: then there must be none that reads like it.
+        # The line number points at another place, so no other place may read like it.
         twins = [place for place in itertools.islice(by_indentation(hay, variant.old), MAX_LISTED)]
         if any(line_number(hay.text, place.start) != line for place in twins):
             if variant.at_its_depth:

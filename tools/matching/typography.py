@@ -92,7 +92,7 @@ class Spelling:
             return character
         distinguishes = plain in self._seen or plain in self._made
         if character not in self._seen:
-            # A text with curly double quotes for plain ones may well do the same to single ones.
+            # A text with curly double quotes for plain ones probably does the same to single quotes.
             habit = character in _QUOTES and any(
                 c in _QUOTES and self._seen[c] == {LOOK_ALIKES[ord(c)]} for c in self._seen
             )

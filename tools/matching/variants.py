@@ -219,7 +219,7 @@ def _without_numbers(old: str, new: str) -> Iterator[Variant]:
         return
     padded = first.separator not in ("→", "\t") and _all_padded([h.rest for h in heads])
     certain = len(heads) > 1 or first.separator == "→"
-    # A blank after the separator belongs to it or to the line. An exact fit is tried first.
+    # A blank after the separator belongs to the separator or to the line. Try an exact fit first.
     for at_its_depth, pad in ((True, ""), (True, " "), (False, " " if padded else "")):
         if pad and not padded:
             continue

@@ -79,7 +79,7 @@ async def apply_rename(plan: Sequence[FileChange], ctx: ToolContext) -> ToolResu
     bases = {change.path: sha256(change.before) for change in plan if change.before is not None}
     outcome = await apply_changes(plan, replace(ctx, files=_Computed(ctx.files, bases)))
     result = outcome.result()
-    # A hash in the record means that the model has seen the file.
+    # A recorded hash means that the model has seen the file.
     read = [ctx.files.last_read(applied.change.path) == applied.sha256 for applied in outcome.files]
     files = [
         entry if seen else {**entry, "sha256": None}

@@ -71,7 +71,7 @@ def in_outline(outline: Sequence[CodeSymbol], text: str, symbol: str, name: str)
     Raises ToolError that lists them when different symbols have the name.
     """
     owner, wanted = split_name(symbol)
-    # Servers add arguments to names ("total()", "operator[]"), and name containers in their own way.
+    # Servers append arguments to names ("total()", "operator[]"), and name containers in their own way.
     found = [item for item in outline if item.name == wanted or item.name.split("(")[0] == wanted]
     if owner:
         found = [item for item in found if f".{item.container}".endswith(f".{owner}")] or found
@@ -89,7 +89,7 @@ def in_outline(outline: Sequence[CodeSymbol], text: str, symbol: str, name: str)
         return None
     place = found[0].place
     lines = split_lines(text)
-    # In flat outlines the range begins where the whole declaration does, e.g. at "def".
+    # In flat outlines the range begins with the declaration, e.g. at "def".
     for number in range(place.line, min(place.end_line, place.line + 20, len(lines)) + 1):
         first = place.column if number == place.line else 1
         for column in columns(lines[number - 1].body, wanted):

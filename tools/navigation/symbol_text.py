@@ -105,7 +105,7 @@ def _rank(item: CodePlace, readable: Readable, root: Path) -> tuple[bool, bool, 
 
 def _name_may_be_told(path: Path, readable: Readable) -> bool:
     action = readable.of(path)
-    # A name is a part of the file's content; libraries contain nothing of the user's.
+    # A name is part of the file's content; libraries contain nothing of the user's.
     return action == "allow" or (action == "ask" and not path.is_relative_to(readable.ctx.workspace))
 
 

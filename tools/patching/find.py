@@ -48,7 +48,7 @@ class FileLines:
         self._wanted = wanted
         self._work = _WORK
         self._known: dict[tuple[Rung, tuple[str, ...]], list[HunkPlace]] = {}
-        # In lists of their own and made in C: this is most of the time that a patch of many files takes.
+        # Separate lists built in C, because this takes most of the time of a patch of many files.
         if lone_cr:
             lines = split_lines(text)
             self.bodies = [line.body for line in lines]

@@ -125,7 +125,7 @@ def twin_at(
     if solid < 3:
         if confirmed:
             return None
-        # Too little to vote: one line that is there, or nearly, is enough to doubt.
+        # Too few lines to vote: one line that matches, or nearly, is enough to doubt.
         there = file.keys.keys[max(expected, 0) : max(expected, 0) + len(old)]
         alike = any(key and _similar(key, line, 0.6) for key, line in zip(old, there, strict=False))
         return expected + 1 if alike else None

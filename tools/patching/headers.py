@@ -159,7 +159,7 @@ class GitHeader:
             raise at_line(self.line, f"no file name can be found in {shown(self.source)}.")
         names = Names(self._bare(old, 0), self._bare(new, 1))
         if names.old is not None and names.new is not None and names.old != names.new:
-            # From ``git diff --no-index``: the existing files decide which of the two is intended.
+            # In a diff of ``git diff --no-index``, the existing files decide which of the two names is intended.
             names = Names(names.old, names.new, "weak")
         return self._made(
             "add" if names.old is None else "delete" if names.new is None else "update", names, blobs

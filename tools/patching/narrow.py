@@ -94,7 +94,7 @@ def _heading_lines(file: FileLines, heading: str) -> list[int]:
     exact = file.keys.where.get(wanted)
     if exact:
         return exact[:_MAX_HEADINGS]
-    # Models shorten headings ("def run", "class Cart"), and git cuts them: the whole words must be there.
+    # Models shorten headings ("def run", "class Cart"), and git cuts them, so only whole words are compared.
     whole = re.compile(rf"{_edge(wanted[:1], True)}{re.escape(wanted)}{_edge(wanted[-1:], False)}")
     starts = [at for at, key in enumerate(file.keys.keys) if key.startswith(wanted) and whole.match(key)]
     if starts:

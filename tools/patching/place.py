@@ -222,7 +222,7 @@ def _without_context(file: FileLines, hunk: Hunk, lines: tuple[HunkLine, ...]) -
     if size == 0 or (hunk.at_end and not hunk.anchors):
         if size and file.bodies[size - len(lines) :] == [line.text for line in lines]:
             raise applied(hunk, size - len(lines) + 1)
-        # In an empty file there are no neighbours from which the added lines could take their ends.
+        # An empty file has no neighbouring lines whose line ends could be used.
         literal = hunk.ends_stated and size == 0
         return _Found(hunk, lines, [HunkPlace(size, size)], "line ends" if literal else "exact")
     raise plain_insertion(hunk)
@@ -243,7 +243,7 @@ def _assign(found: Sequence[_Found]) -> list[Placed]:
     unsure = [
         one for one, a, b in zip(found, earliest, latest, strict=True) if a.place.first != b.place.first
     ]
-    # A truncated list may hide places, also between others.
+    # A truncated list may hide places, including ones between others.
     complete = all(len(one.places) < MAX_PLACES for one in found)
     if not unsure and complete and _order_is_meant(found):
         return earliest
@@ -359,7 +359,7 @@ def _check_hints(file: FileLines, one: Placed, numbers: Numbers, offsets: set[in
     first = one.place.first
     stated = numbers.old_start - 1
     confirmed = confirms(file, numbers.heading, first - one.dropped)
-    # As far from its number as another hunk is from its own: then the file has grown above them.
+    # A place as far from its number as another hunk's means that the file has grown above both.
     if not any(abs(first - stated - offset) <= _DRIFT for offset in offsets):
         for expected in {stated, *(stated + offset for offset in offsets)}:
             if (twin := twin_at(file, old, first, expected, confirmed)) is not None:

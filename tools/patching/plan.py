@@ -249,7 +249,7 @@ def apply_hunks(data: bytes, file: FilePatch, fuzz: int) -> tuple[bytes, list[st
         try:
             placed, after = _placed(data, decoded, file, fuzz, lone_cr=True)
         except PatchError:
-            # The usual view of lines makes the better message.
+            # The plain view of lines makes the better message.
             raise error from None
     return after, [note for one in placed if (note := _note(one))]
 

@@ -123,7 +123,7 @@ def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
         return
     lacks = size > 0 and file.ends[-1] == ""
     if edit.first == size > 0:
-        # Appended: the line before needs an end now.
+        # Lines are appended, so the line before needs an end now.
         edit.first -= 1
         edit.lines.insert(0, (file.bodies[-1], file.ends[-1]))
     marks = final_end(last.lines)
@@ -135,6 +135,6 @@ def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
         edit.lines.append((file.bodies[edit.first], file.ends[edit.first]))
     usual = _usual_end(file, size - 1)
     edit.lines = [(body, end or usual) for body, end in edit.lines]
-    # A blank last line without an end would be no line.
+    # A blank last line without an end would not be a line.
     if edit.lines and edit.lines[-1][0] and not wants_end:
         edit.lines[-1] = (edit.lines[-1][0], "")

@@ -182,7 +182,7 @@ class _Scanner:
                 if hunk.lines:
                     hunk.lines.append("\\ No newline at end of file")
             elif kind == "\t":
-                # A context line that lost its first blank: prose does not begin with a tab.
+                # A context line may have lost its first blank, because prose does not begin with a tab.
                 body.take(" ")
                 hunk.lines.append(" " + self.raw[at])
             else:
@@ -232,7 +232,7 @@ class _Scanner:
             return False
         hunk_follows = self._line(at + 2).startswith("@@")
         old, new = header_name(self.plain[at][4:]), header_name(self.plain[at + 1][4:])
-        # Nobody removes a line "-- a/x" to add "++ b/x"; but "-- x" may become "++ x".
+        # A patch hardly removes a line "-- a/x" and adds "++ b/x"; but "-- x" may become "++ x".
         certain = old.absent or new.absent or _is_pair(old.name, new.name)
         if body is None or body.stated is None:
             return hunk_follows or certain or old.name == new.name

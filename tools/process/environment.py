@@ -28,14 +28,14 @@ def _words(*texts: str) -> tuple[str, ...]:
 
 _NAMES = frozenset(
     _words(
-        # The session and its terminal.
+        # Session and terminal.
         "PATH HOME USER LOGNAME USERNAME SHELL PWD OLDPWD SHLVL HOSTNAME HOSTTYPE MACHTYPE OSTYPE _ TERM COLORTERM "
         "TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO COLUMNS LINES LANG LANGUAGE TZ TZDIR TMPDIR TMP TEMP TEMPDIR MAIL "
         "EDITOR VISUAL PAGER MANPATH INFOPATH LESS LESSCHARSET LS_COLORS LSCOLORS CLICOLOR CLICOLOR_FORCE NO_COLOR "
         "FORCE_COLOR BROWSER DISPLAY WAYLAND_DISPLAY XAUTHORITY DESKTOP_SESSION DBUS_SESSION_BUS_ADDRESS INVOCATION_ID "
         "XDG_SESSION_ID XDG_SESSION_TYPE XDG_SESSION_CLASS XDG_SESSION_DESKTOP ZDOTDIR CONTAINER DEBIAN_FRONTEND "
-        # These are no keys, but ways to use one while the user is there. Without them no `git fetch` works; the sandbox
-        # hides what they lead to.
+        # These are not keys, but let programs use keys while the user is there. Without them `git fetch` does not work;
+        # the sandbox hides what they lead to.
         "SSH_AUTH_SOCK SSH_AGENT_PID SSH_ASKPASS GIT_ASKPASS SSH_CONNECTION SSH_CLIENT SSH_TTY GPG_TTY "
         "GPG_AGENT_INFO GNUPGHOME "
         # Windows.
@@ -102,20 +102,20 @@ _SECRET_PARTS = (
 )
 _WORD = re.compile(r"[A-Z]+|[0-9]+")
 _SECRET_ENDS = ("PASS", "TOKEN")
-# DATABASE_URL and its like. A proxy's password stays: without it nothing reaches the network. A command in the sandbox
-# that has no network gets no proxy.
+# Matches DATABASE_URL and similar. A proxy's password stays, because without it no command reaches the network. A
+# command in the sandbox without network gets no proxy.
 _SECRET_URL = re.compile(r"[a-z][a-z0-9+.-]{0,40}://[^/@\s]*:[^/@\s]+@", re.IGNORECASE)
-# Variables that make bash run or find something else than the line names: files it reads first, functions for names,
-# another folder for `cd`, options, a prompt that is evaluated. LD_PRELOAD and the like stay: the daemon itself was
-# started with them, so they are the user's, and some systems do not work without.
+# Variables that make bash run or find something other than the line says: startup files, functions, another folder for
+# `cd`, options, an evaluated prompt. LD_PRELOAD and similar stay: the daemon itself was started with them, so they are
+# the user's, and some systems do not work without.
 _SHELL = re.compile(
     r"BASH_ENV|ENV|BASH_FUNC_.*|CDPATH|SHELLOPTS|BASHOPTS|PS[0-4]|PROMPT_COMMAND|GLOBIGNORE|IFS|BASH_XTRACEFD|POSIXLY_CORRECT"
 )
-# From a git hook or alias that started the daemon: commands would work on that repository.
+# Set by a git hook or alias that started the daemon: commands would work on that repository.
 _GIT = re.compile(r"GIT_(?:DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|COMMON_DIR|PREFIX|NAMESPACE)")
 _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb", "NO_COLOR": "1"}
-# A folder of the workspace may be a bare repository, its settings files like any other: git would find it by being run
-# there, and run what they name. (The workspace's own .git/config is protected.) Environment settings win over files.
+# A folder of the workspace may be a bare repository with its own settings files: git run inside would use it, and run
+# the programs that they name. (The workspace's own .git/config is protected.) Environment settings win over files.
 _GIT_SETTINGS = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
 _GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 

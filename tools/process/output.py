@@ -137,7 +137,7 @@ class Output:
             text, self._early = "".join(self._early), None
             self._spill = _Spill(self.path, self._redact)
         if self._spill is not None:
-            # A limit here already: a flood must not wait in memory for the disk.
+            # Limit it here as well: a flood must not wait in memory for the disk.
             if self._sent > MAX_SPILL_BYTES:
                 self.cut_bytes += len(text)
                 return
@@ -171,7 +171,7 @@ class _Spill:
 
     def _take(self, text: str, last: bool) -> None:
         self._held += text
-        # A secret may be split by a chunk: hold some text back, and cut outside of secrets.
+        # A chunk may split a secret, so hold some text back and cut outside of secrets.
         cut = len(self._held) if last else _safe_cut(self._held)
         if cut:
             ready, self._held = self._held[:cut], self._held[cut:]
@@ -189,8 +189,7 @@ class _Spill:
             self.written += len(data[:room])
             self.lost += len(data) - len(data[:room])
         except OSError:
-            # The command's own result matters more than the copy of its output, and it reports that the copy is
-            # missing.
+            # The command's own result matters more than the copy of its output, and reports that the copy is missing.
             self._failed = True
             self.lost += len(data)
 

@@ -90,7 +90,7 @@ def members_now(family: Family) -> list[int]:
             stat = (entry / "stat").read_bytes()
         except OSError:
             continue
-        # The name in brackets may contain anything, so the fields are counted from its end.
+        # The name in brackets may contain anything, so count the fields from its end.
         fields = stat[stat.rindex(b")") + 2 :].split()
         state, parent, group, its_session = fields[:4]
         if state in (b"Z", b"X"):
@@ -113,7 +113,7 @@ def _has_mark(process: Path, mark: str) -> bool:
     try:
         environment = (process / "environ").read_bytes()
     except OSError:
-        # Another user's, or gone.
+        # The process belongs to another user, or has ended.
         return False
     name = f"{MARK}=".encode()
     values = [entry for entry in environment.split(b"\0") if entry.startswith(name)]

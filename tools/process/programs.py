@@ -60,7 +60,7 @@ def shell_argv(command: str, workspace: Path, origin: Path | None = None) -> tup
     A shell in ``workspace`` or ``origin`` is not used, see ``find_program``.
     """
     if shell := find_program("bash", workspace, origin):
-        # No start-up files: they are the user's own, and could give any command another meaning.
+        # Skip start-up files: they are the user's own, and could give any command another meaning.
         return (shell, "--noprofile", "--norc", "-c", command)
     shell = find_program("sh", workspace, origin)
     return None if shell is None else (shell, "-c", command)
@@ -148,7 +148,7 @@ class _Protocol(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 0:
-            return  # it does not read its input (any more)
+            return  # it does not read its input, or no longer
         self._open -= 1
         if self._open == 0:
             self.closed.set()

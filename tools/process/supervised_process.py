@@ -56,14 +56,14 @@ class _Reaper:
                     to.sendall(body)
                     return
                 except OSError:
-                    # Somebody has killed it.
+                    # The reaper was killed.
                     self._forget()
                     if not again:
                         raise
 
     def _connected(self) -> socket.socket:
         if self._owner != os.getpid():
-            self._forget()  # we are a fork: it belongs to our parent
+            self._forget()  # we are a fork, and it belongs to our parent
         if self._socket is None or self._process is None or self._process.poll() is not None:
             self._forget()
             ours, theirs = socket.socketpair()
@@ -76,7 +76,7 @@ class _Reaper:
                 self.mark,
             ]
             try:
-                # No keys in it: any command may read the environment of its parents.
+                # Pass no keys, because any command may read the environment of its parents.
                 self._process = subprocess.Popen(
                     command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL, cwd="/", env={"LC_ALL": "C"}, start_new_session=True,
@@ -196,7 +196,8 @@ class Warded:
             word, _, value = line.partition(b" ")
             self._hear(word, int(value))
         if not data:
-            # After its last word; or it was killed, and the reaper or ``stop`` sees to what is left.
+            # The connection ended after the last message, or because the warden was killed: then the reaper or ``stop``
+            # ends the rest.
             self._end()
 
     def _hear(self, word: bytes, value: int) -> None:
@@ -213,7 +214,7 @@ class Warded:
             self._done, self.background = True, bool(value)
 
     def _end(self) -> None:
-        # All writers are dead: their output is in the pipes now.
+        # All writers have ended, so their whole output is in the pipes.
         for fd, pipe in list(self._pipes.items()):
             while not self.enough.is_set() and self._read(fd, pipe):
                 pass
@@ -257,13 +258,13 @@ async def start(
     """Start a program; a cancellation stops it again. Raises OSError when that is not possible."""
     for again in (True, False):
         mark = uuid.uuid4().hex
-        # A Goalwright started by Goalwright keeps the marks above it: its processes belong to both.
+        # A Goalwright started by Goalwright keeps the outer marks, because its processes belong to both.
         marks = ":".join(filter(None, [os.environ.get(MARK), _reaper.mark, mark]))
         program = Warded(on_output, mark, on_closed)
         starting = asyncio.ensure_future(
             _start(program, [*argv], cwd, {**env, MARK: marks}, merge_stderr, grace_s, with_stdin)
         )
-        # Must not be canceled half-way: the program may run already, with children, without being registered.
+        # Do not cancel half-way: the program may already run, with children, without being registered.
         canceled = await finish(starting)
         starting.result()
         if program.error is not None:

@@ -10,7 +10,7 @@ Standard library only, and little of it: this starts before the first command.
 """
 
 # ruff: noqa: PTH123, PTH208
-# Above: pathlib would double the start-up time.
+# The rules above are off because pathlib would double the start-up time.
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def family_tree() -> dict[int, list[tuple[int, bytes]]]:
                 stat = file.read()
         except OSError:
             continue
-        # The name in brackets may contain anything, so the fields are counted from its end.
+        # The name in brackets may contain anything, so count the fields from its end.
         end = stat.rindex(b")")
         state, parent = stat[end + 2 :].split(None, 2)[:2]
         if state not in (b"Z", b"X"):
@@ -257,7 +257,7 @@ class Warden:
                 os._exit(127)
         os.close(failure_end)
         os.close(go)
-        # First of all, since a command may kill us at once: a caller without this message would start it again.
+        # Report this first, since a command may kill us at once: without this message a caller would start it again.
         self._say(f"begun {pid}")
         os.write(go_end, b"g")
         os.close(go_end)
@@ -280,7 +280,7 @@ class Warden:
         try:
             self._control.sendall(line.encode() + b"\n")
         except OSError:
-            pass  # nobody listens any more: the end of the control socket shows it
+            pass  # nobody reads any more: the end of the control socket shows it
 
     def _wait(self, wake: int) -> None:
         timeout = None if self._until is None else max(0.0, self._until - time.monotonic())
@@ -327,7 +327,7 @@ class Warden:
             self._phase, self._until = "kill", now + _KILL_PAUSE_S
             self._rounds += 1
             if self._rounds > _KILL_ROUNDS:
-                os._exit(1)  # beyond our power, e.g. another user's: without a "done" the daemon looks itself
+                os._exit(1)  # e.g. another user's: without a "done" the daemon looks itself
             self._signal_all(signal.SIGKILL)
 
     def _terminate(self) -> None:
@@ -343,7 +343,7 @@ class Warden:
                 pass
             return
         for pid, name in below(os.getpid()):
-            # With the sandbox's own process everything in it would be killed at once, without a chance to tidy up.
+            # A signal to bwrap itself would kill everything in the sandbox at once, without a chance to clean up.
             if kind != signal.SIGTERM or name != b"bwrap":
                 send_signal(pid, kind)
 

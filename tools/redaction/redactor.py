@@ -77,7 +77,7 @@ class Redactor:
 
     def register_env(self, env: Mapping[str, str]) -> None:
         """Remember the keys among provider variables; addresses are no secrets."""
-        if self._last_env != env:  # asked at each request of a client
+        if self._last_env != env:  # this runs for each request of a client
             self._last_env = dict(env)
             self.register(value for name, value in env.items() if _KEY_NAME.fullmatch(name))
 
@@ -108,7 +108,7 @@ class Redactor:
         return [(start, end) for start, end, _ in found]
 
     def _clean(self, data: bytes, *, is_json: bool) -> bytes:
-        for _ in range(_ROUNDS):  # text after a mark may now begin a word
+        for _ in range(_ROUNDS):  # the text after a replaced secret may now begin a word
             spans = [*self._keys(data), *shapes.spans(data, is_json=is_json)]
             if not spans:
                 break
@@ -126,7 +126,7 @@ class Redactor:
                     length += 1
                 yield at, at + length, key.mark
             for at in _occurrences(data, tail):
-                # Long outputs are cut in the middle: the rest of a key may be its end.
+                # Long outputs are cut in the middle, so the remainder may end with the end of a key.
                 begin = at
                 left = len(value) - len(tail)
                 while left and begin and data[begin - 1] == value[left - 1]:

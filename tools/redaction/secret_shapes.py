@@ -151,7 +151,7 @@ def _begun(data: bytes, start: int, end: int) -> Iterator[Span]:
 
 _BEGIN = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(rb"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
-# No two of these begin alike, and a gap is never tried again with less (`+`): two ways for each sign are millions.
+# No two alternatives start with the same character, and a gap is possessive (`+`): otherwise backtracking explodes.
 _GAP = rb"(?:\\+[nrt]|\s|[0-9]{1,6}(?=[\t |:]|\\+t|\xe2)|[+|:-]|\xe2\x86\x92)"
 _LINES = re.compile(rb"(?:" + _GAP + rb"{1,24}+[A-Za-z0-9+/]{16,}={0,2}){1,200}")
 _LINE_END = re.compile(rb"(?<!\\)\\++[nr]|[\r\n]+")
@@ -180,10 +180,10 @@ def _private_keys(data: bytes, *, is_json: bool) -> Iterator[Span]:
         ):
             done = ends[at].end()
         else:
-            # Its end was cut off: what follows as lines of base64 is the key all the same.
+            # Its end was cut off, but the lines of base64 that follow are still the key.
             lines = _LINES.match(data, begin.end(), limit)
             if lines is None:
-                continue  # only named, e.g. by the code that looks for it
+                continue  # only mentioned, e.g. by code that searches for keys
             done = lines.end()
         yield begin.start(), done, _PRIVATE
     before = 0
@@ -225,7 +225,7 @@ def _string_ends(data: bytes, start: int, end: int) -> bool:
 
 _CREDENTIALS = re.compile(
     rb"://([^\s/:@\"'`\\<>\[\]]{0,200}):"
-    rb"([^\s/@\"'`\\<>\[\]]{1,300}(?:@[^\s/:@\"'`\\<>\[\](){},;?&=|]{1,100}){0,3})@"  # p@ss is a password, too
+    rb"([^\s/@\"'`\\<>\[\]]{1,300}(?:@[^\s/:@\"'`\\<>\[\](){},;?&=|]{1,100}){0,3})@"  # p@ss is a password too
 )
 _SIGNED = re.compile(rb"sig=((?:[A-Za-z0-9+/]|%2[BFbf]){43}(?:=|%3[Dd]))")
 """The signature of an address that Azure signed: it alone gives access."""
@@ -330,7 +330,7 @@ def _assigned(data: bytes, start: int, end: int) -> Iterator[Span]:
         value = found["value"].rstrip(b".:?!&")
         if b"://" in value or _UUID.fullmatch(value) or _LABELED_HASH.match(value):
             continue
-        # Random values may look like words (Amazon's own example does): the name and the length are enough.
+        # Random values may look like words (as Amazon's own example does), so the name and the length are enough.
         of_amazon = _AMAZON.match(data, found.start()) and _AMAZON_VALUE.fullmatch(value)
         if not of_amazon and not looks_random(value):
             continue

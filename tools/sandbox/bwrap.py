@@ -104,13 +104,13 @@ def argv(
     for path in around:
         found += ["--remount-ro", str(path)]
     for path in pinned:
-        # A place where something is mounted cannot be renamed, and another put there instead.
+        # A mount point cannot be renamed and replaced by another folder.
         found += ["--bind", str(path), str(path)]
     for path in dict.fromkeys(kept):
         found += ["--ro-bind", str(path), str(path)]
     masked: set[Path] = set()
     for path in sorted(hidden, key=lambda path: len(path.parts)):
-        # Nothing can be mounted below a masked folder, and need not be.
+        # Nothing can be mounted below a masked folder, and nothing needs to be.
         if path in around or masked.intersection(path.parents) or not _is_seen(path, fresh, list(shown)):
             continue
         found += _mask(path, nothing)

@@ -92,7 +92,7 @@ def confine(
     for path in sorted(opened, key=lambda path: len(path.parts)):
         mounts += ["--bind", str(path), str(path)]
     said = ""
-    # Root needs no user namespace, in which files of other users could not be used.
+    # Root needs no user namespace, and in one it could not use files of other users.
     for options in ([], ["--unshare-user"]):
         prefix = (program, *options, *dropped, *mounts, "--")
         checked = [path for path in (*kept, *opened) if path in opened or os.access(path, os.W_OK)]

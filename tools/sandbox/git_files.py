@@ -145,7 +145,7 @@ def _named(setting: _Setting, git_dir: Path, top: Path) -> Iterator[Path]:
             first, *more = shlex.split(value.removeprefix("!")) or [""]
         except ValueError:
             first, *more = value.removeprefix("!").split() or [""]
-        # A first word without a slash is looked for on PATH.
+        # A first word without a slash is found through PATH.
         for word in (*([first] if "/" in first else []), *more):
             if (path := _joined(top, word)).is_file():
                 yield path

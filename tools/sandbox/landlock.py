@@ -94,7 +94,7 @@ def landlock_prefix(fence: Fence, state_file: Path) -> tuple[str, ...]:
     plan = make_plan(fence, state_file.parent, landlock_abi())
     fd = os.open(state_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        marshal.dump(plan, file)  # the same Python reads it, and json would take longer to import
+        marshal.dump(plan, file)  # the same Python reads it, and importing json would take longer
     return (sys.executable, "-I", "-S", "-c", _start("main"), str(state_file))
 
 
@@ -109,7 +109,7 @@ def scoped_prefix(program: str) -> tuple[str, ...]:
 
 
 def _start(function: str) -> str:
-    # As a module it is compiled only once.
+    # Importing it as a module uses the compiled code.
     code = str(Path(__file__).resolve().parents[2])
     return (
         f"import sys;sys.path.append({code!r});from tools.sandbox.landlock_run import {function};{function}()"
@@ -167,7 +167,7 @@ def _probe(folder: Path) -> str | None:
 def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
     """Turn a fence into rules, edges and a filter for ``landlock_run``. Raises OSError or Unsupported."""
     root = Path("/")
-    # The names in the pool are secret, as its members have rules of their own.
+    # The names in the pool are secret, because its members have rules of their own.
     hidden = {*fence.hidden, private}
     closed = {path for path in hidden if path.is_dir()}
     kept = hidden | set(fence.read_only)
@@ -213,7 +213,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
         "handled": (_handled(abi), 0b11 if abi >= 4 and not fence.network else 0, 0b11 if abi >= 6 else 0),
         "rules": sorted(rules.items()),
         "rights": _ALL,
-        # A pool is in the first edge of its disk, preferably not in a shared one.
+        # The pool goes into the first edge of its disk, preferably not a shared one.
         "edges": sorted(edges.values(), key=lambda edge: edge["fresh"]),
         "record": str(record),
         "made": made,
@@ -223,7 +223,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
         "network": fence.network,
         "private": str(private),
         "folders": _FOLDERS,
-        # Without a file to hide, new files of edges can be read without rules of their own.
+        # Without a file to hide, new files in edges are readable without rules of their own.
         "files": _FILES if poor else 0,
         "tmp": str(fence.tmp) if fence.tmp else None,
     }
@@ -239,7 +239,7 @@ def _made_before(record: Path) -> dict[str, tuple[int, int]]:
     except OSError:
         return found
     for line in lines[-_REMEMBERED:]:
-        # A record of an older version has no time, and its path begins where the time is expected.
+        # A record of an older version has no time, so its path begins where the time is expected.
         disk, number, made, path = (*line.split(" ", 3), "", "", "")[:4]
         with contextlib.suppress(OSError):
             info = os.lstat(path)

@@ -13,7 +13,7 @@ Only few modules are imported, as this starts with every command.
 """
 
 # ruff: noqa: PTH101, PTH208, PTH115, PTH116, PTH120, PTH123
-# Above: pathlib would double the start-up time.
+# The rules above are off because pathlib would double the start-up time.
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class WaitingThread:
         try:
             fcntl.ioctl(self._listener, _SEND, struct.pack("=QqiI", self.token, 0, -error, flags))
         except OSError:
-            pass  # it was killed meanwhile
+            pass  # it was killed in the meantime
 
     def answer_with(self, fd: int, flags: int) -> None:
         """Let the thread continue with a descriptor. Raises OSError."""
@@ -84,7 +84,7 @@ class WaitingThread:
 
     def memory(self, address: int, size: int) -> bytes:
         """Read from it, less than ``size`` where no more is there. Raises OSError."""
-        # In two parts, as the next page may not be there.
+        # Read in two parts, because the next page may not be mapped.
         first = min(size, _PAGE - address % _PAGE)
         buffer = ctypes.create_string_buffer(size)
         here = struct.pack("=QQ", ctypes.addressof(buffer), size)
@@ -191,7 +191,7 @@ class Broker:
         try:
             self._hold(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=edge.fd), it)
         except OSError:
-            return  # too many: the command cannot use it any more, and can use nothing else instead
+            return  # too many: the command cannot use it any more, nor anything else instead
 
     def _forget(self, info: os.stat_result) -> None:
         """Forget an object that has left edges. A file with more names may still be in one."""
@@ -245,7 +245,7 @@ class Broker:
         if name != "connect":
             self._answer(name, caller, tuple(arguments))
             return
-        # It may take long, and other threads must not wait for it.
+        # This may take long, and other threads must not wait for it.
         import threading
 
         threading.Thread(target=self._answer, args=(name, caller, tuple(arguments)), daemon=True).start()
@@ -289,7 +289,7 @@ class Broker:
                     os.close(self._parents.pop())
         return None
 
-    # Entries of folders.
+    # Entries of folders
 
     def _entry(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         match name:
@@ -464,7 +464,7 @@ class Broker:
         if identity(info) in self._ruled or stat.S_ISLNK(info.st_mode) or source is target:
             return replaced
         if stat.S_ISDIR(info.st_mode) or not target.readable:
-            # The command could not use it there without a rule of its own: on this answer, ``mv`` makes a copy.
+            # The command could not use it there without a rule of its own; after this error, ``mv`` makes a copy.
             raise OSError(errno.EXDEV, "")
         return replaced
 
@@ -482,7 +482,7 @@ class Broker:
         """Return whether the rules let the command write something: one on it, or on a folder above."""
         path: str = os.readlink(f"/proc/self/fd/{fd}")
         if not path.startswith("/"):
-            return True  # a pipe or socket, of which it has a descriptor
+            return True  # a pipe or socket of which the command has a descriptor
         info = os.fstat(fd)
         while identity(info) not in self._writable:
             if path == "/":
@@ -491,7 +491,7 @@ class Broker:
             info = os.stat(path, follow_symlinks=False)
         return True
 
-    # Modes and owners, which Landlock does not look at.
+    # Modes and owners, which Landlock does not check
 
     def _metadata(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         if name in ("fchmod", "fchown"):
@@ -527,7 +527,7 @@ class Broker:
             return caller.descriptor(at)
         raise OSError(errno.ENOENT, "")
 
-    # Signals, which Landlock keeps inside only from version 6.
+    # Signals, which Landlock confines only from version 6
 
     def _signal(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         target = _signed(a[0])
@@ -539,7 +539,7 @@ class Broker:
         if not _is_inside(target):
             raise OSError(errno.EPERM, "")
         if name != "pidfd_send_signal":
-            raise _NativeError  # its arguments are no memory that could change
+            raise _NativeError  # its arguments are not in memory that could change
         os.kill(target, _signed(a[1]))
 
     def _signal_group(self, caller: WaitingThread, target: int, number: int) -> None:
@@ -549,14 +549,14 @@ class Broker:
         found = [pid for pid in pids if (target == -1 and pid != caller.pid) or os.getpgid(pid) == group]
         if not found:
             raise OSError(errno.ESRCH, "")
-        # The caller last, as it may end by it.
+        # The caller comes last, because the signal may end it.
         for pid in sorted(found, key=lambda pid: pid == caller.pid):
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 continue
 
-    # Sockets. The broker binds and connects the caller's own ones, so that no address changes after it was looked at.
+    # Sockets: the broker binds and connects the caller's own sockets, so that no address changes after its check
 
     def _socket(self, name: str, caller: WaitingThread, a: Arguments) -> None:
         address = b"" if name == "listen" else caller.memory(a[1], min(a[2], 128))

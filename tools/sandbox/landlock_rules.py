@@ -4,7 +4,7 @@ Runs before every command in a process of its own, so only few modules are impor
 """
 
 # ruff: noqa: PTH102, PTH106, PTH110, PTH208
-# Above: pathlib would double the start-up time.
+# The rules above are off because pathlib would double the start-up time.
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Pool:
         self._files = [name for name in there if name.startswith("f")]
         self._nameless: list[int] = []
         for _ in range(folders - len(self._folders)):
-            # Names that cannot be guessed: what has rules could be opened by its name.
+            # Unguessable names, because a folder with rules could be opened by its name.
             self._folders.append(name := f"d{os.urandom(12).hex()}")
             os.mkdir(name, 0o700, dir_fd=self._fd)
         try:

@@ -6,7 +6,7 @@ nothing. When the broker ends, however that comes, the kernel kills the command.
 """
 
 # ruff: noqa: PTH108, PTH123
-# Above: pathlib would double the start-up time.
+# The rules above are off because pathlib would double the start-up time.
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main() -> NoReturn:
     except OSError as error:
         _say(f"the sandbox could not be prepared ({error})")
         os._exit(126)
-    # Remaining child processes stay ours, so that their memory can still be read.
+    # Orphaned child processes stay ours, so that their memory can still be read.
     checked(libc.prctl(_SUBREAPER, 1, 0, 0, 0))
     their_end, wake_up = os.pipe()
     ours, answer = os.pipe()
@@ -70,7 +70,7 @@ def scoped() -> NoReturn:
 
 def _expect_signals() -> None:
     for number in (_SIGPIPE, _SIGXFSZ):
-        libc.signal(number, 0)  # Python ignores them, and programs expect the default
+        libc.signal(number, 0)  # Python ignores these signals, but programs expect the default
 
 
 def _prepared(place: str) -> tuple[Ruleset, Broker, dict[str, Any]]:
@@ -115,7 +115,7 @@ def _filter(code: bytes) -> int:
     try:
         return call(_SECCOMP, 1, _LISTENER | _WAIT_KILLABLE, program)
     except OSError:
-        # Before Linux 5.19 a signal may interrupt a call that is being answered.
+        # Before Linux 5.19, a signal may interrupt a call that is being answered.
         return call(_SECCOMP, 1, _LISTENER, program)
 
 
@@ -125,19 +125,19 @@ def _say(text: str) -> None:
 
 def _broker_for(child: int, broker: Broker, ours: int, wake_up: int) -> int:
     """Answer until the command ends; its status."""
-    # The command's readers wait for the end of its output, which must not depend on us.
+    # The command's readers wait for the end of its output, which must not depend on this process.
     os.closerange(0, 3)
     broker.begin()
     number = os.read(ours, 16)
     if not number:
-        return os.waitpid(child, 0)[1]  # it could not be restricted, and has said so
+        return os.waitpid(child, 0)[1]  # it could not be restricted, and has reported that
     process = call(PIDFD_OPEN, child, 0)
     listener = call(PIDFD_GETFD, process, int(number), 0)
-    # From Linux 6.6: caller and broker take turns on one processor, which halves the time that a question takes.
+    # From Linux 6.6, caller and broker take turns on one processor, which halves the time of a request.
     libc.ioctl(listener, ctypes.c_ulong(_SET_FLAGS), ctypes.c_ulong(1))
     os.write(wake_up, b"+")
     os.close(wake_up)
-    # Only now, as the command is already starting.
+    # Import only now, while the command is already starting.
     import select
     import signal
 
@@ -156,7 +156,7 @@ def _broker_for(child: int, broker: Broker, ours: int, wake_up: int) -> int:
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     poll.register(woken, select.POLLIN)
-    # First, for what ended before the handler was there.
+    # First for children that ended before the handler was installed.
     while (status := _bury(child)) is None:
         for fd, events in poll.poll():
             if fd == woken:

@@ -5,7 +5,7 @@ starts with every command.
 """
 
 # ruff: noqa: PTH123
-# Above: pathlib would double the start-up time.
+# The rules above are off because pathlib would double the start-up time.
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Sockets:
             head = struct.pack("=H", family) + bytes(start - 2)
             at_address("bind", fd, head + _LOOPBACK[-size:] + rest)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # it has an address
+            if error.errno != errno.EINVAL:  # it already has an address
                 raise
         got, length = ctypes.create_string_buffer(128), ctypes.c_int(128)
         checked(libc.getsockname(fd, got, ctypes.byref(length)))
@@ -129,5 +129,5 @@ def _at_name(name: bytes) -> list[int]:
     end = b" " + name.replace(b"\0", b"@")
     with open("/proc/net/unix", "rb") as file:
         rows = file.read().split(b"\n")
-    # Nothing is found for a name with the end of a line in it.
+    # A name with a line end in it is never found.
     return [int(row.split()[6]) for row in rows if row.endswith(end) and len(row.split()) > 7]

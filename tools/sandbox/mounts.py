@@ -188,7 +188,7 @@ def survey(
             try:
                 folder, count = look.folder(name, stamp)
             except PermissionError:
-                # Folders that cannot be listed now could be opened from inside.
+                # A folder that cannot be listed now could be opened from inside.
                 if not name:
                     raise TooMuchToLookAtError("the workspace cannot be read") from None
                 found.hidden.append(workspace / name)
@@ -238,10 +238,10 @@ def _put_together(workspace: Path, found: Survey) -> None:
         repositories |= {path / one: path for one in (*folder.repositories, *folder.kept) if one == ".git"}
     for git_dir, top in (repositories | _around(workspace)).items():
         _led_to_by_settings(git_dir, top, workspace, found)
-    # Kept names that are protected only with the folder before them (``.github/workflows``).
+    # Kept names that are protected only together with the folder before them (``.github/workflows``).
     paired = [one for one in found.kept if one.parent.parent == workspace and not is_protected_name(one.name)]
     for path in [*found.hidden, *(one for one in paired if one.parent.name != ".git")]:
-        # Renaming a folder moves its hidden files to a name that no rule knows.
+        # Renaming a folder would move its hidden files to a name that no rule covers.
         found.pinned += [one for one in path.parents if workspace in one.parents]
     found.pinned = list(dict.fromkeys(found.pinned))
     # Another name of a file leads to the same content.
@@ -292,7 +292,7 @@ class _Look:
             path = f"{name}/{entry.name}" if name else entry.name
             if is_protected_name(path):
                 found.things[entry.name] = identity(entry.path)
-            if entry.is_symlink():  # its target counts
+            if entry.is_symlink():  # its target is what counts
                 if is_protected_name(path):
                     found.links.append(entry.name)
             elif entry.is_dir(follow_symlinks=False):
@@ -365,7 +365,7 @@ def _git(name: str, workspace: Path, found: Survey) -> None:
             found.known.stopped[it] = lines
     for inner in (*KEPT_OF_GIT, WORKTREES):
         part = path / inner
-        # Without HEAD it is no repository, and nothing should be made in it.
+        # Without HEAD it is no repository, and nothing should be created in it.
         if inner in MADE_OF_GIT and not os.path.lexists(part) and os.path.lexists(path / "HEAD"):
             with contextlib.suppress(OSError):  # a disk that is read-only for us is so in the sandbox
                 part.mkdir()
@@ -411,7 +411,7 @@ def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: Survey
         found.known.things[name] = it
         if not path.is_symlink() and path == Path(os.path.realpath(path)):
             found.kept.append(path)
-            # Its folder could be renamed, and another one put in its place.
+            # Its folder could be renamed and replaced by another one.
             found.pinned += [parent for parent in path.parents if workspace in parent.parents]
 
 
@@ -419,7 +419,7 @@ def home_secrets() -> list[Path]:
     """Return private paths in the user's folder and in the system."""
     home, root = Path.home(), Path("/root")
     found = [home / name for name in sorted(_HOME_SECRETS)]
-    # Where programs of root's folder are on PATH (pyenv), only its secrets are hidden.
+    # Where root's folder contains programs on PATH (pyenv), hide only its secrets.
     if home == root or any(
         Path(one).is_relative_to(root) for one in os.environ.get("PATH", "").split(os.pathsep)
     ):

@@ -118,7 +118,7 @@ def prepare(
             nothing=_nothing(outer),
         )
         if policy.network:
-            # Names without a file belong to the network's namespace.
+            # Abstract socket names belong to the network's namespace.
             prefix = (*landlock.scoped_prefix(program), *prefix)
     guard = None
     if writable:

@@ -53,7 +53,8 @@ def take_away(
     stay, and so do entries that changed last after ``until`` (seconds since the epoch). Never raises."""
     opened: list[tuple[Path, int]] = []
     found = dict(_candidates(workspace, known, denied, opened))
-    # With the name, as numbers of files are used again: what is mounted keeps its name, but its folder may move.
+    # Compare the name as well, because inode numbers are reused: a mounted entry keeps its name, but its folder may
+    # move.
     seen = {(it, name.rpartition("/")[2]) for name, it in found.items()}
     idents = set(known.things.values())
     taken: list[Quarantined] = []
@@ -65,7 +66,7 @@ def take_away(
         if it in idents or any(folder.is_relative_to(path) for folder in spare):
             continue
         before = known.things.get(name)
-        # Existing files cannot be removed in the sandbox, but links can: so the user has put this in its place.
+        # Existing files cannot be removed in the sandbox, but links can, so the user has put this file in its place.
         if before is not None and _LINK not in before + it and (late or (before, path.name) not in seen):
             continue
         if until is not None and _changed_after(path, until):
@@ -74,7 +75,7 @@ def take_away(
         if taken[-1].place is not None:
             gone.add(name)
     for folder, mode in reversed(opened):
-        with contextlib.suppress(OSError):  # it was taken away
+        with contextlib.suppress(OSError):  # it was moved away
             if not folder.is_symlink():
                 folder.chmod(mode)
     return taken
@@ -99,7 +100,7 @@ def _candidates(
         below = f"{folder}/" if folder else ""
         seen = known.folders.get(folder)
         if seen is not None and seen.stamp is not None and seen.stamp == stamp_of(workspace / folder):
-            # No entry was added or removed; but the paths that it names may lead elsewhere now.
+            # No entry was added or removed, but the paths in the folder may lead elsewhere now.
             yield from _unchanged(workspace, folder, known, waiting)
             continue
         listed = _listed(workspace / folder, opened)
@@ -144,7 +145,7 @@ def _of_repository(workspace: Path, name: str, known: Known) -> Iterator[tuple[s
     for inner in (*KEPT_OF_GIT, WORKTREES):
         yield from _identified(workspace, below + inner)
     for inner in STOPPED:
-        # A rebase that waits for its conflicts to be solved stays, unless there is more in it to run than before.
+        # A rebase that waits for resolved conflicts stays, unless it would now run more than before.
         for one, it in _identified(workspace, below + inner):
             if would_run(workspace / one) - known.stopped.get(it, frozenset()):
                 yield one, it
@@ -193,7 +194,7 @@ def _take(workspace: Path, name: str, it: str, place: Path) -> Quarantined:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-        # Another disk: first out of the way, at once; then there is time to copy it.
+        # On another disk, first rename it at once; then there is time to copy it.
         aside = f"{parent}/{TAKEN}{uuid.uuid4().hex}"
         _rename(f"{parent}/{last}", Path(aside), parent)
         try:

@@ -35,7 +35,7 @@ _BASE = (
     "(allow process-info* (target same-sandbox))",
     "(allow sysctl-read)",
     "(allow ipc-posix-sem)",
-    # Looking up users, time zones and certificates; not the pasteboard, key chain, Apple events or windows.
+    # Lookups of users, time zones and certificates, but no pasteboard, key chain, Apple events or windows.
     "(allow mach-lookup",
     '  (global-name "com.apple.system.opendirectoryd.libinfo")',
     '  (global-name "com.apple.system.opendirectoryd.membership")',
@@ -72,16 +72,17 @@ def profile(fence: Fence) -> str:
     shown, protected = (*fence.readable, *fence.writable), (*fence.read_only, *fence.hidden)
     lines = [*_BASE, "(allow file-read*)"]
     lines += _rules("file-read*", shown, fence.hidden)
-    # Programs stat the folders above them. That reveals no content; but as it comes last, it applies to hidden ones.
+    # Programs stat the folders above them. That reveals no content, but because it comes last, it applies to hidden
+    # ones.
     lines.append("(allow file-read-metadata)")
     lines += _rules("file-write*", fence.writable, protected)
-    # A folder above something protected could be renamed, and another one put in its place.
+    # A folder above a protected file could be renamed and replaced by another one.
     lines += [
         f"(deny file-write-unlink (literal {quoted(path)}))" for path in _above(protected, fence.writable)
     ]
     lines += [f"(allow file-read* file-write* (literal {quoted(path)}))" for path in _DEVICES]
     lines.append('(allow file-ioctl (literal "/dev/tty"))')
-    # Sockets by path, in writable folders. By IP not even this machine: other programs' servers run there, too.
+    # Allow sockets by path in writable folders. IP is denied even to this machine, where other programs' servers run.
     lines += _rules("network*", fence.writable, protected)
     lines += _NETWORK if fence.network else ()
     return "\n".join(lines) + "\n"

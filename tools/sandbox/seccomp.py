@@ -114,19 +114,19 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
     bodies = dict.fromkeys(_REFUSED, _refuse(errno.EPERM))
     bodies |= dict.fromkeys(_UNSUPPORTED, _refuse(errno.EOPNOTSUPP))
     bodies |= dict.fromkeys(_MISSING, _refuse(errno.ENOSYS))
-    # Without an address, a socket that listens would get any.
+    # A listening socket without an address would get a random one.
     brokered = (*_BROKERED, *(_SIGNALS if abi < 6 else ()), *(() if network else ("listen",)))
     bodies |= {name: [(_RETURN, 0, 0, _NOTIFY)] for name in brokered}
     flags = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | (os.O_DIRECTORY if listing else 0)
     bodies["open"], bodies["openat"] = _opening(1, flags, abi), _opening(2, flags, abi)
     if abi < 3:
-        # Such a Landlock does not see that a file is cut off.
+        # A Landlock of this version does not notice that a file is truncated.
         bodies |= {"truncate": _refuse(errno.EACCES), "openat2": _refuse(errno.ENOSYS)}
     if abi < 6:
         bodies["fcntl"] = _refuse_values(1, _SIGNAL_OWNERS)
     bodies["clone"] = _refuse_bits(0, _NEW_NAMESPACES)
     bodies["ioctl"] = _refuse_values(1, _CONTROLS)
-    # Limits of other processes, such as the daemon; a process sets its own as number 0.
+    # Deny changing the limits of other processes, such as the daemon; a process names itself as number 0.
     bodies["prlimit64"] = [_load(0), (_EQUAL, 1, 0, 0), *_refuse(errno.EPERM), _allow()]
     bodies["socket"] = _socket(network=network)
     # A pair of datagram sockets could still send to other sockets by name.
@@ -136,7 +136,7 @@ def build(*, network: bool, listing: bool, abi: int, machine: str | None = None)
         bodies["sendmmsg"] = _refuse_bits(3, _FAST_OPEN)
     program = [(_LOAD, 0, 0, _AT_ARCHITECTURE), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL)]
     program.append((_LOAD, 0, 0, _AT_NUMBER))
-    # With them go the calls of x86-64 in its other numbering.
+    # This also excludes the x32 calls of x86-64.
     program += [(_AT_LEAST, 0, 1, _NEXT), *_refuse(errno.ENOSYS)]
     for name in sorted(bodies.keys() & numbers.keys(), key=numbers.__getitem__):
         program += [(_EQUAL, 0, len(bodies[name]), numbers[name]), *bodies[name]]
@@ -149,7 +149,7 @@ _Line = tuple[int, int, int, int]
 
 
 def _load(argument: int) -> _Line:
-    # Both machines are little-endian: the lower half comes first, and is all that the kernel takes of these.
+    # Both machines are little-endian: the lower half comes first, and the kernel reads only that of these arguments.
     return (_LOAD, 0, 0, _AT_ARGUMENTS + 8 * argument)
 
 

@@ -75,7 +75,7 @@ class SandboxState:
             )
         finally:
             self._forget()
-        with contextlib.suppress(OSError):  # then it is done once more, and finds nothing
+        with contextlib.suppress(OSError):  # otherwise the next start repeats the work, and finds nothing
             self._mark.unlink(missing_ok=True)
         os.close(self._fd)
         return in_words(taken)
@@ -104,7 +104,7 @@ def left_over(workspace: Path, outer: Path, spare: Sequence[Path]) -> list[str]:
             )
             mark.unlink(missing_ok=True)
         except BlockingIOError:
-            continue  # it runs
+            continue  # the command is still running
         except ValueError:
             mark.unlink(missing_ok=True)  # half written: its command was never started
         finally:
@@ -160,7 +160,7 @@ def _read(mark: Path) -> tuple[Known, float | None]:
     """Raises ValueError."""
     raw: Any = json.loads(mark.read_text("utf-8", "surrogateescape"))
     try:
-        # Marks of older versions lack the last two.
+        # Marks of older versions lack the last two fields.
         named, stopped = raw.get("named", []), raw.get("stopped", {})
         known = Known(dict(raw["things"]), set(raw["bare"]), set(raw["closed"]), list(named))
         known.stopped = {str(it): frozenset(lines) for it, lines in stopped.items()}

@@ -91,5 +91,5 @@ async def _search(
 
 def _lay_out(folder: Path, texts: Sequence[str]) -> None:
     for number, text in enumerate(texts):
-        # Unchanged: patterns for line ends see those of the buffer.
+        # Write it unchanged, so that patterns for line ends see those of the buffer.
         (folder / str(number)).write_bytes(text.encode("utf-8", "replace"))

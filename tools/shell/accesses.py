@@ -111,7 +111,7 @@ class Paths:
                 continue
             yield from self._accesses(use, spot, why)
             if use.use == "list" and use.word.text.strip("./"):
-                # Its names are no secret, but a rule that forbids reading it may include them.
+                # The names are no secret, but a rule that forbids reading the folder may include them.
                 yield from self._accesses(PathUse(use.word, "read"), spot, why)
 
     def of_redirection(self, word: Word, base: Path | None, use: Use, why: str) -> Iterator[Access]:
@@ -162,7 +162,7 @@ class Paths:
                 found = [name for name in found if not re.search(r"(?:^|/)\.", _relative(name, folder))]
             real = {folder / name: self._real(folder / name) for name in found}
             grouped = list(_grouped(sorted(map(self._name, set(real.values())))))
-            # Some walks follow links (``grep -R``).
+            # Some recursive commands follow links (``grep -R``).
             links = [(f"{self._name(to)}/*", True) for path, to in real.items() if to != path]
             if len(grouped) + len(links) <= MAX_GROUPS:
                 yield from grouped
@@ -202,7 +202,7 @@ class Paths:
         if _DEVICE.fullmatch(text):
             return
         if _PROCESS.fullmatch(os.path.normpath(text)):
-            # It leads to where another process is, which cannot be looked up here.
+            # It leads to the folder of another process, which cannot be looked up here.
             yield _ANYTHING
         elif word.glob and _WILD.search(text):
             yield from self._wildcard(text, word, base, look)
@@ -216,7 +216,7 @@ class Paths:
     def _unknown(self, word: Word, base: Path | None) -> Iterator[Spot]:
         text = word.text
         if re.fullmatch(r"~/[\w./-]*", text):
-            # Whether it is expanded depends on the shell, and on the program.
+            # Whether it is expanded depends on the shell and on the program.
             yield Spot(self._place.home / text[2:])
             if base is not None:
                 yield Spot(base / text)
@@ -225,7 +225,7 @@ class Paths:
         quoted = re.fullmatch(r'"[^"`]*[}\w]([^"`$}]*/)([^"`$}/\\]+)"', text)
         certain = not re.search(r"\$\(|\$\{?[@*]|\[[@*]\]", text)
         if certain and quoted is None and (ending := _QUOTED_ENDING.fullmatch(text)):
-            # ``"$name.py"``: whatever comes before it, also a folder. (Not if only the beginning of a name is certain:
+            # ``"$name.py"`` matches any start, including a folder. (Not if only the beginning of a name is certain:
             # ``"src/$x"`` may lead out of src, and without quotes it may become several words.)
             yield Spot(pattern=f"*{ending[1]}")
             return
@@ -235,7 +235,7 @@ class Paths:
     def _wildcard(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[Spot]:
         parts = text.split("/")
         first = next(index for index, part in enumerate(parts) if _WILD.search(part))
-        # Quoted characters in it are no wildcards, and the text no longer shows which were quoted.
+        # Quoted characters are no wildcards, and the text no longer shows which were quoted.
         quoted = re.search(r"['\"\\$`]", word.source) is not None
         rest = "/".join(part for part in parts[first:] if part)
         plain = "/".join(simple(part, quoted=quoted) for part in parts[first:] if part)
@@ -260,7 +260,7 @@ class Paths:
         try:
             path = self._place.real(path)
         except (OSError, RuntimeError, ValueError):
-            # A loop of links, or a name that no file can have: use it as written.
+            # A loop of links, or a name that no file can have: use the path as written.
             pass
         return Path(os.path.normpath(path))
 

@@ -85,9 +85,9 @@ def moved(here: Folders, args: Sequence[Word]) -> Folders:
 def _below(folder: str, target: str) -> str:
     joined = posixpath.normpath(posixpath.join(folder, target))
     if folder.startswith("~") and not joined.startswith("~"):
-        # "~/.." would become "." by its text alone.
+        # As plain text, "~/.." would become ".".
         return posixpath.join(folder, target)
-    # A folder of that name is not home.
+    # A folder named like this is not the home folder.
     return f"./{joined}" if joined.startswith("~") and not folder.startswith("~") else joined
 
 

@@ -25,7 +25,7 @@ def _is(name: str, *kinds: str) -> bool:
     return any(_kind(kind).fullmatch(name) for kind in kinds)
 
 
-# Within the workspace: its modules are what the command runs anyway.
+# Paths within the workspace: the command runs their modules anyway.
 _LOCAL = re.compile(r"(?![/~])(?!(?:.*[/:])?\.\.(?:[/:]|$))[\w./:-]*")
 
 Pairs = Sequence[tuple[str, "Word"]]
@@ -96,7 +96,7 @@ def decides(name: str, args: Sequence[Word]) -> str:
     if name in ("eval", "source", ".") and not all(word.known for word in args):
         changes = True
     if name in ("printf", "jobs", "wait") and first.startswith("-"):
-        # Also where an expansion may be the option.
+        # An expansion may also be the option.
         changes = re.match(r"-(?:[prv]|x)", first) is not None
     if name == "printf" and args and not args[0].known and not re.match(r"\"[^$`\"-]|'", args[0].source):
         changes = True

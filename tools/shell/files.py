@@ -68,10 +68,10 @@ def copy(call: Call) -> Meaning:
         last = (HERE,)
     found = [use for use in uses(row, parsed) if use.word not in parsed.values(_TO)]
     whole = parsed.has(row.walk)
-    # Moving or linking includes the entries below, and the line does not show whether it is a folder.
+    # Moving or linking a folder affects its entries, and the line does not show whether it is a folder.
     perhaps = call.name in ("mv", "ln")
     moved = call.name == "mv" or any(name.startswith("--remove-s") for name, _ in parsed.options)
-    # A hard link lets any process that may write here change the file there.
+    # Through a hard link, any process with write access here can change the file there.
     linked = parsed.has(("-l", "--link")) if call.name != "ln" else not parsed.has(("-s", "--symbolic"))
     near = [word for word in sources if not _is_remote(call, word)]
     for word in near:
@@ -96,7 +96,7 @@ def _is_remote(call: Call, word: Word) -> bool:
 def tar(call: Call) -> Meaning:
     args = list(call.args)
     if args and args[0].known and not args[0].text.startswith("-"):
-        # The old form without a dash takes the values of its letters from the words after it.
+        # The old form without a dash takes the values of its letters from the following words.
         letters = args.pop(0)
         ordered: list[Word] = []
         for letter in letters.text:
@@ -146,7 +146,7 @@ def patch(call: Call) -> Meaning:
     parsed = call.parsed
     target, more = parsed.operands[:1], parsed.operands[1:]
     found = [*uses(call.row, parsed), *(PathUse(word, "read") for word in more)]
-    # It goes there before it does anything else.
+    # The command changes to that folder before it does anything else.
     for folder in parsed.values(("-d", "--directory")):
         given = [*more, *parsed.values(call.row.reads)]
         found += [PathUse(word, "read", base=(folder,)) for word in given]
@@ -297,10 +297,10 @@ def compile(call: Call) -> Meaning:
     return Meaning(paths=tuple(paths), opaque=opaque)
 
 
-# The text between the delimiters, without cases in which sed and this pattern might see other ends.
+# The text between the delimiters, except where sed and this pattern might disagree about its end.
 _SED_BODY = r"(?:\\[^\n]|(?!{0})[^\\\[\n]|\[\^?(?:(?!{0})[^\]\[\\\n]|\[:\w+:\])+\])*"
 _SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_SED_BODY.format('/')}/I?)"
-# Possessive: blanks that could be cut in several ways would be tried in all of them.
+# Possessive, because blanks that could be split in several ways would be tried in all of them.
 _SED_RANGE = rf"(?:{_SED_ADDRESS}(?:[ ]*+,[ ]*+(?:[+~]?\d+|{_SED_ADDRESS}))?[ ]*+!?[ ]*+)?"
 _SED_SUBSTITUTE = "|".join(
     f"s{d}{_SED_BODY.format(d)}{d}(?:\\\\[^\\n]|(?!{d})[^\\\\\\n])*{d}[gpiI\\d]*"
@@ -317,7 +317,7 @@ def sed(call: Call) -> Meaning:
     suffix = ""
     args: list[Word] = []
     for word in call.args:
-        # ``-i`` takes a suffix only when it is glued to it, and then no letter after it is an option.
+        # ``-i`` takes a suffix only when it is attached, and then no letter after it is an option.
         if word.known and (found := _SED_IN_PLACE.fullmatch(word.text)):
             suffix = found[1] or found[2] or suffix
             args += [Word("-i"), *([Word("-n")] if re.match(r"-[ErsUz]*n", word.text) else [])]

@@ -100,7 +100,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
     table = not opaque and _shows(sub)
     found = [*_files(sub), *_places(sub, command, before, shows=table)]
     if base:
-        # The settings of a repository elsewhere can name programs.
+        # The settings of another repository can name programs.
         found.append(PathUse(HERE, "list", base=base))
     found += [PathUse(word, "read") for option, word in _pairs(args) if option == "--git-dir"]
     short = len(rest) + 1 == len(args)
@@ -156,7 +156,7 @@ def _shows(sub: _Sub) -> bool:
     if parsed.has(writes) or (parsed.unsure and (writes or row.alone)):
         return False
     if any(value is not None and "%G" in value.text for _, value in parsed.options):
-        return False  # to check a signature git runs the program that settings name
+        return False  # to check a signature, git runs the program that the settings name
     first = args[0].text if args else ""
     if sub.name == "config":
         asks = first.startswith("-") or first in ("get", "list")
@@ -187,7 +187,7 @@ def _files(sub: _Sub) -> Iterator[PathUse]:
     if "search" in row.marks:
         yield from _searched(sub)
     if "whole" in row.marks:
-        # It shows a whole tree unless files are named.
+        # Without file names it shows a whole tree.
         yield from _pathspecs(first[1:], "read", base)
         if not after and len(first) < 2 and not any(":" in word.text for word in first):
             yield PathUse(UNKNOWN, "read")
@@ -211,7 +211,7 @@ def _changed(sub: _Sub) -> Iterator[PathUse]:
     marks, base = sub.row.marks, sub.base
     chosen = sub.first[1:2] if "second" in marks else sub.first
     if sub.name == "checkout" and len(chosen) > 1:
-        chosen = chosen[1:]  # the first names what the files come from
+        chosen = chosen[1:]  # the first operand names the commit that the files come from
     seen = "seen" in marks or (sub.name == "rm" and not any(re.match("-[a-z]*r", t) for t in sub.texts))
     plain = [word for word in chosen if ":" not in word.text or word.text.startswith(":")]
     for mark, use in _USES:
@@ -278,7 +278,7 @@ def _pathspecs(
         if magic is None:
             yield PathUse(word, use, below=not exact, maybe=True, seen=seen, base=base)
             if word.known and _WILD.search(word.text):
-                # Wildcards that the shell leaves unchanged, git expands, below all folders.
+                # git itself expands wildcards that the shell leaves unchanged, in all folders below.
                 yield PathUse(HERE, use, below=True, like=re.sub(r"^(?:\.{1,2}/)+", "", word.text), base=base)
             continue
         yield PathUse(UNKNOWN, use)
@@ -312,7 +312,7 @@ def _places(sub: _Sub, command: Simple, before: Parsed, *, shows: bool) -> Itera
     folders = before.values(("-C",))
     targets = [folders, *((*folders, word) for word in before.values(("--work-tree",)))]
     if sub.name in ("push", "send-pack"):
-        # A push to a folder writes there.
+        # A push to a folder writes into it.
         given = [part(word, word.text.removeprefix("file://")) for word in sub.parsed.operands[:1]]
         targets += [(*folders, w) for w in given if "/" in w.text.partition(":")[0] or w.text in (".", "..")]
     for base in targets:

@@ -60,7 +60,7 @@ def meaning(command: Simple) -> Meaning:
     call = _call(path.rpartition("/")[2], command)
     found = git.read(call.args, command) if "git" in call.row.marks else _of_row(call)
     if elsewhere:
-        # It need not be the program of its name, but may be: ``.venv/bin/python -c``.
+        # A path may but need not be the program of that name, as in ``.venv/bin/python -c``.
         paths = (PathUse(first, "read"), *implied_paths(command.words[1:], "read", "write"), *found.paths)
         found = replace(found, paths=paths, read_only=False)
     return _completed(call, found, elsewhere=elsewhere)
@@ -193,7 +193,7 @@ def _wrap(call: Call) -> Meaning:
         and (cleared or parsed.has(("-i", "--ignore-environment", "-u", "--unset")))
         and "git" in _names(rest)
     ):
-        # They keep a repository that came with the folder from naming programs (tools.process.environment).
+        # These settings keep a cloned repository from naming programs (tools.process.environment).
         opaque = t("git without the settings that stop a repository from running programs")
     inner: list[Sequence[Word] | str] = [rest] if rest else []
     for line in parsed.values(("-S", "--split-string")):
@@ -515,7 +515,7 @@ def _glue(call: Call, *, unnamed: bool) -> bool:
     """Return whether it changes and shows nothing outside the line. Commands in its words (``$(…)``) and the target of
     its output are checked separately."""
     if call.simple.assignments and not unnamed:
-        # ``IFS= read`` holds for this one command.
+        # ``IFS= read`` applies to this one command.
         return call.name == "read" and all(name == "IFS" for name, _ in call.simple.assignments)
     if call.name == "cat":
         return not call.args and not any(each.reads for each in call.simple.redirections)
@@ -528,6 +528,6 @@ def _glue(call: Call, *, unnamed: bool) -> bool:
 def _other_texts(call: Call, more: tuple[str, ...]) -> tuple[str, ...]:
     command = call.simple
     args = join(command.words[1:])
-    # A rule for ``rm`` means it also when it is called by its path, in quotes, or after an assignment.
+    # A rule for ``rm`` also applies when it is called by its path, in quotes, or after an assignment.
     texts = [f"{name} {args}".strip() for name in (command.words[0].text, call.name)]
     return tuple(dict.fromkeys(text for text in (*texts, *more) if text != command.text))

@@ -136,8 +136,8 @@ def parsed(raw: bytes) -> Tree | None:
     from tree_sitter import Parser
 
     ends = time.thread_time() + LONGEST_PARSE_S
-    # A separate parser: the callbacks let other threads run, which may parse, too. Only a source that is a function is
-    # read with callbacks.
+    # A separate parser, because the callbacks let other threads run, which may parse too. Callbacks happen only when
+    # the source is a function.
     parser = Parser(_language())
     try:
         return parser.parse(
@@ -150,7 +150,7 @@ def parsed(raw: bytes) -> Tree | None:
 
 @cache
 def _language() -> Language:
-    # Imported here: it takes 20 ms, and many sessions run no command.
+    # Imported here, because it takes 20 ms and many sessions run no command.
     import tree_sitter_bash
     from tree_sitter import Language
 

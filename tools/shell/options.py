@@ -188,7 +188,7 @@ def may_be_option(word: Word) -> bool:
         return False
     if word.known:
         return not _FIXED.match(word.source or word.text) or "{" in word.text
-    # Within double quotes it stays one word, so a fixed beginning is the beginning.
+    # Within double quotes it stays one word, so its fixed beginning is certain.
     fixed = _ONE_FIXED.fullmatch(word.source) is not None and not re.match(r'"-', word.source)
     return not fixed or re.search(r"\$\{?@|\[@\]|\$\(", word.source) is not None
 
@@ -252,7 +252,7 @@ def _full_name(name: str, row: Row) -> str:
 HERE = Word(".", source=".")
 UNKNOWN = Word("", known=False)
 """An argument that only shows at run time."""
-# Options for a file that contains the names of files.
+# Options for a file that contains file names.
 _LISTS = ("--files0-from", "--files-from", "--pathspec-from-file")
 _MAKING = frozenset(["dash", "everywhere"])
 
@@ -294,7 +294,7 @@ def _operands(row: Row, parsed: Parsed, kinds: Sequence[Use]) -> Iterator[PathUs
     if not operands and (below or "here" in row.marks):
         operands = (HERE,)
     second = operands[1:] if "second" in row.marks else ()
-    # Asked once and not for each operand: a line may have thousands of both.
+    # Computed once instead of per operand, because a line may have thousands of both.
     changes, lists = parsed.has(row.changes), parsed.has(("--files", "--type-list"))
     dots = parsed.unsure or parsed.has(("--hidden", "-.", "-u", "--unrestricted"))
     for use in kinds:

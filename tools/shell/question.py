@@ -34,8 +34,8 @@ MAX_WARNED = 8
 _SEPARATORS = re.compile(r"[\n;&|()`#]|[<>]+")
 _UNQUOTED = str.maketrans({"{": " ", "}": " ", "\\": None, "'": None, '"': None, "$": None})
 _WILD = re.compile(r"[*?]")
-# Patterns know no escape: a wildcard in the command would be one in the pattern. A variable (``$_`` above all)
-# makes another command of the same text.
+# Patterns have no escape, so a wildcard in the command would be one in the pattern. A variable (``$_`` above all) makes
+# the same text another command.
 _NOT_EXACT = re.compile(r"[*?\\$`]")
 
 
@@ -105,7 +105,7 @@ class _Question:
             if words:
                 self._through(Simple(tuple(words), text=join(words)), folder, MAX_DEPTH - 1, "the line")
             for word in words:
-                # Quotes in it are not known any more.
+                # The quotes in it are no longer known.
                 wild = Word(
                     word.text, glob=_WILD.search(word.text) is not None or "[" in word.text, source="'"
                 )
@@ -260,7 +260,7 @@ class _Question:
         return tuple(found)
 
     def _pattern(self, text: str) -> str:
-        # A path elsewhere means another program tomorrow.
+        # A path outside the workspace may be another program tomorrow.
         name = text.split(" ")[0]
         if name in ("sh", "~") or name.startswith(("/", "~/")) or ".." in name.split("/"):
             return ""

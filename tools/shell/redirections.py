@@ -60,7 +60,7 @@ class Redirections:
             reader.anything(node)
         else:
             self._file(operator, descriptor, children[0])
-            # These are arguments: the grammar takes them for more files.
+            # These are arguments, which the grammar takes for further files.
             self.words += [reader.value(child) for child in children[1:]]
 
     def _file(self, operator: str, descriptor: str, node: Node) -> None:

@@ -30,11 +30,11 @@ MAX_LENGTH = 64 * 1024
 MAX_COMMANDS = 5000
 MAX_LIST = 2000
 
-# To bash these are letters of a word; to much else they are blanks or nothing, or they turn round what is shown.
+# bash treats these as letters of a word; other programs treat them as blanks or nothing, or reorder displayed text.
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
 )
-# Possessive, and words only from where they begin: a long word is looked at once, not once from each of its letters.
+# Possessive, and words only from their start, so that a long word is scanned once instead of once per letter.
 _DEEP = re.compile(r"(?:(?:[({`!]|\[\[|\$\(|\$\{|<<\w*+|if|while|\{|\"|1\+|(?<!\w)\w++:-)[ \t]*+){300}")
 
 
@@ -46,7 +46,7 @@ def parse(line: str, variables: Mapping[str, str] | None = None) -> ParsedLine:
     if _CONTROL.search(line):
         return ParsedLine((), t("it contains control characters"))
     if "\\\n" in line and not re.search(r"['#]|<<|\\\\\n|[;&|<>()$]\\\n|\\\n[;&|<>()]", line):
-        # Without quotes and comments, bash takes these out before it reads anything.
+        # Outside quotes and comments, bash removes these before it parses anything.
         line = line.replace("\\\n", "")
     try:
         raw = line.encode()
@@ -83,7 +83,7 @@ _RESERVED = names(
 _TEST_SIGNS = (names("[ ] ! = == !="), names("[[ ]] && || ( ) < > ! = == != =~"))
 _MENTIONED = re.compile(r"(?<![$\w])(?<!\$\{)[A-Za-z_]\w*", re.ASCII)
 _LITERAL = re.compile(r"(?<![$\w])([A-Za-z_]\w*)=([\w./:@%+,-]+)(?=\s|\Z)", re.ASCII)
-# They may change a variable without its name in the line.
+# They may change a variable without naming it in the line.
 _HIDES = re.compile(r"\b(?:eval|source|function)\b|\(\)|\$\{!|(?:^|[\s;&|])\.\s")
 
 
@@ -127,7 +127,7 @@ class _Walk(NodeReader):
             for child in waiting.pop().children:
                 if child.child_count or child.type in PLACES:
                     if child.type in PLACES:
-                        # In double quotes the grammar's ``$(`` takes the blanks before it with it.
+                        # Within double quotes, the grammar's ``$(`` includes the blanks before it.
                         match = LINES.match(self.text, child.start_byte)
                         self.places[match.end() if match else child.start_byte] = child
                     waiting.append(child)
@@ -201,7 +201,7 @@ class _Walk(NodeReader):
     def nested(self, node: Node) -> None:
         """The commands of a substitution: a shell of their own."""
         if "<<" in self.source(node) and node.named_child_count > 1:
-            # Bash rewrites the commands of ``$(…)`` before it runs them, and loses separators after such ones.
+            # Bash rewrites the commands of ``$(…)`` before it runs them, and loses separators after here-documents.
             self.doubt(t("a here-document next to other commands in a substitution"))
         with self.deeper():
             self.isolated(node)
@@ -350,7 +350,7 @@ class _Walk(NodeReader):
             if found.words:
                 self.doubt(t("words after a redirection"))
             if found.files:
-                # The shell opens them before it runs the commands in the braces.
+                # The shell opens these files before it runs the commands in the braces.
                 self.emit(tail.redirections[0].start_byte, [], [], [], found.files)
             ways = (start, start) if read is None else read(self, node)
             if found.files:
@@ -505,7 +505,7 @@ class _Walk(NodeReader):
         if reason := decides(name, args):
             self.doubt(reason)
         if name in DECLARES:
-            # For an array, the value would be evaluated.
+            # For an array, bash would evaluate the value.
             self.declared.update(
                 re.split(r"\+?=", word.text)[0] for word in args if "=" in word.text and not word.known
             )
@@ -516,7 +516,7 @@ class _Walk(NodeReader):
         if name == "exec" and not args and found.files:
             self.doubt(t("it changes the shell's input"))
         if pairs or found.files:
-            # Where one of these fails, so does the command, and not even ``exit`` ends anything.
+            # When one of these fails, the command fails too, and not even ``exit`` ends the shell.
             return here, here
         # After an error in arithmetic, bash continues with the next line.
         ends = len(args) < 2 and all(re.fullmatch("[0-9]+", word.text) for word in args)

@@ -59,7 +59,7 @@ def _class(text: str) -> str:
         return "."
     body = re.sub(r"(?<!\w)-|-(?!\w)", r"\\-", members.replace(".", r"\."))
     if negated:
-        # Without regard to capitals, "not e" would leave out E too.
+        # Ignoring case, "not e" would exclude E too.
         return "." if re.search("[A-Za-z]", members) else f"[^{body}]"
     return f"[{body}]"
 

@@ -62,7 +62,7 @@ _EXPANSION = re.compile(r"\$\{(#?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?])(\[(?:[0
 _OPERATOR = re.compile(r":?[-+?]|##?|%%?|/[/#%]?|\^\^?|,,?|:[ ]?-?[0-9]+(?::-?[0-9]+)?(?=\})")
 _ARITHMETIC = re.compile(r"[A-Za-z0-9_ \t\n+*/%<>=!&|^~?:,().-]+|\$#|\$\??[A-Za-z_]\w*|\$\{#?[A-Za-z_]\w*\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# ``PATH=1`` in arithmetic is the PATH of what follows; variables of scripts are in small letters.
+# ``PATH=1`` in arithmetic sets the PATH of later commands; variables of scripts are lower case.
 _SETTING = r"\b[A-Z_][A-Z0-9_]*\b"
 _ASSIGNS = re.compile(
     rf"{_SETTING}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{_SETTING}|{_SETTING}\s*(?:\+\+|--)"
@@ -75,14 +75,14 @@ _FILE = r"(?:[\w./@:%+,][\w./@:%+,~^{}-]*|'[^']*'|\"[^\"$`\\]*\")"
 _COUNTS = "|".join(
     (
         rf"wc[ \t]+(?:-[lwcmL]|--lines|--words|--chars|--bytes)(?:[ \t]*<[ \t]*{_FILE})?",
-        # With several files, grep and wc print the names, too.
+        # With several files, grep and wc also print the names.
         rf"grep[ \t]+-(?:[ivwxEFqsn]*c[ivwxEFqsn]*)[ \t]+{_FILE}(?:[ \t]+{_FILE})?",
         r"nproc",
         r"date[ \t]+(?:-u[ \t]+)?['\"]?\+%[sYmdHMSjN]['\"]?",
         rf"git[ \t]+rev-list[ \t]+--count[ \t]+{_FILE}(?:[ \t]+--[ \t]+{_FILE})?",
     )
 )
-# The beginning of the pipe is not visible to the reader of the number.
+# The start of the pipeline is not visible to the parser of the number.
 _BEFORE = r"(?:[^()$`;&|\n'\"\\]|'[^'\n]*'|\"[^\"$`\\\n]*\")*\|(?!\|)[ \t]*"
 _NUMBER = (
     rf"(?:-?[0-9]+|\$\(\([^()$]*\)\)|\$[#?]|\$\{{#[A-Za-z_]\w*(?:\[[@*]\])?\}}|"
@@ -140,7 +140,7 @@ class WordReader:
         source = self.real(start, end)
         bare = "".join(found.bare)
         value = _characters("".join(found.value))
-        # A wildcard in quotes is none; one that only begins a bracket is none either.
+        # A quoted wildcard is none; nor is one that only begins a bracket.
         glob = re.search(r"[*?]|\[.*\]", bare, re.DOTALL) is not None or _BRACES.search(bare) is not None
         tilde = bare.startswith("~")
         known = found.known and (not tilde or value == "~" or value.startswith("~/"))

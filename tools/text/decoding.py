@@ -24,7 +24,7 @@ SNIFF_BYTES = 8192
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _COMMENT = rb"^[ \t\f]*(?:#|//|/\*|<!--|<%|\{#|--|%|;|\"|').*?"
 _DECLARED: tuple[tuple[re.Pattern[bytes], int], ...] = (
-    # The first two lines: PEP 263, which Ruby, Perl, Emacs and Vim spell alike; XML.
+    # The first two lines of a file: PEP 263, which Ruby, Perl, Emacs and Vim share, and XML.
     (re.compile(_COMMENT + rb"coding[:=][ \t]*([-\w.]{2,40})", re.MULTILINE), 2),
     (re.compile(rb"\A\s*<\?xml[^>]*?encoding=[\"']([-\w.]{2,40})"), 2),
     (re.compile(rb"\A@charset \"([-\w.]{2,40})\";"), 1),
@@ -34,7 +34,7 @@ _DECLARED: tuple[tuple[re.Pattern[bytes], int], ...] = (
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins with the mark of UTF-16, so it comes first
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # starts with the mark of UTF-16, so it must come first
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -134,7 +134,7 @@ def decode(data: bytes, prefer: str | None = None) -> Text:
             raise BinaryFileError("The file is binary.")
         return found
     if found := _round_trip(data, "utf-8"):
-        # A file that is ASCII so far has its declared codec as soon as another character is added.
+        # A file that is ASCII so far gets its declared codec as soon as another character is added.
         declared = _declared(data) if found.text.isascii() else None
         return (declared and _round_trip(data, declared)) or found
     if len(_CONTROL.findall(head)) * 20 > len(head):
@@ -169,7 +169,7 @@ def is_binary(data: bytes) -> bool:
 def _round_trip(data: bytes, codec: str, bom: bytes = b"") -> Text | None:
     try:
         text = data[len(bom) :].decode(codec)
-        # UTF-8 has one spelling for each text, and no other is decoded: nothing to compare.
+        # UTF-8 encodes each text in one way only, and nothing else is decoded, so there is nothing to compare.
         same = codec == "utf-8" or text.encode(codec) == data[len(bom) :]
         return Text(text, codec, bom) if same else None
     except (UnicodeError, LookupError):
@@ -220,7 +220,7 @@ def _guesses(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
         equals = [m for m in matches if m.chaos <= best.chaos + 0.01 and m.coherence >= best.coherence / 2]
         names = dict.fromkeys(name for match in equals for name in match.could_be_from_charset)
         same = {name for m in equals if m.coherence == best.coherence for name in m.could_be_from_charset}
-        # Equally likely ones in our order: it goes by how common they are.
+        # Equally likely codecs are tried in our order, by how common they are.
         ranked = sorted(names, key=lambda name: (name not in same, _LEGACY.index(name)))
         for name in ranked[:1]:
             yield name, tuple(ranked[1:])
@@ -328,7 +328,7 @@ def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str
     out.append(data[offset:])
     result = b"".join(out)
     if codec not in _STATELESS:
-        # Fails for codecs with shift states (ISO-2022, HZ) or combined characters, and for no other known one.
+        # This fails for codecs with shift states (ISO-2022, HZ) or combined characters, and for no other known one.
         pieces: list[str] = []
         at = 0
         for start, end, replacement in spans:

@@ -50,7 +50,7 @@ def shown_brief(text: str, length: int) -> str:
 
     For a command in a title: its beginning must not look like the whole command.
     """
-    # Cut before it is changed, so that a secret across the border is still known as one.
+    # Cut before replacing, so that a secret across the border is still recognised.
     return shown_line(abridged(text, length))
 
 
@@ -88,6 +88,6 @@ class Whole:
         self._held = unfinished[0] if unfinished else ""
         complete = text[: unfinished.start()] if unfinished else text
         if len(self._held) > _LONGEST_ESCAPE:
-            # No sequence is that long: it is text behind a stray character.
+            # No sequence is that long, so it is text after a stray character.
             complete, self._held = complete + self._held[2:], ""
         return complete

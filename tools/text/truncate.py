@@ -79,7 +79,7 @@ def _without_middle(text: str, first: int, last: int) -> str:
 
 
 def _secrets() -> Redactor:
-    # Not with the module: a command line that cuts nothing starts without the patterns.
+    # Imported here, so that a command that truncates nothing starts without the patterns.
     from tools.redaction.redactor import SECRETS
 
     return SECRETS
@@ -95,7 +95,7 @@ def _before(text: str, at: int) -> int:
     whole = secrets.spans(text[first : at + reach])
     end = at - first
     while end > 0:
-        # A secret that ends at the border may be known as one only by what follows it.
+        # A secret that ends at the border may be recognised only by what follows it.
         left = secrets.spans(text[first : first + end])
         split = [
             start for start, stop in whole if start < end and not (stop <= end and _in((start, stop), left))

@@ -105,7 +105,8 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
         for item, stamp in zip(in_order(batch), stamps, strict=True):
             place(item, stamp, alone=alone)
         if not alone:
-            # Before the record goes. One file needs none: after a power cut it is wholly old or wholly new.
+            # Sync before the record is removed. A single file needs no sync: after a power cut it is entirely old or
+            # new.
             for folder in {item.path.parent for item in batch.items}:
                 disk.sync_folder(folder)
             _check_backups(batch, stamps)
@@ -121,7 +122,7 @@ def _batch(changes: Sequence[FileChange], alone: bool, turns: Turned) -> Batch:
     deleted = [change.path for change in changes if change.after is None]
     for change in changes:
         _check(change, deleted)
-        # One file needs no hashes: it is never put back, and renaming it is the commit.
+        # A single file needs no hashes: it is never restored, and its rename is the commit.
         hashes = ("", "") if alone else (_sha256(change.before), _sha256(change.after))
         batch.add(change.path, change.kind, *hashes, up=turns.up(change.path))
     parents = {change.path.parent: change.path for change in changes if change.after is not None}
@@ -163,7 +164,7 @@ def _missing(folder: Path, path: Path, turning: frozenset[Path]) -> list[Path]:
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, "Not a directory", str(folder))
     if not disk.leads_here(folder):
-        raise ChangedOnDiskError(path, "leads somewhere else now")  # not even a temporary file is to go there
+        raise ChangedOnDiskError(path, "leads somewhere else now")  # write no temporary file there
     return missing
 
 

@@ -3,7 +3,7 @@
 One module, so that tests can let the world end between any two of them. All are blocking.
 """
 # ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH105, PTH106, PTH108, PTH116, PTH208
-# Above: each line here is one system call, and is to look like one.
+# The rules above are off because each line here is one system call, and should look like one.
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def flush(descriptors: Sequence[int]) -> None:
             for descriptor in descriptors:
                 os.fsync(descriptor)
         else:
-            # The system flushes those that wait at the same time in one go.
+            # The system flushes concurrent requests together.
             with ThreadPoolExecutor(_FLUSHERS, "flush") as pool:
                 list(pool.map(os.fsync, descriptors))
     finally:
@@ -321,7 +321,7 @@ def _read(path: Path, flags: int) -> tuple[bytes, Stamp]:
         while chunk := os.read(descriptor, wanted):
             chunks.append(chunk)
             if len(chunk) < wanted:
-                break  # a regular file ends here: no need to ask again
+                break  # a regular file ends here, so no further read is needed
         return b"".join(chunks), Stamp.of(found)
     finally:
         os.close(descriptor)
@@ -344,7 +344,7 @@ def _keep_owner(descriptor: int, old: os.stat_result) -> bool:
 def _keep_attributes(descriptor: int, like: Path) -> None:
     if not _HAS_XATTRS:
         return
-    # Best effort: not every file system has them, and some only the system may set.
+    # Best effort: not every file system supports them, and only the system may set some.
     with contextlib.suppress(OSError):
         wanted = os.listxattr(like)
         for name in wanted:

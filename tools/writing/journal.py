@@ -134,13 +134,13 @@ class Journal:
 
     def mark(self, batch: Batch, mark: Mark) -> None:
         """Record that a step was reached. Raises OSError."""
-        batch.marks.add(mark)  # also when this fails: the line may be there all the same
-        # The line before may be torn.
+        batch.marks.add(mark)  # also when this fails, because the line may have been written anyway
+        # The line before may be incomplete.
         disk.append(self._descriptor, f"\n{mark}\n".encode(), sync=self._durable and mark != "done")
 
     def remove(self) -> None:
         """All is as it should be: forget it. May be called again after an error. Raises OSError."""
-        self.close()  # first: Windows removes no open file
+        self.close()  # first, because Windows cannot remove an open file
         disk.remove(self.path)
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ def _from_bytes(token: str, data: bytes) -> Batch:
     body = head + b"\n"
     first, *lines = (_object(line) for line in body.split(b"\n")[:-1])
     for number, line in enumerate(lines):
-        # The place counts, for the names of an item follow from its number.
+        # The position matters, because the names of an item are derived from its number.
         _add(batch, line, number)
     if hashlib.sha256(body).hexdigest().encode("ascii") == checksum:
         batch.complete = True

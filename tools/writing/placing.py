@@ -82,7 +82,7 @@ def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
     ``stamp``: of the old file when it was compared with the plan; None: it was compared by hash. ``alone``: it is the
     only file of its batch, so that nothing can fail after it and no backup is needed.
     """
-    # Once more, just before: between the comparison and here, a folder of the path may have become a link.
+    # Check again just before: since the comparison, a folder of the path may have become a link.
     if not disk.leads_here(item.path.parent):
         raise ChangedOnDiskError(item.path, "leads somewhere else now")
     if item.kind == "create":
@@ -104,7 +104,7 @@ def place(item: Item, stamp: Stamp | None, *, alone: bool) -> None:
 def is_backup_untouched(item: Item, stamp: Stamp) -> bool:
     """Return whether no program wrote through a handle that was open when the file was replaced. Raises OSError."""
     found = disk.look(item.backup)
-    # A copy, made where there are no hard links, is a separate file that no one else has.
+    # A copy, made where hard links are not supported, is a separate file that no one else has open.
     return found is None or found.st_ino != stamp.inode or Stamp.of(found) == stamp
 
 
@@ -119,7 +119,7 @@ def _back_up(item: Item, stamp: Stamp | None) -> None:
     try:
         linked = disk.second_name(item.path, item.backup)
     except FileExistsError:
-        # From before a crash, perhaps only half a copy. The target is known to be still the old file.
+        # Left by a crash, perhaps only half a copy. The target is known to be the old file.
         disk.remove(item.backup)
         linked = disk.second_name(item.path, item.backup)
     _compare(item, stamp if linked else None)
@@ -148,7 +148,7 @@ def put_back(batch: Batch, *, placed: bool) -> Undone:
     for item in reversed(batch.items):
         if item.kind != "delete":
             _put_back(item, undone, placed)
-    # Before deleted files come back: a folder may be in their way, or they may have been in one that is a file now.
+    # Remove folders before deleted files return: a folder may be in their way, or their folder may have become a file.
     for folder in reversed(batch.folders):
         try:
             disk.remove_folder(folder)
@@ -180,7 +180,7 @@ def _remove_created(item: Item, undone: Undone) -> None:
     if now is None:
         return
     if disk.look(item.temp) is not None and not disk.same_file(item.temp, item.path):
-        return  # ours never got there
+        return  # ours was never placed
     if item.after and disk.digest(item.path) != item.after:
         undone.kept.append(item.path)
     elif item.after or disk.same_file(item.temp, item.path):
@@ -210,7 +210,7 @@ def _put_back_deleted(item: Item, undone: Undone) -> None:
         return
     now = disk.digest(item.path)
     if now is None and not disk.is_folder(item.path.parent):
-        undone.saved.append(item.backup)  # its folder has become something else
+        undone.saved.append(item.backup)  # its folder has been replaced by something else
     elif now is None:
         disk.move_new(item.backup, item.path)
         undone.restored.append(item.path)

@@ -71,7 +71,7 @@ def _recover(record: Journal, batch: Batch) -> list[Recovered]:
             return [_forward(record, batch)]
         alone = len(batch.items) == 1 and disk.look(batch.items[0].temp) is None
         came = _back(record, batch)
-        # One file whose new content is not waiting any more: it was as good as written, and its record had no use.
+        # A single file whose new content no longer waits was practically written, so its record is of no use.
         return [] if alone and came.outcome == "untouched" else [came]
     except OSError as error:
         said = t(

@@ -68,7 +68,7 @@ async def write_through(parts: Parts, files: Files, journal: Path | None, late: 
     try:
         await work.do(parts)
     except BaseException as error:
-        # Also when canceled: all or nothing.
+        # Roll back after a cancellation too: all or nothing.
         left = await work.take_back()
         if left and isinstance(error, Exception):
             raise HalfDoneError(error, left) from error
@@ -100,7 +100,7 @@ class _Work:
             try:
                 edit = await self.files.editors.apply(item.change.path, item.before, item.after)
             except NotTakenError:
-                # Nothing of the user's is at stake: an editor that does not want to shows the file's old text.
+                # No unsaved text is at stake: an editor that refuses shows the file's old text.
                 if item.saves or await self._is_unsaved(item):
                     raise
                 self.on_disk.append(item.change)
@@ -120,7 +120,7 @@ class _Work:
                 await asyncio.to_thread(self._note)
             await asyncio.to_thread(atomic.write_all, self.on_disk, self.journal)
             self.written = True
-        # Last those whose unsaved text would get to the disk too: this cannot be undone there.
+        # Save buffers with other unsaved text last, because that text cannot be removed from the disk again.
         for standing in sorted(self.standing, key=lambda one: one.item.unsaved):
             if standing.item.saves:
                 await self._save(standing)
@@ -136,7 +136,7 @@ class _Work:
             self.on_disk += move.source, move.change
             return
         except ToolError:
-            # It may have done so before it was gone, or said so in a way that cannot be read.
+            # The editor may have renamed the file before it disconnected, or sent an answer that cannot be read.
             if not await asyncio.to_thread(_has_moved, move):
                 raise
         self.moved.append(move)
@@ -153,7 +153,7 @@ class _Work:
             failed = error
         now = await asyncio.to_thread(content, path)
         if failed is not None and holds(now, item):
-            return  # an editor may save without reporting it, or be gone before it does
+            return  # an editor may save without reporting it, or disconnect before it does
         if failed is None and now == item.on_disk and now != item.change.after:
             opened = await asyncio.to_thread(self.files.editors.opened, path)
             if opened is not None and opened.unsaved:
@@ -216,7 +216,7 @@ class _Work:
         saved = await asyncio.to_thread(lambda: holds(content(path), item))
         opened = await asyncio.to_thread(self.files.editors.opened, path)
         in_buffer = False
-        # An unmodified buffer follows the disk on its own; an edit of it would prevent that.
+        # An unmodified buffer follows the disk automatically; editing it would prevent that.
         if not saved or item.unsaved or opened is None or opened.unsaved:
             in_buffer = not await standing.edit.take_back()
         now = await asyncio.to_thread(self._disk_back, item)
@@ -274,7 +274,7 @@ def holds(data: bytes | None, item: Buffered) -> bool:
     except MergeConflictError:
         pass
     try:
-        # If neither fits it is unknown: then it counts as present.
+        # If neither merge works, the answer is unknown: treat the edit as present.
         merge(before or b"", data, after, close=True)
     except MergeConflictError:
         return True

@@ -10,8 +10,8 @@ import sys
 
 THROUGH_CURRENT_FOLDER = __name__ == "__main__" and not sys.flags.safe_path
 if THROUGH_CURRENT_FOLDER:
-    # `python -m` put the current folder there, and it may be an untrusted workspace: see daemon/safe_path.py.
-    # Before the next import, which would look there first.
+    # `python -m` put the current folder there, which may be an untrusted workspace (see daemon/safe_path.py). It must
+    # go before the next import, which would look there first.
     del sys.path[0]
 
 import os  # noqa: E402
@@ -38,7 +38,7 @@ def main(*, through_current_folder: bool = False) -> int:
         current = os.getcwd()  # noqa: PTH109 - pathlib is not to be imported yet
     except OSError as error:
         return _say(f"The current folder cannot be used: {error.strerror}")
-    # For the imports until the workspace is known.
+    # This protects the imports until the workspace is known.
     protect(current, through_current_folder=through_current_folder)
 
     from pathlib import Path
@@ -74,7 +74,7 @@ def _set_language() -> None:
 
         wanted = json.loads(data.decode("utf-8-sig"))["language"]
     except (OSError, ValueError, RuntimeError, RecursionError, LookupError, TypeError):
-        return  # it is reported where the settings are read
+        return  # the settings report it when they are read
     from tools.localization import set_language
 
     try:
@@ -141,13 +141,13 @@ def _serve_command(args: argparse.Namespace) -> int:
     stderr = os.dup(2)
 
     def say(problem: object) -> None:
-        with contextlib.suppress(OSError):  # no reader is left
+        with contextlib.suppress(OSError):  # nobody reads it any more
             os.write(stderr, f"{SECRETS.text(str(problem))}\n".encode(errors="replace"))
 
     try:
         with paths.hold_lock():
             configure_logging(None if args.foreground else paths.log_file)
-            os.chdir(paths.folder)  # nothing in the workspace may be found by a relative path
+            os.chdir(paths.folder)  # a relative path must never find anything in the workspace
             return asyncio.run(_serve(args, paths))
     except AlreadyRunningError as error:
         if args.http is not None:
@@ -205,7 +205,7 @@ async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stoppi
         stopping.set()
         return str(error)
     if args.http is not None:
-        with contextlib.suppress(OSError):  # no reader is left; the daemon keeps running
+        with contextlib.suppress(OSError):  # nobody reads it any more; the daemon keeps running
             print(json.dumps({"url": found.url, "token": found.token}), flush=True)
     return ""
 
@@ -221,7 +221,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
 
     from lsp_bridge.server.lazy_lsprotocol import quick_imports
 
-    # Imports leave nothing to collect, and looking for it takes a twentieth of the start. COLLECTOR goes on.
+    # Imports leave nothing to collect, and a collection takes a twentieth of the start. COLLECTOR takes over later.
     gc.disable()
     with quick_imports():
         from daemon.api.address import ApiError
@@ -257,7 +257,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     user_folder = state_dir()
     idle_timeout = args.idle_timeout
     if args.http is not None and idle_timeout is None:
-        idle_timeout = 0.0  # a shared daemon does not stop because it had no clients for a while
+        idle_timeout = 0.0  # a shared daemon does not stop when it has had no clients for a while
     command_line = {"model": args.model, "idle_timeout_s": idle_timeout}
     models = ProviderModels()
 
@@ -331,7 +331,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
-    # In parallel: turns do not wait for the API.
+    # In parallel, because turns do not wait for the API.
     opened = asyncio.create_task(_open_api(core, api, args, stopping))
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -62,7 +62,8 @@ class Collector:
         sys.setswitchinterval(_SWITCH_S)
         gc.set_threshold(*_THRESHOLDS)
         gc.freeze()
-        # Python waits for a quarter of what the last full collection left, and that shall be little: it sees nothing.
+        # Python starts a full collection when new objects exceed a quarter of the last survivors. Frozen ones do
+        # not count.
         gc.collect()
         gc.callbacks.append(self._collected)
 
@@ -110,7 +111,7 @@ class Collector:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        gc.collect()  # as in install
+        gc.collect()  # see ``install``
         self.settlings = 0
         self._unseen = False
 

@@ -88,10 +88,10 @@ class Config:
         )
 
     def _settings_with(self, values: Mapping[str, Any], name: str) -> tuple[Settings, list[str]]:
-        # Rules go rule by rule, not as one setting: a wrong entry must not take a prohibition with it.
+        # Rules are merged one by one, not as one setting, because an invalid entry must not remove a prohibition.
         valid, problems = _valid({k: v for k, v in values.items() if k != "permission"}, name)
         if hooks := valid.get("hooks"):
-            # Hooks of every layer run: a hook that guards something cannot be removed by another layer.
+            # Hooks of all layers run, because no layer may remove a hook that guards something.
             told = self.settings.commands.hooks
             valid["hooks"] = told | {event: (*told.get(event, ()), *more) for event, more in hooks.items()}
         if servers := valid.get("language_servers"):
@@ -244,7 +244,7 @@ def _wrong(error: ValidationError) -> str:
     first = error.errors()[0]
     known = _WRONG.get(first["type"])
     if known is None:
-        # pydantic's messages are English only.
+        # pydantic's messages are available in English only.
         return first["msg"].lower() if language() == DEFAULT else t("the value is not valid")
     context = {name: value for name, value in first.get("ctx", {}).items() if name != "error"}
     if "expected" in context:

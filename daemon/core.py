@@ -179,7 +179,7 @@ class Daemon:
         """Load modules and agents before the first turn needs them. Blocks: call it in a thread."""
         import daemon.planner.driver  # pyright: ignore[reportUnusedImport]  # noqa: F401 - 12 ms that no turn waits for
 
-        list(self._services.tools)  # imports them
+        list(self._services.tools)  # this imports them
         self._services.agents.all(self.trust())
 
     def agents(self, trust: Trust | None = None) -> list[AgentProfile]:
@@ -308,7 +308,7 @@ class Daemon:
         for session in self._at_hand.live.values():
             seen = session.state.seen_files
             for name in [name for name in seen if Path(name) == old or old in Path(name).parents]:
-                # The old name stays: a replay knows it too, and a hash of a file that is gone does no harm.
+                # Keep the old name: a replay knows it too, and a hash of a deleted file does no harm.
                 seen[str(new / Path(name).relative_to(old))] = seen[name]
                 self._watch.add(new / Path(name).relative_to(old))
 
@@ -343,7 +343,7 @@ class Daemon:
 
     async def close(self) -> None:
         """Cancel all turns, store everything, let go of everything."""
-        # Main lines end their children.
+        # Main sessions end their children.
         await asyncio.gather(*(session.close() for session in self.open_sessions))
         if self._dumps is not None:
             await self._dumps.close()
@@ -385,7 +385,7 @@ class Daemon:
         if known is not None:
             return known
         order = Order(await asyncio.to_thread(highest_sequence, self.store, trace_id))
-        return orders.setdefault(trace_id, order)  # another one of them may have been opened meanwhile
+        return orders.setdefault(trace_id, order)  # another of them may have been opened meanwhile
 
     def dump(self, session: Session) -> None:
         """Write the step tree of a session while it works, if its settings ask for it."""

@@ -86,7 +86,7 @@ class Deltas:
         else:
             whole = whole[: len(whole) - _held(whole)]
         clean = SECRETS.text(whole)
-        # If not, text that was sent is part of a secret: the rest of the line is withheld.
+        # Otherwise the text sent so far is part of a secret, and the rest of the line is withheld.
         goes_on = clean.startswith(growing.told)
         more = clean[len(growing.told) :] if goes_on else ""
         growing.told = clean if goes_on else growing.told

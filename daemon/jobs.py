@@ -201,7 +201,7 @@ class SessionJobs:
                 try:
                     self._on_end(entry.job, entry.killed)
                 except Exception:
-                    # The job is over all the same.
+                    # The job has ended in any case.
                     log.exception("the end of %s could not be told", entry.job.job_id)
 
     def _forget_old(self) -> None:

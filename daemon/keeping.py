@@ -146,7 +146,7 @@ class Keeping:
 
         def coming(trace_id: str) -> None:
             if any(root_of(session_id) == trace_id for session_id in list(self._sessions)):
-                # Its folder was deleted while it was loaded. Its late writes must not end up in the imported one.
+                # Its folder was deleted while it was loaded. Its late writes must not reach the imported trace.
                 raise InUseError(
                     t(
                         "Session {trace_id} is open in the daemon. Run `goalwright stop` and try again.",
@@ -166,7 +166,7 @@ class Keeping:
 
         limits = limits or self.limits()
         async with self._one:
-            # Sizes are needed for the report; where nothing can be deleted, nothing is measured.
+            # Sizes are needed for the report only, so measure nothing if nothing can be deleted.
             now = self._now()
             stored = await asyncio.to_thread(
                 stored_traces, self._store, self.own.all(), now, sizes=limits.any
@@ -296,7 +296,7 @@ class Keeping:
                     trace_id=trace_id,
                 )
             )
-        # Atomic with the check: a later caller finds it held, and opens it afterwards.
+        # This is atomic with the check: a later caller finds it held, and opens it afterwards.
         self._held.add(trace_id)
         at_hand = self._at_hand(trace_id)
         for session in at_hand:

@@ -39,7 +39,7 @@ def take(path: Path) -> Callable[[], None] | None:
         return None
 
     def free() -> None:
-        # Not by closing alone: a child that is just being started has the descriptor for a moment, too.
+        # Closing is not enough: a child that is just starting has the descriptor for a moment, too.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 

@@ -59,7 +59,7 @@ def configure_logging(path: Path | None, *, level: int = logging.INFO) -> None:
     # Libraries that log each request, including keys in the address.
     for name in ("httpx", "httpx2", "httpcore", "httpcore2", "asyncio", "watchdog"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # pygls logs whole messages when something is wrong with them, and `initialize` carries keys.
+    # pygls logs whole messages when they are invalid, and `initialize` contains keys.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
     sys.excepthook = _uncaught

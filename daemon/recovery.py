@@ -130,7 +130,7 @@ class Recovery:
     async def _session(self, state: SessionState, *, foreign: bool) -> Session:
         if foreign:
             state.disown()
-        # Another one only until a client with more trust prompts, or its file is back.
+        # Use another agent only until a client with more trust sends a prompt, or until its file is back.
         services = self._services
         agent = await asyncio.to_thread(services.agents.find_or_stand_in, state.trace.agent, services.trust())
         state.share_order(await self._order(root_of(state.trace.trace_id)))
@@ -161,7 +161,7 @@ class Recovery:
     async def _close_child(self, session_id: str) -> Trace | None:
         """Return the record of a child when it is at rest."""
         if (live := self.features.sessions.get(session_id)) is not None:
-            # Somebody looks at it, or it works: it was opened by this daemon, and that closed it.
+            # The session is in use: this daemon opened it, and thereby closed its old turn.
             return None if live.state.trace.running else live.state.trace
         try:
             child = await self._open_session(session_id)
@@ -173,7 +173,7 @@ class Recovery:
         except StoreError as error:
             log.warning("the record of %s stays as it is: %s", session_id, error)
             return None
-        except Exception:  # whatever is wrong with it must not cost the user the session above it
+        except Exception:  # a damaged child must not cost the user the session above it
             log.exception("the record of %s cannot be brought to rest", session_id)
             return None
         trace = child.state.trace
@@ -187,7 +187,7 @@ class Recovery:
             trace = self._store.trace(session_id)
             open_still = trace.running or (isinstance(trace, BranchTrace) and trace.status == "exploring")
             if open_still or trace.last_event_id != self._store.last_event_id(session_id):
-                return [session_id]  # opening it closes those below
+                return [session_id]  # opening it closes its children
         except UnknownTraceError:
             return []
         except StoreError:

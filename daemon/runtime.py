@@ -137,7 +137,7 @@ class RuntimePaths:
     def for_workspace(workspace: Path, home: Path | None = None) -> RuntimePaths:
         """Return the paths for ``workspace``. Touches nothing on the disk; call ``prepare`` before writing."""
         resolved = workspace.resolve()
-        # normcase: on Windows the same folder may come in with another spelling.
+        # normcase, because on Windows the same folder may have another spelling.
         key = hashlib.sha256(os.fsencode(os.path.normcase(resolved))).hexdigest()[:16]
         return RuntimePaths(resolved, state_dir(home) / "run" / key, key)
 
@@ -262,7 +262,7 @@ class RuntimePaths:
             write_private(self.pid_file, b"%d\n" % os.getpid())
             yield
         finally:
-            # Still under the lock: a successor cannot have written these yet.
+            # While the lock is held, no successor can have written these.
             self.clear()
             with contextlib.suppress(OSError):
                 self.pid_file.unlink(missing_ok=True)
@@ -307,7 +307,7 @@ def private_folder(path: Path) -> None:
     if not stat.S_ISDIR(info.st_mode):
         raise RuntimeFolderError(t("{path} is not a folder: remove it, or {hint}.", path=path, hint=hint))
     if sys.platform == "win32":
-        return  # Profiles are private by their access lists; the mode bits are meaningless there.
+        return  # Access lists make profiles private; the mode bits are meaningless there.
     if info.st_uid != _uid():
         owner = t("another user (id {st_uid})", st_uid=info.st_uid)
         raise RuntimeFolderError(

@@ -37,10 +37,10 @@ def protect(workspace: str, *, through_current_folder: bool) -> str | None:
             return True
         return folder in own and not through_current_folder
 
-    # An empty entry is the current folder, and is never wanted.
+    # An empty entry means the current folder, which must never be on the path.
     entries = {entry: real(entry) for entry in sys.path if entry not in ("", os.curdir)}
     kept = [e for e, folder in entries.items() if chosen(folder) or not _inside(folder, workspace)]
-    # When found through the current folder, which is gone from the path; its siblings are needed.
+    # When found through the current folder, which was just removed, the package's siblings are still needed.
     kept += [folder for folder in own if folder not in {entries[entry] for entry in kept}]
     sys.path[:] = kept
     if _inside(root, workspace) and not chosen(root):

@@ -40,7 +40,7 @@ def stamp_of(path: Path) -> Stamp | None:
         file = path.stat()
     except OSError as error:
         return ("nowhere", error.errno, link.st_mtime_ns)
-    # Replacing a folder above it by a link changes neither time nor size of the file.
+    # Replacing a parent folder by a link changes neither the time nor the size of the file.
     return (file.st_mtime_ns, file.st_size, file.st_ino, file.st_dev, link.st_ino, os.path.realpath(path))
 
 
@@ -51,7 +51,7 @@ def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -
     """
     real = _allowed(path, source, workspace)
     try:
-        # Never through a link that was put there meanwhile, and without waiting for a pipe.
+        # Never open a link that was put there meanwhile, and do not wait for a pipe.
         number = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(number, "rb") as file:
             if not stat.S_ISREG(os.fstat(number).st_mode):
@@ -111,7 +111,7 @@ def _secrets(real: Path, folder: Path, workspace: Path | None) -> str:
     name, root = real.as_posix(), "" if workspace is None else workspace.resolve().as_posix()
     inside = name.removeprefix(f"{root}/") if root else name
     kinds = protected("read", inside, fold(inside), root)
-    # Agents are in our own state, here and where users keep the dotfiles that are linked from here.
+    # Agents are in our own state: here, or where users keep the dotfiles that are linked from here.
     ours = real.parent == folder or real.parent.parts[-2:] == WORKSPACE_FOLDER.parts
     return ", ".join(t(kind.what) for kind in kinds if not (ours and kind.what == OWN_STATE))
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 MAX_HEAD = 50_000
 """Characters."""
 _DEPTH = 8
-# Lines that YAML, too, reads as a key and its text.
+# Lines that YAML too reads as a key and its text.
 _FLAT = re.compile(r"([A-Za-z_]\w*): +([A-Za-z](?:[\w ,.;()/!-]*[\w,.;()/!-])?) *")
 _FENCE = re.compile(r"---[ \t]*")
-# Invisible characters before it: blank lines, spaces, marks of an encoding.
+# Invisible characters before the front matter: blank lines, spaces, byte order marks.
 _UNSEEN = re.compile(r"[\s\ufeff\u200b-\u200d\u2060]*")
 
 Value = str | list["Value"] | dict[str, "Value"]
@@ -80,7 +80,7 @@ def read_document(text: str) -> Document:
     entries = _flat(head, start + 2)
     body = next((at for at in range(end + 1, len(lines)) if not _UNSEEN.fullmatch(lines[at])), len(lines))
     return Document(
-        # Lines above the head are empty for YAML, which counts them.
+        # Lines above the front matter are replaced by empty ones, so that YAML's line numbers fit.
         _yaml("\n" * start + "\n".join(head)) if entries is None else entries,
         "\n".join(lines[body:]).strip(),
         body + 1,

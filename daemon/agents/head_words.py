@@ -137,7 +137,7 @@ def permissions_of(pattern: str) -> list[str]:
 def tool_of(word: str) -> tuple[str, bool]:
     """Return a tool's name here, with its ``!``, and whether any program knows it."""
     sign = "!" if word.strip().startswith("!") else ""
-    # Other programs' "Bash(git *)" names a tool and its arguments; here rules do the latter.
+    # In other programs "Bash(git *)" names a tool and its arguments; here rules restrict the arguments.
     name = word.strip("! ").casefold().partition("(")[0].strip()
     name = TOOL_NAMES.get(name, name)
     known = name in _ELSEWHERE or name.startswith("mcp__") or any(fnmatchcase(tool, name) for tool in TOOLS)

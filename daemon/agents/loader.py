@@ -157,7 +157,7 @@ class Agents:
                         )
                     )
                 elif read is None:
-                    continue  # it has just gone
+                    continue  # it was deleted in the meantime
                 elif read.agent is None:
                     problems.append(read.problem)
                     broken.add(path.stem)
@@ -174,7 +174,8 @@ class Agents:
         for folder, source in reversed(self._folders(trust)):
             read = self._file(folder / f"{name}.md", source)
             if read is not None and read.agent is None:
-                # No other agent of this name: its limits may differ, and the user's own limits hold in a folder, too.
+                # Do not use another agent of this name: its limits may differ, and the user's own limits apply in a
+                # folder too.
                 raise UnknownAgentError(
                     t("The agent {name} cannot be used: {problem}", name=name, problem=read.problem)
                 )

@@ -111,7 +111,7 @@ class _Head:
             elif key in (*words.KEYS, words.TAKES_TOOLS):
                 continue
             elif words.may_limit(key):
-                # Without it the agent would do what its file may forbid.
+                # Without this error the agent would do what its file may forbid.
                 raise self._bad(
                     key,
                     t(
@@ -219,7 +219,7 @@ class _Head:
                     t("{word!r} is not a tool: to restrict what a tool may do, use permission", word=word),
                 )
             taken.append(self._tool(words.TAKES_TOOLS, f"!{word}"))
-        # Last, so that nothing in the same file gives them back.
+        # These come last, so that nothing in the same file restores them.
         return (*self._tools_named(), *taken)
 
     def _tools_named(self) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ class _Head:
                 rule.model_copy(update={"permission": self._permission(key, rule.permission)})
                 for rule in found
             ]
-        # Last, so that nothing in the same file takes it back.
+        # These come last, so that nothing in the same file overrides them.
         return [*rules, *denied]
 
     def _context(self) -> tuple[str, int | None, int | None]:

@@ -59,7 +59,7 @@ def make_app(
 ) -> TraceApi:
     """Return the application. ``watch``: without one there is no WebSocket; ``asked``: called for each request let
     in."""
-    # No /docs: its scripts and styles come from other servers.
+    # No /docs, because its scripts and styles come from other servers.
     app = TraceApi(title="Goalwright traces", docs_url=None, redoc_url=None, redirect_slashes=False)
     app.guard = SecurityMiddleware(app.unguarded, access, page_files.LOCKED, asked)
     app.include_router(trace_routes(reader))
@@ -133,7 +133,7 @@ def _newer(request: Request, error: Exception) -> Response:
 
 def _damaged(request: Request, error: Exception) -> Response:
     log.warning("a trace cannot be read: %s", error)
-    # The message itself says what to do: not everything can be rebuilt.
+    # The message itself says what to do, because not everything can be rebuilt.
     return _problem(500, str(error))
 
 

@@ -41,7 +41,7 @@ class ApiDoor:
             if self._closed:
                 raise ApiError(t("The daemon is stopping: start it again with `goalwright start`."))
             if self._server is None:
-                # It takes a third of a second, during which the daemon keeps working.
+                # The import takes a third of a second, during which the daemon keeps working.
                 await asyncio.to_thread(importlib.import_module, "daemon.api.serving")
                 self._server = await self._served(port)
             found = self._server.address

@@ -84,7 +84,7 @@ def fitting_connected(frame: Mapping[str, Any]) -> bytes:
 
 
 def _without_secrets(value: object) -> object:
-    # In pieces, like ``answer_bytes``: to read the JSON of thousands of goals at once would stop the event loop.
+    # In pieces, like ``answer_bytes``: parsing the JSON of thousands of goals at once would block the event loop.
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, object]", value)
         plain = {name: below for name, below in fields.items() if not isinstance(below, Mapping | list)}
@@ -139,7 +139,7 @@ def _limits(frame: Mapping[str, Any], size: int) -> list[int]:
     ]
     found: list[int] = []
     for limit in _TEXTS:
-        # About: not all characters of a text take the same.
+        # An estimate, because the characters of a text take different numbers of bytes.
         saved = sum(
             taken - taken * limit // length - _COUNT for length, taken in texts if length > limit + _COUNT
         )
@@ -168,7 +168,7 @@ def _cut(value: object, how: _How, depth: int = 0) -> object:
     if isinstance(value, Mapping):
         items = list(cast("Mapping[str, object]", value).items())
         if how.items is not None and depth:
-            # Where there are so many, the names come from untrusted data, too.
+            # With so many entries, the names come from untrusted data as well.
             items = [(cut_text(name, how.texts), below) for name, below in items[: how.items]]
         return {
             name: below if how.spares(name) else _cut(below, how, depth + 1) if depth < _DEPTH else "…"

@@ -145,11 +145,11 @@ def _of_line(event: Event, line: bytes) -> bytes | None:
         line = _HEAD % (event.event_id, root.encode()) + line[len(head) :]
     if not isinstance(event, MessageAdded):
         return None if hasattr(event, "affected_goals") else line
-    # The last field of all; within a text its quotes would have backslashes.
+    # Search for the last field; quotes within a text would have backslashes.
     before, name, rest = line.rpartition(b',"affected_goals":')
     if not event.affected_goals or not name:
         return line if name else None
-    # Reuse the line, which has no secrets any more: looking for them is the expensive part.
+    # Reuse the line, which is already redacted: looking for secrets is the expensive part.
     goals = [_without_nulls(goal) for goal in json.loads(rest[:-1])]
     return b"%b%b%b}" % (before, name, json_text(goals).encode())
 
@@ -164,7 +164,7 @@ def event_frame(event: Event) -> JsonObject:
     frame["affected_goals"] = [_without_nulls(goal) for goal in affected]
     updates: object = frame.get("updates")
     if isinstance(updates, dict):
-        # Seed 000's table of events has the goal's numbers in its ``updates``, its example beside them.
+        # The documented event has the goal's numbers in ``updates`` as well as beside it, so send both.
         own = next((goal for goal in affected if goal["goal_id"] == frame["goal_id"]), None)
         if own is not None and own["cumulative_stats"] is not None:
             frame["updates"] = {**cast("JsonObject", updates), "cumulative_stats": own["cumulative_stats"]}

@@ -105,7 +105,7 @@ class HubClient:
                     await self._send(frame)
         except TimeoutError:
             raise StalledError from None
-        await asyncio.sleep(0)  # let other clients run, too
+        await asyncio.sleep(0)  # let other clients run
 
     def listen(self, floor: int) -> None:
         """Receive all further events, which are those above the event ``floor``."""
@@ -250,13 +250,13 @@ class Hub:
                     await client.send(await client.take())
 
     async def _make_steps(self, client: HubClient) -> None:
-        async with self._encoding:  # no event is encoded meanwhile: each later one has its steps
+        async with self._encoding:  # no event is encoded meanwhile, so each later one has its steps
             if client.steps is None:
-                await self._client_steps(client)  # before they are read on for all
+                await self._client_steps(client)  # before the shared steps are read
             while self._steps is None:
                 newest = self._newest
                 steps = await self._read(self._steps_at, newest)
-                if newest == self._newest:  # else events were dropped, and only the log has them
+                if newest == self._newest:  # otherwise events were dropped, and only the log has them
                     self._steps, self._steps_from = steps, max(steps.event_id, newest)
 
     def _steps_at(self, event_id: int) -> Steps:
@@ -265,7 +265,7 @@ class Hub:
         return Steps(self.session_id, fold, broken=fold is None)
 
     async def _client_steps(self, client: HubClient) -> None:
-        # The whole log is folded once for all, the REST endpoints included.
+        # The whole log is folded once for everyone, including the REST endpoints.
         fold = await self._read(self._views.fold_at, self.session_id, client.event_id)
         client.steps = Steps(self.session_id, fold)
 
@@ -296,7 +296,7 @@ class Hub:
         if isinstance(item, Delta) and not any(client.wants.deltas for client in self.clients):
             return
         if len(self._pending) < self._limits.pending_events:
-            # It was stored a moment ago, on this loop: encoding and looking for secrets need not be done twice.
+            # The event was just stored on this loop, so reuse its encoding and redaction.
             known = None if isinstance(item, Delta) else self._store.line(item)
             self._pending.append((item, known))
             self._wake.set()
@@ -323,7 +323,7 @@ class Hub:
                         self._newest = max(self._newest, entry.event_id)
                         for client in self.clients:
                             client.put(entry)
-                # Events of the next moment are encoded together: a batch costs more than an event.
+                # Encode the events of the next moment together, because a batch costs little more than an event.
                 await asyncio.sleep(self._limits.breath_s)
 
     def _entries(

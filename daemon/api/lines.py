@@ -76,7 +76,7 @@ def page_of(
     """
     found = line.messages
     if goals is not None or not part.inherited:
-        # The goals of what a branch began with are of another plan, and may have the same ids.
+        # The goals of inherited messages belong to another plan, and may have the same ids.
         found = [message for message in found if message.sequence > line.inherited]
     if part.descendants and goals is not None:
         shown, has_earlier = _with_branches(store, lives, session_id, line.branches, goals, found, part)
@@ -126,7 +126,7 @@ def _with_branches(
     first = max(0, len(found) - part.limit)
     if first and found[first - 1][0] == found[first][0]:
         cut = found[first][0]
-        # Messages with the same sequence stay together, on the next page, or on this one where a page cannot hold more.
+        # Messages with the same sequence stay together: on the next page, or on this one if a page cannot hold more.
         later = next((at for at in range(first, len(found)) if found[at][0] != cut), None)
         first = later if later is not None else next(at for at, one in enumerate(found) if one[0] == cut)
     return [message for _, _, message in found[first:]], first > 0

@@ -113,7 +113,7 @@ class TraceLister:
             if self._store.trace(stored.trace_id).last_event_id == stored.last_event_id:
                 return self._store.goal_tree(stored.trace_id).mission
         except StoreError:
-            pass  # the log has it all
+            pass  # the log has everything
         return self._replayed_mission(stored.trace_id)
 
 

@@ -96,7 +96,7 @@ class TraceReader:
         try:
             own = await self.seen(session_id)
         except NotFoundError:
-            own = None  # its copy is still being made
+            own = None  # its copy is still being created
         if (branch := parent.branch(name) or parent.branch(branch_id)) is not None:
             return await COLLECTOR.aside(branch_detail, branch, own)
         if (agent := parent.subagent(name) or parent.subagent(branch_id)) is not None:
@@ -216,7 +216,7 @@ class TraceReader:
             except (NewerFormatError, UnknownTraceError):
                 raise
             except StoreError:
-                pass  # the snapshot is damaged, and the log has it all
+                pass  # the snapshot is damaged, but the log has everything
             state = self._replayed(session_id)
         seen = SessionSummary.live(state, foreign=foreign)
         return SessionSummary.stored(seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign)
@@ -355,7 +355,7 @@ def _numbered(forest: GoalForest, number: str) -> Goal:
     try:
         return forest.find(number)
     except PlanError as error:
-        # The plan's own words are for a model, which could add one.
+        # The plan's own message is meant for a model, which could add the goal.
         known = list(forest.numbers().values())
         raise NotFoundError(
             f"There is no goal {number[:100]!a} in this plan"

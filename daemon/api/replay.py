@@ -56,7 +56,7 @@ class Steps:
             self.view = self._projection.changes(event)
             return changes
         except Exception:
-            # A forged log may trigger a bug in a derived view; the events themselves must arrive.
+            # A forged log may trigger a bug in a derived view, but the events themselves must arrive.
             log.exception("the steps of a trace cannot be derived from event %d on", event.event_id)
             self._broken = True
             return ()
@@ -73,7 +73,7 @@ def as_logged(event: Event, line: bytes) -> Event:
     part of a secret.
     """
     if _REDACTED not in line and _LOST_CHARACTER not in line:
-        return event  # nothing was taken out
+        return event  # nothing was redacted
     return event_of(line)
 
 

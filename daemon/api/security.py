@@ -50,7 +50,7 @@ class RequiredAccess:
     @property
     def sources(self) -> tuple[str, ...]:
         """Sources of the page's WebSockets for its content security policy."""
-        # Policies do not support addresses in brackets: browsers report them in their console, and ignore the source.
+        # Policies do not support addresses in brackets: browsers report them on the console and ignore the source.
         return tuple(f"ws://{host}:{self.port}" for host in _HOSTS if "[" not in host)
 
     def is_token(self, shown: str) -> bool:
@@ -115,7 +115,7 @@ class SecurityMiddleware:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         hosts = _values(headers, b"host")
         named = [*hosts, authority] if authority is not None else hosts
-        # A foreign Host is a name that was made to resolve to this machine: it learns nothing more.
+        # Another Host is a name that was made to resolve to this machine, so reveal nothing more.
         if len(hosts) != 1 or any(host.lower() not in self._hosts for host in named):
             return Refusal(403, f"Use the API by its own address: http://127.0.0.1:{self._access.port}.")
         for origin in _values(headers, b"origin"):
@@ -149,7 +149,7 @@ class SecurityMiddleware:
         except ValueError:
             return False
         shown += [value for name, value in pairs if name == "token"]
-        # All tokens of a request must be right: with two of them it is unclear which one counts.
+        # All tokens of a request must be valid, because it is unclear which of several counts.
         return bool(shown) and all([self._access.is_token(token) for token in shown])
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal, kind: str) -> None:
@@ -192,7 +192,7 @@ def _unwanted(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | 
         return Refusal(405, "The API is read-only: use GET.", ((b"allow", b"GET"),))
     lengths = _values(headers, b"content-length")
     if any(length.strip() != "0" for length in lengths) or _values(headers, b"transfer-encoding"):
-        # Not read, so the connection cannot be used again.
+        # The body is not read, so the connection cannot be used again.
         return Refusal(413, "A GET request must not have a body here.", ((b"connection", b"close"),))
     return None
 

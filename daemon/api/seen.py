@@ -87,7 +87,7 @@ class SessionSummary:
 
     def plan(self) -> JsonObject:
         """Return ``goal_tree`` and ``goal_numbers``."""
-        # Goal by goal: the dump of the whole would hold the interpreter for as long as it takes.
+        # Goal by goal, because dumping everything at once would hold the interpreter for the whole time.
         head = self.tree.model_copy(update={"goals": []}).stored()
         tree = {**head, "goals": [goal.stored() for goal in self.tree.goals]}
         return {"goal_tree": tree, "goal_numbers": self.forest().numbers()}

@@ -125,7 +125,7 @@ async def serve(core: Daemon, port: int) -> ApiServer:
         loop="none",
         http="h11",
         lifespan="off",
-        # At "info" uvicorn logs the address of each WebSocket, with the token in it.
+        # At "info", uvicorn logs the address of each WebSocket, including the token.
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -142,7 +142,7 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     server = uvicorn.Server(config)
     timed.connections = server.server_state.connections
     try:
-        # The steps of ``server.serve``, which would take the signals: those are the daemon's. uvicorn has no switch for
+        # The steps of ``server.serve``, without its signal handlers: the daemon has its own. uvicorn has no option for
         # that: https://github.com/Kludex/uvicorn/pull/402
         config.load()
         server.lifespan = config.lifespan_class(config)

@@ -135,7 +135,7 @@ class StepViews:
         fold = entry.fold
         session_id = fold.tree.trace_id
         if fold.last_event_id > self._store.last_event_id(session_id):
-            # The log has been replaced: the trace was deleted, and imported again.
+            # The log has been replaced, because the trace was deleted and imported again.
             entry.fold = fold = StepFold(session_id, cut=CUT)
         while events := self._store.events(session_id, after=fold.last_event_id, limit=_EVENTS):
             before = fold.last_event_id
@@ -144,7 +144,7 @@ class StepViews:
                     return fold.tree
                 fold.apply(event)
             if fold.last_event_id <= before:
-                break  # a log whose ids do not rise: what was read is all there is
+                break  # a log whose ids do not increase: use what was read
         return fold.tree
 
 

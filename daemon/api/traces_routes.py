@@ -32,7 +32,7 @@ Time = Annotated[
 Statuses = Annotated[
     str | None,
     Query(description="Several with commas."),
-    # Checked here, so that errors are described in text, not as a pattern.
+    # Validate here, so that errors are described in text instead of by a pattern.
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": f"^{_STATUS}(,{_STATUS})*$"}, {"type": "null"}]}),
 ]
 
@@ -142,7 +142,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
     async def tree(trace_id: TraceId, branch_id: BranchOf = None) -> Response:
         return await answered(await reader.tree(trace_id, branch_id))
 
-    # Ids of calls are the provider's, and may have anything in them, slashes too.
+    # Ids of calls come from the provider, and may contain anything, including slashes.
     @router.get(
         "/{trace_id}/node/{step_id:path}",
         responses=s.answers(s.NodeAnswer, large=True),
@@ -211,7 +211,7 @@ def _statuses(text: str | None) -> frozenset[TraceStatus]:
 def _time(text: str | None) -> datetime | None:
     if text is None:
         return None
-    for spelling in (text, _NO_ZONE_PLUS.sub(r"\1+\2", text)):  # a plus that was not encoded came as a blank
+    for spelling in (text, _NO_ZONE_PLUS.sub(r"\1+\2", text)):  # an unencoded plus arrives as a blank
         try:
             return datetime.fromisoformat(spelling)
         except ValueError:

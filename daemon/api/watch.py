@@ -90,7 +90,7 @@ class WatchServer:
         self._watched: dict[str, _Watched] = {}
         self._stopping = asyncio.Event()
         self._serving: set[asyncio.Task[object]] = set()
-        # Encoding does not wait for readers; a single reader leaves the event loop its share of the processor.
+        # Encoding does not wait for readers; a single reader leaves CPU time for the event loop.
         self._encoders = ThreadPoolExecutor(2, "watch-encode")
         self._readers = ThreadPoolExecutor(1, "watch-read")
 
@@ -199,7 +199,7 @@ class WatchServer:
     async def _connected(self, session_id: str) -> tuple[int, str]:
         """Return the event id of the first frame, and the frame. Raises HandshakeRefusedError."""
         try:
-            # Read a live session at once: the goals and the event that they follow belong together.
+            # Read a live session at once, because the goals must match the event that they follow.
             seen = await self._reader.seen(session_id)
         except NotFoundError as error:
             raise HandshakeRefusedError(404, str(error)) from error
@@ -296,7 +296,7 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
     if (events := CHOICES.get(chosen)) is None:
         raise HandshakeRefusedError(422, f"events is one of: {', '.join(CHOICES)}.")
     try:
-        # The words that parameters of the REST endpoints take: yes, off, 1, …
+        # Accept the same values as parameters of the REST endpoints: yes, off, 1, …
         deltas = TypeAdapter(bool).validate_python(query.get("deltas") or "true")
     except ValidationError as error:
         raise HandshakeRefusedError(422, "deltas is true or false.") from error
@@ -311,7 +311,7 @@ def _refusal(error: StoreError, session_id: str) -> HandshakeRefusedError:
 
 
 async def _sent_away(websocket: WebSocket, code: int, words: str) -> None:
-    # Before the handshake there is no close code, and a page could not see why.
+    # Before the handshake there is no close code, and a page could not show the reason.
     await websocket.accept()
     await websocket.close(code, _words(words))
 

@@ -73,7 +73,7 @@ def _python(root: Path) -> str | None:
         return f"{python} -m pytest -q"
     if written != "unittest":
         return None
-    # A package of tests is found from above, and may import its own modules as such.
+    # A test package is discovered from above; without one, tests may import their neighbours directly.
     inside = tests and not (root / tests[0] / "__init__.py").is_file()
     return f"{python} -m unittest discover" + (f" -s {tests[0]}" if inside else "")
 
@@ -150,7 +150,7 @@ def _go(root: Path) -> str | None:
 
 
 def _make(root: Path) -> str | None:
-    # If there are several, make reads the first.
+    # If there are several makefiles, make reads the first.
     text = next((text for name in _MAKEFILES if (text := _text(root / name)) is not None), "")
     targets = [match[1] for match in _TARGET.finditer(text)]
     return f"make {'test' if 'test' in targets else 'check'}" if targets else None
@@ -165,7 +165,7 @@ def _names(folder: Path) -> list[str]:
                 if len(found) >= _MAX_LISTED:
                     break
     except OSError:
-        pass  # no folder, or none that may be read: there are no tests to be seen
+        pass  # without a readable folder there are no tests to find
     return sorted(found)
 
 

@@ -141,7 +141,7 @@ def _verbatim(
     others = sum(_tokens(texts) for texts in (rules.values(), *given_up, *finished, told))
     for_others = min(others, share)
     words = _fit_said(said, max(limit_tokens - for_others, words_tokens))
-    # Rules and reasons keep their share, however much the user said.
+    # Rules and reasons keep their share, however long the user's messages are.
     left = max(limit_tokens - _tokens(words.blocks), for_others)
     blocks: list[str] = []
     if words.blocks:
@@ -154,7 +154,7 @@ def _verbatim(
         if groups:
             texts = _newest(groups, left)
             left -= _tokens(texts)
-            # In a tag, so that nothing in them can pass for another heading of ours.
+            # Wrap them in a tag, so that no text in them can pass for a heading of ours.
             blocks += [title, within("goal_summaries", "\n\n".join(texts))]
     if history is not None and (text := plain(history(max(left, 0)))):
         blocks += ["## The plan and its results", within("goal_summaries", text)]
@@ -294,7 +294,7 @@ def _below(plan: PlanTree, goal: Goal) -> list[Goal]:
     todo = list(reversed(plan.children(goal.id)))
     while todo:
         child = todo.pop()
-        if child.id not in found:  # a damaged log may have made a circle
+        if child.id not in found:  # a damaged log may contain a cycle
             found[child.id] = child
             todo += reversed(plan.children(child.id))
     return list(found.values())
@@ -307,7 +307,7 @@ def _named(plan: PlanTree, goal: Goal) -> str:
 
 
 def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
-    # Goals below an abandoned one were abandoned with it: its reason is enough.
+    # Sub-goals of an abandoned goal were abandoned with it, so its reason is enough.
     goals = [root] if root.status == "abandoned" else [root, *_below(plan, root)]
     texts: list[str] = []
     for goal in goals:
@@ -325,7 +325,7 @@ def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
 
 
 def _block(text: str) -> str:
-    # A handover has tags of its own, and the user's words in it have theirs.
+    # A handover has tags of its own, and so have the user's words in it.
     return text if is_handover(text) else said_block(text)
 
 
@@ -374,7 +374,7 @@ def _ends(said: Sequence[str], limit: int) -> _Words:
     newest: list[str] = []
     kept: list[str] = []
     for text in reversed(said[1:]):
-        # The newest message is shortened rather than dropped, and a long one does not hide those before it.
+        # Shorten the newest message rather than drop it, but let a long one not displace those before it.
         room = max(_SHORTEST, left // 2) if newest else left
         block = _block(_cut_to(text, room - _AROUND))
         if newest and estimate_tokens(block) > left:

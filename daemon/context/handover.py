@@ -89,7 +89,7 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
     known = [f"Handed over by the {giving.agent} agent; its session is {giving.trace_id}.", *giving.facts]
     parts: list[str] = ["\n".join(known)]
     first = next((said for message in messages if (said := person_said(message))), "")
-    if giving.plan.mission and giving.plan.mission not in first:  # else it comes with the user's own words
+    if giving.plan.mission and giving.plan.mission not in first:  # otherwise the user's own words contain it
         parts += ["## Mission", plain(giving.plan.mission)]
     ends: list[str] = []
     if before:

@@ -108,13 +108,13 @@ class NestedInstructions:
             name = (folder / file_name).as_posix()
             path = self.workspace / name
             real = _real_file(path)
-            # A link to a file of the root, which is part of the system prompt.
+            # A link to a file of the root, which is in the system prompt already.
             if real is None or real.parent == self.workspace or not readable(name):
                 continue
             text = _read(path, self.workspace, MAX_NESTED)
             if text and text not in texts:
                 texts.add(text)
-                # A folder's name may contain characters that would end the attribute around it.
+                # A folder's name may contain quotes, which would end the attribute around it.
                 yield shown_name(name).replace('"', "'"), text
 
 
@@ -129,7 +129,7 @@ def files_at_work(tool: str, result: ToolResult) -> tuple[str, ...]:
             continue
         fields = cast("Mapping[str, object]", entry)
         path = fields.get("path")
-        # A folder that was listed has no hash.
+        # A read that listed a folder has no hash.
         if isinstance(path, str) and "sha256" in fields:
             found.append(path)
     return tuple(found)

@@ -129,7 +129,7 @@ def _entries(folder: Path, limit: int) -> list[tuple[str, bool]]:
                 if len(found) == limit:
                     break
     except OSError:
-        pass  # a folder that has gone or cannot be read is not on the map
+        pass  # a folder that has gone or cannot be read is left out of the map
     return sorted(found)
 
 

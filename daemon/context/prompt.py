@@ -42,7 +42,7 @@ class Environment:
         try:
             is_git = any((folder / ".git").exists() for folder in (workspace, *workspace.parents))
         except OSError:
-            is_git = False  # a folder above it that may not be looked into
+            is_git = False  # a folder above it is not accessible
         shell = "bash" if find_program("bash", workspace) else "sh"
         return cls(workspace, is_git, today, shell)
 

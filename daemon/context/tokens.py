@@ -53,14 +53,14 @@ def estimate_tokens(text: str) -> int:
     length = len(text)
     if text.isascii():
         return (length * 100 + 339) // 340
-    # Bytes beyond one a character: 2 for a Chinese character, 1 for a Cyrillic letter, 3 for an emoji.
+    # Bytes beyond one per character: 2 for a Chinese character, 1 for a Cyrillic letter, 3 for an emoji.
     extra = len(text.encode("utf-8", "surrogatepass")) - length
     return (length * 100 + extra * 120 + 339) // 340
 
 
 def part_tokens(part: Part) -> int:
     """Tokens of one part of a message; marks that are not sent have none."""
-    # By the name of the type: isinstance() asks pydantic, which takes ten times as long.
+    # Compare the name of the type, because isinstance() asks pydantic, which takes ten times as long.
     if part.type == "tool_result":
         tokens = _RESULT + estimate_tokens(part.content)
         return tokens + sum(map(_file_tokens, part.images)) if part.images else tokens
@@ -119,7 +119,7 @@ _known_tokens: Memo[PromptMessage, int] = Memo()
 
 
 def _schema_tokens(schema: object) -> int:
-    # As JSON, without making it: the quotes, the colon and the comma around each name and value.
+    # Estimate JSON without creating it: the quotes, the colon and the comma around each name and value.
     return estimate_tokens(repr(schema))
 
 
@@ -130,5 +130,5 @@ def _file_tokens(part: FilePart) -> int:
         return IMAGE_TOKENS
     if part.media_type == "application/pdf":
         return PAGES_TOKENS
-    # Sent as the text that the base64 holds.
+    # The file is sent as the text that the base64 encodes.
     return 8 + estimate_tokens(part.name) + len(part.data) * 3 // 4 * 100 // 340

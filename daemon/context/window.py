@@ -206,7 +206,7 @@ def _with_words_before(blocks: Sequence[Block], first: int) -> int:
             found = block.sequence
         elif block.stored or block.sequence != sequence:
             return found
-    # Only the user's words come before: a compaction that keeps them would change nothing.
+    # Only the user's messages come before, so a compaction that keeps them would change nothing.
     return sequence
 
 

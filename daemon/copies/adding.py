@@ -58,7 +58,7 @@ class Private:
         """Add the listed files in two calls: ``add`` fails when a file vanishes while it runs, ``update-index`` does
         not."""
         listing = self.run("ls-files", "-z", "--others", "--modified", "--exclude-standard")
-        # A repository inside is listed with a slash at its end, which no name in an index has.
+        # A nested repository is listed with a trailing slash, which no name in an index has.
         names = dict.fromkeys(name.rstrip(b"/") for name in listing.split(b"\0") if name)
         given = b"".join(name + b"\0" for name in names)
         self.run(
@@ -67,7 +67,7 @@ class Private:
 
     def write_tree(self) -> str:
         """Return the tree of the index. Raises GitError."""
-        # Objects may be missing on purpose (partial clones), and are not to be fetched.
+        # In a partial clone, objects may be missing on purpose, and must not be fetched.
         return self.run("write-tree", "--missing-ok").decode("ascii").strip()
 
     def _obstacles(self) -> Iterable[bytes]:

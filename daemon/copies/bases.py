@@ -79,7 +79,7 @@ class Bases(Generic[T]):
     def done(self, base: Base) -> None:
         """Let go of it, at once or when it is no longer used. Twice is as good as once."""
         with self._lock:
-            # This very one: two that look the same may be of two explorations.
+            # Compare identity, because two equal bases may belong to two explorations.
             for kept in self._kept:
                 if kept.base is base:
                     kept.is_done = True
@@ -91,7 +91,7 @@ class Bases(Generic[T]):
             if kept.base is base:
                 return kept
         for kept in there:
-            # It came over a pipe, say. Without a hash it cannot be identified.
+            # The base came over a pipe, for example. Without a hash it cannot be identified.
             if base.tree is not None and (kept.base.commit, kept.base.tree) == (base.commit, base.tree):
                 return kept
         raise CopyError(
@@ -119,7 +119,7 @@ async def kept_base(pool: Executor, bases: Bases[T], make: Callable[[Stop, Path]
     try:
         return await in_thread(pool, told(work))
     except asyncio.CancelledError:
-        # It was canceled in the moment in which it was done.
+        # It was canceled just after the base was made.
         for base in made:
             await let_go(pool, bases, base)
         raise

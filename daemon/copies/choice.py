@@ -33,7 +33,7 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
     repository = Repository.of(git, stop, workspace)
     inside = repository is not None and (
         workspace == repository.top
-        # A surrounding repository that ignores this folder (one of dotfiles, say) is unrelated to it.
+        # A surrounding repository that ignores this folder (such as one of dotfiles) is unrelated to it.
         or not git.ask(
             stop, repository.top, "check-ignore", "-z", "--stdin", given=os.fsencode(workspace), fails=True
         )

@@ -120,7 +120,7 @@ class Comparing:
                 try:
                     now = index_stat(os.lstat(top + entry.path))
                 except OSError:
-                    continue  # gone: git sees that
+                    continue  # deleted, which git detects itself
                 if now[:4] != entry.stat[:4]:
                     doubtful.add(entry.path)
         if doubtful:
@@ -177,7 +177,7 @@ def _differences(private: Private, before: str, after: str) -> tuple[list[_Diffe
     """Return the files that differ, and the sizes of their contents by id; one that is missing is left out."""
     if before == after:
         return [], {}
-    # Short calls: nothing is looked at but trees, and objects' heads.
+    # This takes little time: it reads only trees and the headers of objects.
     fields = private.run("diff-tree", "-r", "-z", "--no-renames", before, after, long=False).split(b"\0")
     found: list[_Difference] = []
     for head, name in zip(fields[0::2], fields[1::2], strict=False):

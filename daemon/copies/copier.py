@@ -81,10 +81,10 @@ def _finish_folders(source: Path, target: Path, plan: Plan) -> None:
         here, there = source / os.fsdecode(name), target / os.fsdecode(name)
         try:
             found = here.lstat()
-            # The owner may always write: our own parts are yet to come.
+            # The owner may always write, because our own parts are still to come.
             mode = found.st_mode & 0o777 | 0o700
             if there.lstat().st_mode & 0o777 != mode:
                 there.chmod(mode)
             os.utime(there, ns=(found.st_atime_ns, found.st_mtime_ns))
         except OSError:
-            continue  # the folder is gone meanwhile, or a file now: its files are reported as moved
+            continue  # the folder has gone or become a file: its files are reported as moved

@@ -6,7 +6,7 @@ comes on stdin, the result goes to stdout, both by ``marshal`` (both ends are th
 """
 
 # ruff: noqa: PTH103, PTH114, PTH118
-# Above: pathlib would double the start-up time, and it does not know dir_fd.
+# The rules above are off because pathlib would double the start-up time, and it does not know dir_fd.
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class _Copier:
             ):
                 raise _MovedError
             made = os.fstat(to)
-            if made.st_mode & 0o777 != mode and hasattr(os, "fchmod"):  # the umask, or rules of the folder
+            if made.st_mode & 0o777 != mode and hasattr(os, "fchmod"):  # the umask, or the folder's rules
                 os.fchmod(to, mode)
                 made = os.fstat(to)
             done = True
@@ -155,7 +155,7 @@ class _Copier:
                 ioctl(to, _FICLONE, descriptor)
                 return
             except OSError as error:
-                # Another file system, or one that cannot: it cannot for the next file either.
+                # Another file system, or one without clones, will fail for the next file too.
                 self._clones = error.errno not in (
                     errno.EOPNOTSUPP,
                     errno.EXDEV,
@@ -168,7 +168,7 @@ class _Copier:
             while view:
                 view = view[os.write(to, view) :]
             if len(data) == size:
-                return  # the usual small file: the stat afterwards shows whether it grew
+                return  # usually a small file: the stat afterwards shows whether it grew
             if size >= _CHUNK:
                 self._check()
 

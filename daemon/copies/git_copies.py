@@ -100,7 +100,7 @@ class GitCopies(PlacedCopies[GitCopy, _Taken]):
             }
         )
         environment = {
-            # A repository around the folder of the copies is not the workspace's.
+            # A repository around the folder of the copies does not belong to the workspace.
             "GIT_CEILING_DIRECTORIES": str(place.folder),
             **linked.environment(there.source, top, taken.links, os.environ.get("PYTHONPATH", "")),
         }

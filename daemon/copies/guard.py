@@ -36,7 +36,7 @@ def keep_times() -> None:
         return
     number, calls = machine
     count = len(calls)
-    # Load the machine's number: another one is let through. Load the call's: one of ours fails with EPERM.
+    # Load the machine's number, and allow any other machine. Load the call's number, and let our calls fail with EPERM.
     lines = [(0x20, 0, 0, 4), (0x15, 0, count + 1, number), (0x20, 0, 0, 0)]
     lines += [(0x15, count - at, 0, call) for at, call in enumerate(calls)]
     lines += [(0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x00050000 | 1)]

@@ -75,7 +75,7 @@ def named_sources(environment: Path) -> list[str]:
                 here += _of_pth(path)
             elif path.name.startswith("__editable__") and path.suffix == ".py":
                 here += _of_finder(path)
-        # Only where the file that does it was not understood: a project's folder is not always what it adds.
+        # A fallback for files that were not understood, because a project's folder is not always what they add.
         for path in sorted(site.glob("*.dist-info/direct_url.json")):
             project = _of_url(path)
             if project and not any(Path(known).is_relative_to(project) for known in here):

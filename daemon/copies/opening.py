@@ -101,7 +101,7 @@ def _fill_one(git: GitProgram, stop: Stop, taken: Snapshot, top: Path, ours: Pat
     if taken.repository and taken.state:
         private_git.make_for_agent(top / ".git", taken.repository, taken.state, stores, exclude)
         if (kept := taken.git_dir.parent / KEPT).is_dir():
-            # No links: what happens to the agent's files must not happen to those that we compare with.
+            # Copy instead of linking: changes of the agent's files must not affect those that we compare with.
             shutil.copytree(
                 kept, top / ".git/objects/pack", dirs_exist_ok=True, copy_function=shutil.copyfile
             )
@@ -115,8 +115,8 @@ def _users_index(taken: Snapshot, entries: dict[bytes, IndexLine], stats: dict[b
     def stat_of(entry: IndexLine) -> Stat | None:
         now = entries.get(entry.path)
         if now is None or now.stat != entry.stat:
-            return entry.stat  # as it differed there, it differs here
-        # Equal stats of the same moment as the index itself prove nothing ("racily clean").
+            return entry.stat  # it differs here as it differed there
+        # An equal stat from the same moment as the index itself proves nothing ("racily clean").
         racy = entry.stat[2] * 10**9 + entry.stat[3] >= taken.user_mtime_ns
         return None if racy else stats.get(entry.path)
 

@@ -97,7 +97,7 @@ class PlacedCopies(WorkingCopies, Generic[CopyT, T]):
         try:
             return await in_thread(self._pool, told(work))
         except asyncio.CancelledError:
-            # It was canceled in the moment in which it was done.
+            # It was canceled just after the copy was made.
             for copy in made:
                 await copy.close()
             raise

@@ -90,7 +90,7 @@ class CopyPlaces:
             if os.path.lexists(final) and not self._clear(final):
                 raise CopyError(f"A copy for {session_id} already exists; close it first.")
             (made / ".copy" / "private").mkdir(mode=0o700)
-            # Made under another name: ext4 chooses by it where the files go, and avoids places just freed.
+            # Create it under another name: ext4 places files by it, and avoids blocks that were just freed.
             made.rename(final)
         except BaseException:
             free()
@@ -134,7 +134,7 @@ class CopyPlaces:
             may_go = self._kept(place, read, keep)
             try:
                 if may_go:
-                    # Still locked: from now on nothing takes it for work to be stored.
+                    # It is still locked; from now on no daemon takes it for work to be stored.
                     (place.ours / "ready").unlink(missing_ok=True)
                 place.free()
                 if may_go:
@@ -147,7 +147,7 @@ class CopyPlaces:
         """Return whether it may go now: it is stored, or has been tried often enough."""
         tries = place.ours / "tries"
         try:
-            # Counted first: if reading it kills the daemon, that must not happen at each start forever.
+            # Count first: if reading it kills the daemon, that must not repeat at each start forever.
             with tries.open("ab") as file:
                 file.write(b".")
             count = tries.stat().st_size
@@ -211,7 +211,7 @@ class CopyPlaces:
         file = path / ".copy" / "lock"
         try:
             if not file.parent.is_dir():
-                return _nothing  # it died before it had one
+                return _nothing  # the daemon died before it stored a value
             return lock.take(file)
         except OSError:
             return None
@@ -246,7 +246,7 @@ def remove(folder: Path, below: Path) -> None:
     except OSError:
         return
     for _ in range(_ROUNDS):
-        # A program that is being killed may still add a file.
+        # A program that is being killed may still create a file.
         if _removed(os.fsencode(folder), device):
             return
 

@@ -82,7 +82,7 @@ class _Walk:
                     try:
                         size += entry.stat(follow_symlinks=False).st_size
                     except FileNotFoundError:
-                        continue  # it went while the folder was read
+                        continue  # it was deleted while the folder was read
                     names.append((entry.name, -1, -1, -1))
                     count += 1
             plan.append((folder, names))
@@ -101,7 +101,7 @@ def _scan(top: Path, folder: bytes) -> list[os.DirEntry[bytes]]:
     except (FileNotFoundError, NotADirectoryError):
         if not folder:
             raise
-        return []  # it went since its parent was read
+        return []  # it was deleted since its parent was read
 
 
 def ignored_names(workspace: Path) -> tuple[str, ...]:
@@ -218,16 +218,16 @@ class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
         plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
         names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
         _copy(stop, self._workspace, folder / _BASE, plan)
-        # Bases must not be confused, and they have no name: so each is an object of its own.
+        # Bases have no name but must not be confused, so each is an object of its own.
         return Base(None, None, b""), _Taken(folder / _BASE, tuple(links), tuple(names))
 
     def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: _Taken) -> PlainCopy:
         root = place.root(self._workspace.name or "copy")
         plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
-        # Not in parallel: making a link to a file makes the file look changed to another copying thread.
+        # Not in parallel: creating a link to a file makes the file look changed to another copying thread.
         with self._lock_of(stop):
             _copy(stop, taken.top, root, plan)
-            # Nothing writes to our own copies either, so hard links are enough.
+            # Nothing writes to our own copies, so hard links are enough.
             shutil.copytree(taken.top, place.ours / _BASE, symlinks=True, copy_function=os.link)
         for link in taken.links:
             there = root / os.fsdecode(link)

@@ -99,7 +99,7 @@ def _make(
         settings = [*settings, ("extensions.objectformat", object_format)]
     settings = [("core.repositoryformatversion", "1" if extended else "0"), *settings]
     (folder / "config").write_bytes(b"".join(_setting(name, value) for name, value in settings))
-    # Last: without HEAD it is no repository.
+    # HEAD comes last, because without it the folder is no repository.
     (folder / "HEAD").write_bytes(os.fsencode(head) + b"\n")
 
 
@@ -126,7 +126,7 @@ def _quoted(path: bytes) -> bytes:
 
 def ignore_line(path: bytes) -> bytes:
     """Return the line for ``info/exclude`` that names just this file, relative to the top."""
-    # No line can hold a line end: any character will do for it.
+    # A pattern line cannot contain a line end, so match any character instead.
     path = path.replace(b"\n", b"?")
     escaped = b"".join(b"\\" + bytes([char]) if char in b"\\*[]!# " else bytes([char]) for char in path)
     return b"/" + escaped + b"\n"

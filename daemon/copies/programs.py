@@ -110,11 +110,11 @@ async def in_thread(pool: Executor, work: Callable[[Stop], T]) -> T:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         stop.set()
-        # Not the task: it would count as canceled while the thread keeps running.
+        # Do not cancel the task, which would count as canceled while the thread keeps running.
         if not future.cancel():
             await finish(task)
         if not task.cancelled():
-            task.exception()  # asked for: how canceled work ended does not matter
+            task.exception()  # retrieve it: how canceled work ended does not matter
         raise
 
 

@@ -89,7 +89,7 @@ class Repository:
         args = [part for name in (*asked, "--show-object-format") for part in name.split("=")]
         lines = git.ask(stop, folder, "rev-parse", "--path-format=absolute", *args, fails=True).split(b"\n")
         if len(lines) != len(asked) + 2:
-            # A path holds a line end (or it is no repository): then one at a time.
+            # A path contains a line end (or there is no repository), so ask for one at a time.
             lines = [
                 git.ask(stop, folder, "rev-parse", "--path-format=absolute", *name.split("="), fails=True)
                 for name in (*asked, "--show-object-format")
@@ -190,7 +190,7 @@ def _settings(
 
 
 def _is_file(value: str) -> bool:
-    # Anything else (a device, a pipe) might never end.
+    # Reading anything else (a device, a pipe) might never end.
     return (
         Path(value).expanduser().is_file() if not value.startswith("~") or value.startswith("~/") else False
     )
@@ -234,7 +234,7 @@ def _small(path: Path, name: str) -> Iterator[tuple[str, bytes]]:
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MOST_STATE:
             yield name, path.read_bytes()
     except OSError:
-        return  # gone meanwhile: the operation is over
+        return  # deleted meanwhile: the operation is over
 
 
 def _unquoted(line: bytes) -> bytes:

@@ -207,7 +207,7 @@ class _Taking:
         private_git.make_for_us(
             self._tree_dir, kind, stores, settings, files, self._exclude, as_they_are=plain
         )
-        # New objects of both go to one place.
+        # New objects of both indexes go to one place.
         neutral = [one for one in settings if one[0] in _OF_RAW]
         both = [self._tree_dir / "objects", *stores]
         private_git.make_for_us(self._raw_dir, kind, both, neutral, files, self._exclude, as_they_are=True)
@@ -249,7 +249,7 @@ class _Taking:
         return [
             *found,
             *((entry, True) for entry in always),
-            # Anything that git removes from a text (carriage returns, keywords) makes it shorter.
+            # git's conversions of a text (of carriage returns, keywords) change its size.
             *((entry, True) for entry in sized if sizes.get(entry.oid) != entry.stat[8]),
         ]
 
@@ -305,7 +305,7 @@ class _Taking:
             b"%o %s 0\t%s\0" % (entry.mode if there else 0, entry.oid.hex().encode(), entry.path)
             for entry, there in entries
         )
-        # A newly set entry has no stat (and no flags): git must read the file.
+        # A newly set entry has no stat (and no flags), so git must read the file.
         self._raw_git.run("update-index", "-z", "--index-info", given=lines)
         self._raw_git.add_all("--sparse")
         return index.read_bytes()
@@ -313,7 +313,7 @@ class _Taking:
     def _inner(self, index: Index) -> tuple[list[Snapshot], list[bytes]]:
         """Return the repositories inside, and the folders of those that have none (yet)."""
         names = {entry.path for entry in index.entries if entry.kind == GITLINK}
-        names |= self._tree_git.unborn | self._raw_git.unborn  # left out of our index, but files all the same
+        names |= self._tree_git.unborn | self._raw_git.unborn  # left out of our index, but files nevertheless
         parts: list[Snapshot] = []
         folders: list[bytes] = []
         for name in sorted(names):

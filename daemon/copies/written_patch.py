@@ -27,7 +27,7 @@ def _sections(change: BranchChange) -> Iterator[bytes]:
     name = change.name.encode("utf-8", "surrogateescape")
     old, new = change.before_mode, change.after_mode
     if old and new and (old == _LINK) != (new == _LINK):
-        # A file that becomes a link, or the other way, is removed and made.
+        # A file that becomes a link, or the reverse, is deleted and created.
         yield _section(name, change.before, None, old, None)
         yield _section(name, None, change.after, None, new)
         return
@@ -113,7 +113,7 @@ def _literal(content: bytes) -> bytes:
 def _oid(content: bytes | None) -> bytes:
     if content is None:
         return b"0" * 40
-    # git's own naming of contents, no protection of anything
+    # git's own naming of contents; it protects nothing
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest().encode()
 
 

@@ -183,7 +183,7 @@ class Branch:
                 tool_call_id=next((p.tool_call_id for p in message.content if p.type == "tool_result"), None),
                 tokens=sum(map(part_tokens, message.content)),
             )
-            await asyncio.sleep(0)  # each is written to disk: let other tasks run in between
+            await asyncio.sleep(0)  # each is written to disk, so let other tasks run in between
         child.state.seen_files.update(seen)
         child.state.instructions.update(task.instructions)
         child.state.untrusted_instructions.update(task.untrusted_instructions)
@@ -205,7 +205,7 @@ class Branch:
                     t("Branch {name} was canceled. Continue in the session that started it.", name=name)
                 )
         if canceled:
-            turns.exception()  # it is read-only before its first turn when it is canceled that early
+            turns.exception()  # it is read-only before its first turn if it is canceled that early
             raise asyncio.CancelledError
         return turns.result()
 
@@ -226,7 +226,7 @@ class Branch:
         child, copy, mirror = self._child, self._copy, self._mirror
         outcome = BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
         if child is not None:
-            await child.commands.jobs.close()  # nothing is to change the files while they are looked at
+            await child.commands.jobs.close()  # no command may change the files while they are compared
             trace = child.state.trace
             outcome = dataclasses.replace(outcome, usage=trace.usage, cost=trace.total_cost)
         if mirror is not None:

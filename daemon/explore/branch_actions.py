@@ -90,7 +90,7 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
     async with contextlib.AsyncExitStack() as stack:
         if not session.running:
             await stack.enter_async_context(session.files.lock)  # a turn that begins now waits for it
-        # In a running turn it is one more writer beside its tools: each write compares the disk with what it plans on.
+        # In a running turn this is one more writer beside its tools: each write compares the disk with its plan.
         eyes = session.eyes.aside()
         stack.push_async_callback(eyes.close)
         selection = await merge_selected(session, choice, permission, call_id, eyes, by=by or PERSON)
@@ -175,7 +175,7 @@ def _diff(change: BranchChange, source: str | None) -> FileDiff:
         diff = of_change(FileChange(Path(change.name), change.before, change.after), change.name)
         text, added, removed = limited(diff.text, max_lines=_MAX_DIFF_LINES), diff.added, diff.removed
     if change.before_mode != change.after_mode and change.before is not None and change.after is not None:
-        # The name identifies the file: in a list of diffs, a mere change of mode has no other sign of it.
+        # The name identifies the file, because in a list of diffs a mere change of mode is not otherwise visible.
         text = t(
             "Mode of {name} changed from {before_mode:o} to {after_mode:o}\n{text}",
             name=name,

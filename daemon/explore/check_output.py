@@ -133,7 +133,7 @@ def _go(text: str) -> Counted | None:
     if (package := _last(_GO_PACKAGE, text)) is None:
         return None
     cases = [match[1] for match in _GO_CASE.finditer(text)]
-    # Without -v it names only failed tests, so the number of passed ones is unknown.
+    # Without -v, `go test` names only failed tests, so the number of passed ones is unknown.
     passed = cases.count("PASS") if "PASS" in cases else None
     return Counted(passed, cases.count("FAIL"), package.start())
 

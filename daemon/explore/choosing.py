@@ -59,7 +59,7 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
     if settings.agents.explore_choice != "person" or session.foreign:
         return ""
     if session.state.children.chosen(explore_start_id):
-        return ""  # chosen while the branches were at work; their report has it
+        return ""  # chosen while the branches were running; their report has it
     branches = tuple(
         branch.id for branch in session.state.children.of(explore_start_id) if not branch.removed
     )

@@ -104,7 +104,7 @@ def _chosen(session: Session, goal: Goal, summary: str) -> list[Change]:
     try:
         changes = plan.plan_done(one_line(summary, _MAX_SUMMARY), goal)
     except PlanError:
-        # It has ended before, or has open goals below it: the selection is a fact all the same.
+        # The goal has ended before, or has open sub-goals; the selection is recorded anyway.
         updates: dict[str, object] = {"selected_branch": selected}
         if goal.status == "completed":
             updates["summary"] = one_line(

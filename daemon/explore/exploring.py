@@ -118,14 +118,14 @@ class RunningExploration:
             try:
                 canceled = await self._work(tasks)
             finally:
-                # Time of the branches' goal, and no longer of the call that waited for them.
+                # The time belongs to the branches' goal, and no longer to the call that waited for them.
                 seconds = time.monotonic() - began
                 self._waited.seconds += seconds
                 self._took_ms = int(seconds * 1000)
                 session.services.bus.unsubscribe(self._heard)
                 withdrawn_late = await self._withdraw()
         finally:
-            # A cancel in this moment is one of the exploration, too: its goal must end.
+            # A cancellation at this moment cancels the exploration as well, so its goal must end.
             canceled_late = await finish(asyncio.ensure_future(self._copies.done(base)))
         if canceled or canceled_late or withdrawn_late:
             self._break_off(t("Canceled before its branches ended."))
@@ -199,7 +199,7 @@ class RunningExploration:
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 self._finish_unstarted()
             except asyncio.CancelledError:
-                if not canceled:  # a second cancel must not interrupt the cleaning up of the first
+                if not canceled:  # a second cancellation must not interrupt the clean-up of the first
                     self._cancel_all()
                 canceled = True
         self._finish_unstarted()
@@ -251,7 +251,7 @@ class RunningExploration:
     # -- what a branch has of it --
 
     async def _test_command(self, task: BranchTask) -> Agreed:
-        # While a branch waits for the user's answer, another one may have its place.
+        # While a branch waits for the user's answer, another one may use its slot.
         assert self._test is not None, "branches begin when the question is asked"
         if not self._test.done():
             await self._places[task.branch_id].aclose()
@@ -267,7 +267,7 @@ class RunningExploration:
     def _ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
         self._open.pop(task.branch_id, None)
         self._session.services.children.cancel_branch.pop(task.session_id, None)
-        # Its own record first: what a kill between the two leaves out is taken from there.
+        # Its own record comes first, so that recovery after a kill between the two can use it.
         for session in (child, self._session):
             if session is None:
                 continue
@@ -300,7 +300,7 @@ class RunningExploration:
         choice = await awaited_choice(session, self._start_id)
         done = sum(branch.status == "completed" for branch in branches)
         if choice and self._start_id in session.state.children.persons_choice:
-            # Advice on merging a branch would contradict the user who has already chosen.
+            # Advice on merging a branch would contradict a user who has already chosen.
             text = results_text(branches, table, unsaved, choice)
         elif choice:
             text = f"{text}\n\n{choice}"

@@ -83,7 +83,7 @@ def rewriter(old: Path, new: Path, home: Path | None = None) -> Callable[[str], 
     pattern = re.compile(_BEFORE + "(?:" + "|".join(map(re.escape, longest)) + ")" + _AFTER)
 
     def rewrite(text: str) -> str:
-        # Most texts name no place at all, and to look for a plain string is much quicker.
+        # Most texts contain no path at all, and searching for a plain string is much faster.
         if not any(form in text for form in longest):
             return text
         return pattern.sub(lambda match: forms[match[0]], text)
@@ -137,7 +137,7 @@ def _arguments(text: str, rewrite: Callable[[str], str]) -> str:
         value: object = json.loads(text)
         new = _json_moved(value, rewrite)
     except (ValueError, RecursionError):
-        return rewrite(text)  # a model that sends broken JSON
+        return rewrite(text)  # a model may send broken JSON
     return text if new == value else json.dumps(new, ensure_ascii=False)
 
 

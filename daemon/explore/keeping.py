@@ -57,7 +57,7 @@ class BranchCopies:
 
         def keep(left: LeftBehind) -> None:
             folder = services.trace_folder(left.session_id)
-            if folder.is_dir():  # else the user has removed the session
+            if folder.is_dir():  # otherwise the user has removed the session
                 save_result(folder / "result", left.changes, left.patch)
 
         copies = await asyncio.to_thread(self._open, self._workspace, self._folder, ())

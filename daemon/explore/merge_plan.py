@@ -86,7 +86,7 @@ class Merged:
         if self.before.executable is None or self.before.executable == wanted:
             return None
         bits = self.before.mode if self.before.mode is not None else 0o644
-        # Those who may read it may run it, as in git.
+        # Everyone who may read the file may execute it, as in git.
         return bits | (bits & 0o444) >> 2 if wanted else bits & ~_EXECUTABLE
 
 

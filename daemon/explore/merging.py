@@ -109,7 +109,7 @@ async def merge_selected(
             no_files = t("It changed no files: there is nothing to merge.")
             why = t("There is nothing else to merge.") if beside else no_files
         told = WorkOutcome(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
-        # Results of an earlier merge count as used until that one is undone: this adds nothing.
+        # Results of an earlier merge count as used until it is undone, so this adds nothing.
         if fresh := [branch for branch in branches if not _is_used(session, branch)]:
             _choose(session, fresh, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
         return Selection(told, branches, ())
@@ -146,7 +146,7 @@ def parse_choice(session: Session, choice: Sequence[str]) -> tuple[BranchPart, .
 
 def _relative(path: str, workspace: Path) -> str:
     root = f"{workspace.as_posix().rstrip('/')}/"
-    # The folder itself means all of the branch, as "." does.
+    # The folder itself means the whole branch, as "." does.
     inside = f"{path}/".removeprefix(root).removesuffix("/")
     words = [word for word in inside.split("/") if word not in ("", ".")]
     if inside.startswith("/") or ".." in words:

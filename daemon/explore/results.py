@@ -61,7 +61,7 @@ def save_result(
         blobs = Blobs(contents)
         listed, beside = ([_listed(change, blobs) for change in some] for some in (changes, ignored))
         _write(made / _PATCH, patch)
-        # ASCII: a name that is no UTF-8 has surrogates, and they come back as they were.
+        # ASCII, because a name that is not UTF-8 has surrogates, which must survive unchanged.
         known = {"version": VERSION, "patch": sha256(patch), "files": listed, "ignored": beside}
         text = json.dumps(known, indent=1)
         _write(made / _LIST, text.encode())
@@ -112,7 +112,7 @@ def _remove_finished(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink()
     elif folder.exists():
-        # Without its list it is no result any more, should the rest fail.
+        # Delete the list first: without it this is no result, even if the rest fails.
         (folder / _LIST).unlink(missing_ok=True)
         shutil.rmtree(folder)
 

@@ -136,5 +136,5 @@ def _tokens(count: int) -> str:
 
 
 def _cell(text: str, length: int) -> str:
-    # A description is untrusted text: it must not end its cell, or its row.
+    # A description is untrusted text, and must not end its cell or its row.
     return one_line(text, length).replace("\\", "\\\\").replace("|", "\\|")

@@ -82,7 +82,7 @@ def diff_size(changes: Sequence[BranchChange]) -> tuple[int, int, int]:
     files = added = removed = 0
     for change in changes:
         if change.name in moved.values():
-            continue  # counted where it went
+            continue  # counted at its new path
         files += 1
         if change.name in moved or change.before == change.after:
             continue
@@ -180,6 +180,6 @@ def _unchanged(wanted: Mapping[str, tuple[Path, bytes]], editors: Editors) -> bo
 
 def _key(problem: Problem, root: Path, new_names: Mapping[str, str]) -> _Key:
     path = Path(os.path.relpath(problem.path, root)).as_posix()
-    # A message may quote where a file is, which is another place in a copy.
+    # A message may quote the path of a file, which differs in a copy.
     message = problem.message.replace(root.as_posix(), ".")
     return new_names.get(path, path), message, problem.code, problem.severity

@@ -57,7 +57,7 @@ async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
     broken: set[str] = set()
     for branch in _exploring(session):
         end = await _end_of(session, branch, ended.get(branch.id))
-        if end.status != "completed":  # else it had ended, and only this record was missing
+        if end.status != "completed":  # otherwise it had ended, and only this record was missing
             broken.add(branch.explore_start_id)
         session.emit(end)
         for change in plan_counted(session.state.plan, branch.explore_start_id, end.cumulative_stats):
@@ -67,7 +67,7 @@ async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
         if goal.type == "explore_start" and not is_given_up(plan, goal.id):
             _end(session, goal, whole=goal.id not in broken)
     for start_id in session.state.children.unended():
-        # Its goal had ended, or was removed; only this record was missing.
+        # Its goal had ended or was removed, and only this record was missing.
         merge, goal = merge_of(plan, start_id), plan.goals.get(start_id)
         text = (merge.merge_summary if merge else None) or (goal.summary if goal else None) or t(WHY)
         _completed(session, start_id, text)
@@ -82,7 +82,7 @@ async def _end_of(session: Session, branch: BranchMeta, own: Trace | None) -> Br
     status: BranchStatus = "abandoned"
     score: Score | None = None
     if isinstance(own, BranchTrace) and own.status != "exploring":
-        if own.status == "completed":  # the kill came before it was recorded here
+        if own.status == "completed":  # the daemon was killed before it was recorded here
             score = await asyncio.to_thread(_score, session.services.store, own)
         status, summary = own.status, own.summary
         stats, last_message = own.cumulative_stats, own.last_message
@@ -132,7 +132,7 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
 
 
 def _completed(session: Session, start_id: str, text: str) -> None:
-    # Nobody measured until when they were at work: at least for as long as the one that worked longest.
+    # The real duration is unknown: it is at least that of the longest branch.
     branches = session.state.children.of(start_id)
     took_ms = max((branch.cumulative_stats.duration_ms for branch in branches), default=0)
     for change in plan_timed(session.state.plan, start_id, took_ms):
@@ -158,7 +158,7 @@ async def _settle_own(session: Session, trace: BranchTrace) -> None:
         stats = with_message(stats, message)
     known = _known_above(session, trace)
     folder = session.services.trace_folder(session.session_id)
-    # Where the main session was closed alone, its record decides: the two must not contradict each other.
+    # If the main session was closed alone, its record decides, because the two must not contradict each other.
     end = BranchCompleted(
         trace_id=session.session_id,
         time=session.services.now(),

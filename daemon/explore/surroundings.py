@@ -71,11 +71,11 @@ async def surroundings(
         around = tuple(_repository_around(root, folder))
         rules = (*branch_rules(workspace, root, copy.links, folder), *_outside(around), *_own_output(output))
         linked = [Path(os.path.realpath(link)) for link in copy.links]
-        # Objects of the repository are borrowed.
+        # The copy borrows objects of the repository.
         readable = tuple(dict.fromkeys((*around, *linked, *git_folders(workspace))))
         origins = [place for place in (workspace, services.branch.copy_of) if place is not None]
         theirs = [folder, *origins, *linked, *(git for place in origins for git in git_folders(place))]
-        # Commits are made in the copy's own git directory, beside it.
+        # Commits go into the copy's own git directory beside it.
         own = [git for git in git_folders(root) if git.is_relative_to(folder)]
         confinement = confine(root, services.branch.copy_of or workspace, theirs, (root, *around, *own))
         return rules, readable, confinement
@@ -160,5 +160,5 @@ def _own_output(folder: Path) -> Iterator[Rule]:
 async def _ended(what: str, ending: Awaitable[None]) -> None:
     try:
         await ending
-    except Exception:  # the copy is thrown away all the same
+    except Exception:  # the copy is deleted anyway
         log.exception("the %s of a branch could not be let go of in order", what)

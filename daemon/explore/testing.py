@@ -241,7 +241,7 @@ async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
 
     def make() -> Sandbox | None:
         if not _works_in(services):
-            return None  # as the question to the user said
+            return None  # the question to the user said so
         try:
             return prepare(
                 policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,

@@ -75,7 +75,7 @@ def left_out(history: SessionHistory, root: Path, origin: Path, changes: Collect
     if git is None:
         wanted = [name for name in names if not set(HEAVY).isdisjoint(name.split("/"))]
     else:
-        # Commands' own are not in the history, but nothing ignored is in a copy when it is made.
+        # The history lacks files written by commands, but a new copy contains no ignored files.
         ignored = git.are_ignored(str(root / name) for name in names)
         made = [name for path in sorted(git.ignored()) for name in _below(path, root)]
         wanted = [name for name in names if str(root / name) in ignored] + made

@@ -117,7 +117,7 @@ class _File:
         """Yield what the command did to it."""
 
         def between(now: str | None) -> Sequence[Write]:
-            # Changed again since, it is not what the others found.
+            # If the file changed again since, it is not what the others found.
             return later_bases.at(self._delta.path, now) if self._is_settled else ()
 
         delta = self._delta
@@ -133,7 +133,7 @@ class _File:
             except BlobError:
                 yield KeptChange(self._path, "update", state=delta.new)
                 continue
-            # Bits that are not as they were are taken for set by its last change, but when a tool set some.
+            # Changed permission bits are attributed to the last change of the command, unless a tool set some.
             whole = number == len(own) - 1 and not any(other.changed_mode for other in told.others)
             same = new_mode if new_mode is not None else old_mode
             was, now = (old_mode, new_mode) if whole else (same, same)
@@ -143,7 +143,7 @@ class _File:
             folders = tuple(Path(folder) for folder in delta.new_folders) if number == 0 else ()
             yield KeptChange(self._path, change.kind, change, was, now, folders, write, delta.new)
         if told.rest:
-            # A file that was unknown before may have existed or not.
+            # A file whose earlier state is unknown may or may not have existed.
             sure = self._old != UNKNOWN or delta.new is None
             yield KeptChange(self._path, delta.kind if sure else "update", state=delta.new)
 

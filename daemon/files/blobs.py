@@ -27,7 +27,7 @@ class Blobs:
         """Store a content and return its hash. Raises OSError."""
         digest = sha256(data)
         path = self.path(digest)
-        # A crash of the machine may leave a file whose content never reached the disk.
+        # A machine crash may leave a file whose content never reached the disk.
         if not path.exists() or path.stat().st_size != len(data):
             make_folder(path.parent, 0o700)
             descriptor, name = tempfile.mkstemp(dir=path.parent)

@@ -19,6 +19,6 @@ def breathing(items: Iterable[T], every: int = EVERY) -> Iterator[T]:
     """Yield the items, with a pause after each ``every`` of them in which other threads run."""
     for number, item in enumerate(items, 1):
         if number % every == 0:
-            # Not 0: this thread would take the interpreter again before another one has woken up.
+            # Not 0, because this thread would take the interpreter again before another one has woken up.
             time.sleep(_PAUSE_S)
         yield item

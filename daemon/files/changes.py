@@ -89,7 +89,7 @@ def next_redo(changes: Sequence[FileSetChange], steps: Sequence[RestoreStep]) ->
     """Return the change that was undone last; of those undone together the oldest, so that they come back in order."""
     by_id = {change.change_id: change for change in changes}
     for step in reversed(steps):
-        for change_id in reversed(step.changes):  # a step names the newest first
+        for change_id in reversed(step.changes):  # a step lists the newest change first
             change = by_id.get(change_id)
             if change is not None and change.undone and change.last is step:
                 return change

@@ -208,7 +208,7 @@ class CommandWatches:
             self._covering = asyncio.create_task(self._cover_all())
 
     async def _cover_all(self) -> None:
-        # In slices, so that a command that ends meanwhile need not wait for all of it.
+        # In slices, so that a command that ends meanwhile need not wait for everything.
         while not self._closed and await self._run(self._cover):
             pass
 
@@ -231,7 +231,7 @@ class CommandWatches:
         with self._lock:
             if watch.late:
                 return
-            self._add(watch)  # before looking: what is written from now on is noted
+            self._add(watch)  # before reading, so that later writes are noted
         try:
             if self._built and not self._given_up:
                 self._collect()
@@ -283,14 +283,14 @@ class CommandWatches:
             later_bases = LaterBases.of(self._tree, others)
             written = self.writes.paths(watch.notes) | later_bases.changed.keys()
             deltas = [delta for path, delta in seen.items() if delta.old != delta.new or path in written]
-            # Files that appeared and vanished: other histories may have a part of that.
+            # The files appeared and vanished, but other histories may have part of them.
             deltas += [
                 FileDelta(path, None, None) for path in written - seen.keys() if self._tree.lacks(path)
             ]
             return self._keep(watch, sorted(deltas, key=lambda delta: delta.path), later_bases)
         except TooManyFilesError as error:
             self._give_up(str(error))
-        except Exception:  # a command's result must not fail because of its eyes
+        except Exception:  # a command must not fail because its changes cannot be observed
             log.exception("what a command changed could not be told")
         return [], []
 
@@ -310,7 +310,7 @@ class CommandWatches:
         rest = [unknown_change(delta) for delta in deltas[MAX_CHANGES:]]
         for history, call_id in watch.places:
             with contextlib.suppress(ToolError):
-                # Only names, without contents, so that an undo can say what it cannot restore.
+                # Keep names without contents, so that an undo can report what it cannot restore.
                 history.keep_done(rest[:MAX_NAMED], call_id)
         self._claim(watch, rest)
         return changes + [CommandChange(item.path, item.kind, None, 0, 0) for item in rest], versions
@@ -337,7 +337,7 @@ class CommandWatches:
     def _claim(self, watch: _Watch, found: Sequence[KeptChange]) -> None:
         for item in found:
             write = item.write
-            if write is None or write.blobs is None:  # not known, or it could not be kept
+            if write is None or write.blobs is None:  # the write is unknown, or could not be kept
                 write = Write(self.writes.now(), UNKNOWN, UNKNOWN, state=item.state)
             else:
                 write.changed_mode = item.before_mode != item.after_mode

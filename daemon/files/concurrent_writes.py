@@ -131,10 +131,10 @@ class ConcurrentWrites:
             done = frozenset(write for write in notes.writes.get(path, ()) if write.done)
         new = read()
         with self._lock:
-            # Also those that were noted while the file was read: they may be in it or not.
+            # Include writes noted while the file was read: they may be in it or not.
             writes = list(notes.writes.get(path, ()))
             if done.issuperset(writes):
-                # Otherwise it is unknown which came first.
+                # Otherwise the order of the writes is unknown.
                 for each in between(new):
                     _put(writes, each)
                 done = frozenset(writes)
@@ -150,7 +150,7 @@ class ConcurrentWrites:
                 if other is notes:
                     continue
                 writes = other.writes.setdefault(path, [])
-                # Writes before all that the other one knows are part of its first content.
+                # Writes before everything that the other command knows are part of its first content.
                 if write.order > min([other.began, *(each.order for each in writes[:1])]):
                     _put(writes, write)
 
@@ -192,7 +192,7 @@ class ConcurrentWrites:
         name, after = path.as_posix(), None if data is None else sha256(data)
         with self._lock:
             if name in self._pending:
-                return  # a tool writes it through an editor
+                return  # a tool writes the file through an editor
             write = Write(self._tick(), UNKNOWN, after, data=data)
             for notes in self._open:
                 known = notes.writes.get(name)
@@ -239,7 +239,7 @@ def between_writes(
     found: list[Write] = []
     current, last, opaque = old, began, None
     for number, write in enumerate(writes):
-        # An earlier command explains the content at the start of this one; and a write that was pending then may have
+        # An earlier command explains the content at the start of this one; a write that was pending then may also have
         # happened before.
         early = write.command is not None and write.command < began
         early = early or (write.command is None and write.order < began and current == write.after)

@@ -63,7 +63,7 @@ class InotifySource:
         self._numbers = itertools.count(1)
         self._folders: dict[WatchDescriptor, tuple[str, CallbackId]] = {}
         self._watches: dict[str, WatchDescriptor] = {}
-        # Not the shared one: there a folder has one mask for all watchers.
+        # Not the shared reader, in which a folder has one mask for all watchers.
         self._reader = InotifyFD()
         self._reader.start()
 
@@ -74,9 +74,9 @@ class InotifySource:
         with self._lock:
             number = CallbackId(next(self._numbers))
             watch = self._reader.add_callback(os.fsencode(folder), self._mask, self, number)
-            if watch < 0:  # what watchdog makes of EACCES
+            if watch < 0:  # watchdog turns EACCES into this
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
-            # A folder that was moved keeps its watch: from now on it goes by its new name.
+            # A moved folder keeps its watch, which now stands for the new name.
             if (known := self._folders.get(watch)) is not None:
                 self._watches.pop(known[0], None)
                 self._reader.remove_callbacks([(watch, known[1])])

@@ -181,5 +181,5 @@ def _names(data: bytes) -> list[str]:
 
 def _object_id(content: bytes, size: int) -> bytes:
     head = b"blob %d\0" % len(content)
-    # git's own naming of contents, no protection of anything.
+    # git's own naming of contents; it protects nothing.
     return (hashlib.sha256 if size == 32 else hashlib.sha1)(head + content).digest()

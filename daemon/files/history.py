@@ -311,7 +311,7 @@ class SessionHistory:
             with self._adding:
                 self._file.append([{key: list(names)}])
         except OSError as error:
-            # When the list is read again, the contents give the same answer.
+            # When the list is read again, the contents give the same result.
             log.warning("the file history could not be marked: %s", error)
 
 
@@ -379,7 +379,7 @@ def _after(entry: FileVersions, later: Sequence[Version | RestoreStep], record: 
     try:
         data = read_or_none(entry.path)
     except (IsADirectoryError, NotADirectoryError):
-        return None  # no file is there: it became a folder, or a folder above it a file
+        return None  # no file is there: it became a folder, or a parent folder became a file
     except OSError:
         return "unreadable"
     return None if data is None else sha256(data)

@@ -144,5 +144,5 @@ def restat(data: bytes, index: Index, hash_size: int, stat_of: Callable[[IndexLi
     for name, content in index.extensions:
         if name in _KEPT:
             out += name + struct.pack(">I", len(content)) + content
-    # git's own check sum, no protection of anything
+    # git's own checksum; it protects nothing
     return bytes(out) + (hashlib.sha256 if hash_size == 32 else hashlib.sha1)(out).digest()

@@ -73,7 +73,7 @@ class Planner:
             moves = {entry.moved_from: entry for entry in group if entry.moved_from is not None}
             for entry in group:
                 if entry.path in moves and entry.after is None:
-                    continue  # done with the file it became
+                    continue  # restored with the file that it became
                 source = next((e for e in group if e.path == entry.moved_from and e.after is None), None)
                 if source is not None:
                     for path in (entry.path, source.path):
@@ -81,7 +81,7 @@ class Planner:
                             self._change(waiting.pop(path))
                     self._move(source, entry)
                 elif (before := waiting.get(entry.path)) is not None and before.after == entry.before:
-                    # One step from first to last: intermediate contents do not matter.
+                    # Restore from first to last in one step, because intermediate contents do not matter.
                     waiting[entry.path] = replace(before, after=entry.after, after_mode=entry.after_mode)
                 else:
                     if before is not None:
@@ -263,7 +263,7 @@ def _mode(entry: FileVersions, now: _Content) -> int | None:
     if now.data is None:
         return entry.after_mode
     changed = entry.before_mode is not None and entry.before_mode != entry.after_mode
-    # Permission bits that the user has set since stay.
+    # Keep permission bits that the user has set since.
     return entry.after_mode if changed and now.mode == entry.before_mode else now.mode
 
 
@@ -287,6 +287,6 @@ def _side(base: str, other: str) -> str:
 
 
 def _shown(text: str) -> list[str]:
-    # Otherwise two sides that differ only in their line ends would look the same; the rest stays unchanged.
+    # Show carriage returns, or two sides that differ only in their line ends would look the same.
     lines = split(text)[: 4 * _SIDE_LINES]
     return [head(line.removesuffix("\n").replace("\r", "␍"), 200) for line in lines]

@@ -98,7 +98,7 @@ class Tree:
             pass
         for folder, content in self._folders.items():
             self._uncovered.extend(f"{folder}/{name}" for name in content.files)
-        # Text first: it is what people miss.
+        # Text files come first, because users miss those most.
         last = [path for path in self._uncovered if path.endswith(_BINARY)]
         if last:
             first = [path for path in self._uncovered if not path.endswith(_BINARY)]
@@ -111,7 +111,7 @@ class Tree:
             paths = {self._workspace}
         if not whole or any(os.path.basename(path) == ".gitignore" for path in paths):  # noqa: PTH119
             self._reread_ignored()
-        # Deleted paths first: a moved folder is watched by its new name afterwards.
+        # Deleted paths come first, because a moved folder is then watched under its new name.
         there = sorted(
             (path for path in paths if self._matters(path)), key=lambda path: (_exists(path), path)
         )
@@ -364,7 +364,7 @@ class Tree:
                     now = FileState.of(os.fstat(descriptor))
             except OSError:
                 return b""
-            # Changed meanwhile: then it is not what it was, and its event is on the way.
+            # The file changed meanwhile, so this is not its earlier content; its event is on the way.
             digest = self._baseline.put(data) if now.stamp == state.stamp else None
         return b"" if digest is None else b"b" + digest.encode()
 

@@ -56,7 +56,7 @@ class TreeEvents:
         try:
             self._source.add(folder)
         except FileNotFoundError:
-            pass  # gone again; its parent's events report that
+            pass  # deleted again; its parent's events report that
         except OSError as error:
             log.info("no watch is left for %s (%s): files are looked through instead", folder, error)
             self.close()
@@ -90,7 +90,7 @@ class TreeEvents:
         try:
             Path(path).touch()
             Path(path).unlink()
-            # One that was not seen once is not waited for so long again: looking at all files is as good.
+            # After one timeout wait less, because reading all files works as well.
             self._slow = not seen.wait(min(timeout_s, _IMPATIENT_S) if self._slow else timeout_s)
             return not self._slow
         except OSError:

@@ -192,7 +192,7 @@ class VersionFile:
         self._torn = bool(data) and not data.endswith(b"\n")
         found: list[dict[str, Any]] = []
         for line in data.split(b"\n"):
-            with contextlib.suppress(ValueError, RecursionError):  # torn by a crash
+            with contextlib.suppress(ValueError, RecursionError):  # truncated by a crash
                 value: object = json.loads(line)
                 if isinstance(value, dict):
                     found.append(cast("dict[str, Any]", value))
@@ -210,7 +210,7 @@ class VersionFile:
             written = 0
             while written < len(data):
                 written += os.write(descriptor, data[written:])
-                self._torn = True  # until all of it is there
+                self._torn = True  # until the whole line is there
             self._torn = False
         finally:
             os.close(descriptor)

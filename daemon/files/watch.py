@@ -73,7 +73,7 @@ class FileWatch:
                     self._source = open_source(self._saw, touched=False)
             self._source.add(folder)
         except OSError as error:
-            # Out of watches, or the folder is gone: changes there are noticed at the next read instead.
+            # Watches have run out, or the folder is gone: the next read notices changes there instead.
             log.info("not watching %s: %s", folder, error)
             return False
         return True

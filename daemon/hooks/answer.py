@@ -111,7 +111,7 @@ def read_value(name: HookName, value: object) -> HookAnswer:
         return NOTHING
     if not isinstance(value, dict):
         raise HookError("answer", t("answered with {value} instead of a JSON object", value=_kind(value)))
-    # Half characters cannot be stored; JSON can write them all the same.
+    # Lone surrogates cannot be stored, although JSON can express them.
     fields = cast("dict[str, Any]", json.loads(whole_characters(json.dumps(value, ensure_ascii=False))))
     if unknown := sorted(set(fields) - _KEYS[name]):
         known = ", ".join(sorted(_KEYS[name]))

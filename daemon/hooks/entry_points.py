@@ -46,7 +46,7 @@ class FoundFunctions:
 
 def discover() -> FoundFunctions:
     """Search installed packages without importing any. Reads the disk: call it in a thread. Never raises."""
-    # Takes 50 ms to import, and is only wanted when the first session begins.
+    # The import takes 50 ms, and is only needed when the first session begins.
     from importlib.metadata import entry_points
 
     try:

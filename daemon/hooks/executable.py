@@ -151,7 +151,7 @@ class Executable:
         env = scrubbed_environment(os.environ)
         env |= {"GOALWRIGHT_HOOK": name, "GOALWRIGHT_WORKSPACE": str(self.workspace)}
         if not self.trusted:
-            # Its current folder is the workspace: neither it nor its children may find programs there.
+            # The current folder is the workspace: neither the hook nor its children may find programs there.
             env["PYTHONSAFEPATH"] = "1"
             for variable in ("PATH", "PYTHONPATH"):
                 if (value := env.get(variable)) is not None:

@@ -67,7 +67,7 @@ def serve(next_line: Callable[[], bytes], answers: BinaryIO) -> None:
                 raise ValueError(
                     t("its answer is larger than {max_answer} KB", max_answer=MAX_ANSWER // 1024)
                 )
-        except BaseException as error:  # SystemExit, too: a hook must not end the process of other hooks
+        except BaseException as error:  # including SystemExit: a hook must not end the process of other hooks
             last = "".join(traceback.format_exception_only(error)).strip()
             shown = "".join(traceback.format_exception(error))
             reply = _line({"id": call["id"], "error": head(last, 2_000), "traceback": tail(shown, 8_000)})

@@ -180,7 +180,7 @@ class PythonHost:
         try:
             value: object = json.loads(line)
         except (ValueError, RecursionError):
-            return  # no answer of ours; the call then runs out of time
+            return  # not an answer of ours; the call then times out
         if not isinstance(value, dict):
             return
         message = cast("dict[str, Any]", value)
@@ -207,7 +207,7 @@ class PythonHost:
     def _pause(self, entry: HookFunction, kind: Failure) -> None:
         known = self._pauses.get(entry)
         failures = 1 if known is None else known.failures + 1
-        # Once is an accident: then it is tried again at once.
+        # A first failure may be an accident, so retry at once.
         pause_s = 0.0 if failures == 1 else min(2.0 ** (failures - 2), _LONGEST_PAUSE_S)
         self._pauses[entry] = _Pause(failures, self._clock() + pause_s, kind)
 

@@ -150,7 +150,7 @@ class HookRunner:
         finally:
             self.under_check = ()
         if said.refusal:
-            # Wherever the prompt came from, the user sees why it is not answered.
+            # The user sees the reason, wherever the prompt came from.
             self._session.notice("warning", said.refusal, _CODE)
         return said
 
@@ -197,7 +197,7 @@ class HookRunner:
         try:
             arguments = call.arguments()
         except ValueError:
-            return await run(call)  # it reports what is wrong with the arguments
+            return await run(call)  # the tool reports invalid arguments
         said = await self._ask(
             "tool.execute.before",
             {"tool": call.name, "tool_call_id": call.id, "arguments": arguments},
@@ -237,7 +237,7 @@ class HookRunner:
             return await run(call)
         except (PermissionDeniedError, asyncio.CancelledError) as error:
             if said.changes:
-                # There is no result that could report it.
+                # No result could report the changes.
                 words = _in_words(said.changes)
                 self._session.notice("info", f"{call.name}: {words}", _CODE)
                 if isinstance(error, PermissionDeniedError) and error.by_rule:
@@ -344,7 +344,7 @@ class HookRunner:
                 try:
                     await self._answer(hook, name, payload)
                 except Exception:
-                    # The next one is not to miss its moment for it.
+                    # A failure must not keep the next hook from running.
                     log.exception("hook %s (%s)", hook.label, name)
 
     async def close(self) -> None:

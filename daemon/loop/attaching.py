@@ -185,7 +185,7 @@ def _part(name: str, data: bytes) -> FilePart:
     if len(data) > MAX_TEXT_BYTES:
         hint = t(" Name it in your message instead: the agent reads it in parts.")
         raise _too_large(name, t("text file"), len(data), MAX_TEXT_BYTES, hint)
-    # Base64 hides a key from the redaction of stored data, so keys are removed before.
+    # Base64 would hide a key from the redaction of stored data, so remove keys before.
     kept = SECRETS.text(text).encode("utf-8", "replace")
     return FilePart(name=name, media_type="text/plain", data=_base64(kept))
 

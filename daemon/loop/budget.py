@@ -76,7 +76,7 @@ def spent(record: Record) -> tuple[Usage, float]:
     """Tokens and US dollars of a session with all its children, those at work among them."""
     usage, cost = record.state.trace.usage, record.state.trace.total_cost
     for child in record.children:
-        # A branch's messages are among its parent's totals at once, a sub-agent's when it has ended.
+        # A branch's messages are in its parent's totals at once, a sub-agent's when it has ended.
         if not isinstance(child.state.trace, BranchTrace):
             more, dollars = spent(child)
             usage, cost = added(usage, more), cost + dollars
@@ -254,7 +254,7 @@ class Budget:
                 continue  # that was the answer; maybe the new limit is reached, too
             if permission.decide("budget", target) == "allow":
                 continue
-            # A limit of zero asks at once; the amount it then grants must not be zero, or it would ask forever.
+            # A limit of zero asks at once; the amount that it grants must not be zero, or it would ask forever.
             given = _given(limits, reached) or max(reached.used, 1.0)
             limit = max(reached.limit, reached.used) + given
             record.emit(
@@ -271,7 +271,7 @@ class Budget:
         return RuleSet(base=(), session=granted)
 
     def _replied(self, request: PermissionRequest, settled: Settled) -> None:
-        # A limit is one session's, however the answer was meant.
+        # A limit always belongs to one session, whatever scope the answer had.
         self._record.replied(request, replace(settled, remembered=None, scope="session"))
 
     def _whose(self, reached: Overspent) -> str:
@@ -282,7 +282,7 @@ class Budget:
 
 
 def _multiples(cost: float, every: float) -> int:
-    # Sums of cents are a little less than what they should be.
+    # Sums of cents are slightly less than they should be.
     return int(cost / every + 1e-9)
 
 

@@ -98,7 +98,7 @@ def waits_for_answer(state: SessionState) -> bool:
     if state.turn is None or not state.turn_has_prompt or state.streaming or not state.pending:
         return False
     if any(request.branch_id is not None for request in state.pending.values()):
-        return False  # a child asked, and it ended with the daemon
+        return False  # a child asked, and ended with the daemon
     open_calls = state.open_tool_calls()
     if not open_calls:
         return all(request.permission == "budget" for request in state.pending.values())
@@ -157,7 +157,7 @@ def close_what_is_open(
             and (meta := state.children.started_by(call_id))
             and meta.status == "completed"
         ):
-            # Only its answer is missing in the record: a step of the plan that is done is not to be done again.
+            # Only its answer is missing in the record: a completed step of the plan must not run again.
             _close_call(record, answer_of(meta, record), goal_id)
             for change in state.plan.step_done(goal_id, meta.summary):
                 record.goal(change)
@@ -176,7 +176,7 @@ def close_what_is_open(
         record.replied(request, CANCELED)
     if state.turn is not None:
         if state.turn_has_prompt:
-            # It was taken from the queue, and only the note of that is missing.
+            # The prompt was taken from the queue, and only the note of that is missing.
             queue = tuple(prompt for prompt in state.queue if prompt.prompt_id != state.turn)
             if queue != state.queue:
                 record.emit(QueueChanged(trace_id=record.session_id, time=record.now(), queue=queue))
@@ -211,7 +211,7 @@ def _close_subagents(record: Record, store: TraceStore, ended: Mapping[str, Trac
                 "summary": trace.summary,
             }
             if trace_status(trace) == "completed":
-                # It had ended, and only this record was missing: the result was lost on the way, not the work.
+                # It had ended and only this record was missing: the result was lost on the way, not the work.
                 updates |= {"status": "completed", "stop_reason": "end_turn"}
         record.subagent_ended(meta.model_copy(update=updates))
 
@@ -226,7 +226,7 @@ def _close_message(
 def _close_call(record: Record, result: ToolResultPart, goal_id: str | None) -> None:
     plan = record.state.plan
     if goal_id is not None and goal_id not in plan.goals:
-        goal_id = plan.current_id  # the call itself took it out of the plan
+        goal_id = plan.current_id  # the call itself removed the goal from the plan
     record.add(
         "tool",
         (result,),

@@ -143,7 +143,7 @@ class Compactor:
         before = self._assembly.tokens()
         fits = before <= min(profile.compact_at, self._most(profile))
         if fits and self._assembly.request().max_tokens < asked:
-            return True  # the server reported its window, and only the requested answer was too long
+            return True  # the server reported its window: only the requested answer was too long
         messages = self._state.messages
         if not any(message.role == "assistant" for message in messages) and any(map(_has_file, messages)):
             return False  # a summary of the prompt would leave out its attachments
@@ -180,7 +180,7 @@ class Compactor:
             asking = SummingUp(self._record, self._policy, self._assembly, self._services)
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
         except ProviderError as error:
-            # The next call would fail in the same way, and a summary without a model would be kept forever.
+            # The next call would fail too, and a summary without a model would stay forever.
             detail = t("The context was not compacted: {error}", error=error)
             self._record.notice("warning", detail, "compaction")
             return Compacted(before, before, detail)
@@ -302,7 +302,7 @@ class Compactor:
             for cut_results in (False, True) if kept == keep else (True,):
                 cut = self._cut(aim, kept, cut_results, summary)
                 if cut.keep_from <= first and not (cut_results and aim.before > aim.target):
-                    continue  # everything is within the last steps: only cutting can help
+                    continue  # everything is within the last steps, so only cutting can help
                 if kept < keep and cut.after > aim.before * _STEPS_WORTH_IT:
                     continue
                 if cut.after <= aim.target:
@@ -315,7 +315,7 @@ class Compactor:
         tried: list[tuple[Summary, _Cut]] = []
         for text in self._texts(aim, asking, summary, promised):
             cut = self._best_cut(aim, text)
-            if cut is None:  # with the placeholder, dropping a step was still worthwhile
+            if cut is None:  # with the placeholder, dropping a step still made sense
                 cut = self._cut(aim, aim.profile.keep_steps, True, text)
             tried.append((replace(summary, text=text), cut))
             if cut.after <= aim.target:
@@ -375,7 +375,7 @@ class Compactor:
             start = keep_from(
                 state.messages, state.plan, state.marks, profile, cache=self._assembly.window_cache
             )
-        # Removed messages are not in the window that is tried, so they need not be read: a session may be long.
+        # Read only the messages that stay in the window, because a session may be long.
         stays = [message for message in state.messages if message.sequence >= start]
 
         def tokens(messages: Sequence[Message], carried: str) -> int:

@@ -176,7 +176,7 @@ class CallMemory:
                     self._ended(call, result, message.goal_id)
                     ran.append(call)
         if opened:
-            # The session was opened in the middle of a turn: its row is not known by having been there.
+            # The session was opened in the middle of a turn, so its row must be rebuilt from the log.
             for call in ran:
                 self._row.add(key_of(call))
                 self._other = call.name
@@ -187,7 +187,7 @@ class CallMemory:
         if not {"denied", "not_run", "canceled"}.isdisjoint(result.metadata):
             if key is not None:
                 self._agreed.pop(key, None)
-            if "canceled" not in result.metadata:  # then part of it may have happened
+            if "canceled" not in result.metadata:  # otherwise part of it may have happened
                 return
         if goal_id is None or call.name not in _CHANGING:
             return
@@ -202,7 +202,7 @@ def key_of(call: ToolCallPart) -> Key:
     try:
         arguments = call.arguments()
         if call.name == "bash" and isinstance(command := arguments.get("command"), str):
-            # Another description or patience makes no other command.
+            # Another description or timeout does not make another command.
             arguments = {"command": command.strip(), "background": bool(arguments.get("background"))}
         text = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
     except ValueError:
@@ -223,7 +223,7 @@ def general_command(workspace: Path) -> Callable[[str], bool]:
         from tools.shell.question import (
             CommandPlace,
             question,
-        )  # with its grammar: only when it comes to this
+        )  # including its grammar, only when it is needed
 
         asked = question(command, CommandPlace(workspace=workspace, home=Path.home()))
         if asked.read_only:

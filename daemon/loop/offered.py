@@ -37,7 +37,7 @@ def belongs(policy: Policy, name: str) -> bool:
     """Return whether the session's agent has a tool, and whether it makes sense in this session."""
     if name in (GOAL, STEP) and name != policy.client.config.settings.plan.plan_front:
         return False
-    # An agent with a plan has either tool.
+    # An agent with a plan has one of the two tools.
     if not policy.agent.has_tool(GOAL if name == STEP else name):
         return False
     if name == TASK:
@@ -61,7 +61,7 @@ def not_there(policy: Policy, name: str, offered: Sequence[str]) -> str:
     """Return the message to the model about a call of a tool that it does not have. ``offered``: those that it has."""
     front = policy.client.config.settings.plan.plan_front
     if name in (GOAL, STEP) and front in offered:
-        # It used the other one before the user changed the setting, or knows it from elsewhere.
+        # It used the other tool before the user changed the setting, or knows it from elsewhere.
         return f"There is no tool named {name!r} here: use {front} for the plan."
     return unknown_tool(name, offered)
 

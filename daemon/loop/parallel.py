@@ -48,7 +48,7 @@ class Parallel:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._working -= 1  # the place came in the same moment
+                self._working -= 1  # the slot became free at the same moment
             elif entry in self._waiting:
                 self._waiting.remove(entry)
             self._wake()
@@ -58,6 +58,6 @@ class Parallel:
         while self._waiting and self._working < self._waiting[0][1]:
             turn, _ = self._waiting.popleft()
             if turn.done():
-                continue  # canceled at this moment, and not yet aware of it
+                continue  # canceled just now, but not aware of it yet
             self._working += 1
             turn.set_result(None)

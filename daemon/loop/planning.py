@@ -83,7 +83,7 @@ class PersonPlan:
         files would be undone while a turn is running, and Refused when they cannot be; the plan is unchanged then.
         """
         reason = whole_characters(reason)
-        # First of all: files must not be touched for what turns out to be impossible.
+        # Check first, because files must not be touched for an impossible change.
         self._tree.plan_abandon(reason if reason.strip() or not dry_run else "?", self._goal(goal_id))
         files: tuple[FileDiff, ...] = ()
         if revert_files or dry_run:
@@ -91,7 +91,7 @@ class PersonPlan:
                 restorer = Restorer(self._session)
                 files = (await restorer.restore(goal_id=goal_id, dry_run=dry_run, by=self._by)).files
             except UnknownChangeError:
-                pass  # no file was changed for it: that is no reason to keep the goal
+                pass  # no file was changed for it, which is no reason to keep the goal
         if dry_run:
             return files
         try:

@@ -153,9 +153,9 @@ class Policy:
         """The rules that hold now."""
         services = self._services
         granted, granted_here = services.grants()
-        # Grants for the session hold for the main session and all its branches alike.
+        # Grants for the session apply to the main session and all its branches.
         config, session, mode = self.client.config, tuple(self.record.main.state.granted), self.mode
-        # Searches ask for each file they find, so the same set is kept while nothing of it changes.
+        # Searches ask for each file they find, so keep the set while nothing in it changes.
         agents = (self.agent, self.bounds, self.insists, self.looks)
         made_of = (config, session, granted, granted_here, mode, self.client.trust, agents)
         if self._rules is None or self._rules[0] != made_of:

@@ -43,7 +43,7 @@ class StepKeeper:
             await asyncio.to_thread(self._history.settle_now, [self._step], contents)
 
     def remained(self, versions: Sequence[str]) -> None:
-        # The step counts as not done: the next try finds what is done already, and does the rest.
+        # The step counts as not done: the next attempt finds what is done already, and does the rest.
         pass
 
     def failed(self) -> None:
@@ -82,5 +82,5 @@ def remove_empty(folders: Sequence[Path], gone: set[Path]) -> None:
     """Folders that were made for files which are gone again, when nothing else is in them."""
     for folder in sorted(set(folders), key=lambda path: len(path.parts), reverse=True):
         if any(path.is_relative_to(folder) for path in gone):
-            with contextlib.suppress(OSError):  # not empty, or a link: not ours
+            with contextlib.suppress(OSError):  # not empty or a link, so not ours
                 folder.rmdir()

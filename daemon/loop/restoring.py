@@ -254,7 +254,7 @@ class Restorer:
             else:
                 keeper.written(await keeper.keep((), ""))
         finally:
-            # Also when the turn is canceled meanwhile: the write has happened, and all listeners must learn of it.
+            # Continue when the turn is canceled meanwhile: the write has happened, and all listeners must learn of it.
             if keeper.done:
                 self._done(planned, by)
         gone = {change.path for change in writes if change.after is None}

@@ -302,7 +302,7 @@ class Session:
             attachments=attachments,
         )
         if self.running:
-            # A prompt after a stop is not held back by it: it is sent with this one.
+            # A prompt after a stop is not held back by it, but sent with it.
             waiting = self._queue.add(prompt, first=self._running.canceling)
             try:
                 self._queue_changed()
@@ -310,7 +310,7 @@ class Session:
                 self._queue.drop(waiting)
                 raise
         else:
-            # Before what a crash left waiting; what a stop holds back is not let go by this.
+            # It goes before prompts that a crash left waiting; prompts held back by a stop stay held.
             self._queue.follow()
             waiting = self._queue.add(prompt, first=True)
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
@@ -322,7 +322,7 @@ class Session:
         if self.running or waits_for_answer(self.state):
             raise BusyError(t("The session is running. Cancel the turn or wait until it ends, then compact."))
         await self.assembly.prepare()
-        async with self.files.lock:  # a prompt that comes now waits
+        async with self.files.lock:  # a prompt that arrives now waits
             self.check_sealed()  # it may have ended meanwhile
             self._compaction = asyncio.create_task(self.compactor.compact("manual", instructions))
             try:
@@ -375,11 +375,11 @@ class Session:
         if not self.running:
             return False
         if hold_queue and self._queue.hold(True):
-            with contextlib.suppress(StoreError):  # it stops all the same
+            with contextlib.suppress(StoreError):  # the turn stops anyway
                 self._queue_changed()
-        if not self._running.canceling:  # a second cancel must not interrupt the cleaning up of the first
+        if not self._running.canceling:  # a second cancellation must not interrupt the clean-up of the first
             self._running.canceling = True
-            if self._running.turn is not None:  # else it is about to start, and will see that it must not
+            if self._running.turn is not None:  # otherwise it is about to start, and will see this
                 self._running.turn.cancel()
         return True
 
@@ -543,7 +543,7 @@ class Session:
                 self.close_open(UNSTORED)
                 return
         except StoreError:
-            pass  # before the next turn it is tried again
+            pass  # it is tried again before the next turn
         publish(
             TurnEnded(
                 trace_id=self.session_id, time=now, prompt_id=prompt_id, stop_reason="error", detail=detail
@@ -615,7 +615,7 @@ class Session:
         if self.state.turn is None:
             self._started(prompt)
         turn.begin(prompt.text, prompt.attachments, context)
-        # Not earlier: a prompt that waited must not be lost to a crash in between.
+        # Not earlier, because a crash in between must not lose a waiting prompt.
         self.queue_stored()
 
     async def _checked(self, turn: TurnRuns, waiting: Waiting) -> tuple[StopReason, str]:

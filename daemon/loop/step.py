@@ -177,7 +177,7 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
                 held = None
             if isinstance(event, PartStop):
                 if _is_long(event.part):
-                    held = event  # mostly the last part: the message that follows has it, and the log holds it once
+                    held = event  # mostly the last part, which the following message contains: the log stores it once
                 else:
                     host.part_done(received.message_id, event.index, event.part)
             elif isinstance(event, ToolCallStart | ToolCallDelta):
@@ -196,7 +196,7 @@ def _is_long(part: Part) -> bool:
 
 
 def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: str) -> None:
-    # Reasoning without its signature cannot be sent back, and alone it is useless to the user.
+    # Reasoning without its signature cannot be sent back, and alone is useless to the user.
     parts = received.parts()
     if not any(isinstance(part, TextPart | ToolCallPart) for part in parts):
         return
@@ -311,7 +311,7 @@ async def _run_edits(
                 said = _AFTER_REFUSAL if after else _denial(denied)
                 result = _refused(call, said, {"denied": True, **denied.metadata})
             await place.turn()
-            # A refused call may be the last one, and reports on what those before it changed.
+            # The last call may be refused, and still reports on what those before it changed.
             return await host.eyes.after(result, last=call.id in noes)
         finally:
             order.end(at)

@@ -121,7 +121,7 @@ class StepDiagnostics:
     def before(self, calls: Sequence[ToolCallPart], position: int) -> None:
         """The call at ``position`` of a message is about to run."""
         if position == 0:
-            self.leave()  # of a step with an unexpected end
+            self.leave()  # of a step that ended unexpectedly
         self._more = False
         for call in calls[position + 1 :]:
             kind = self._kind(call.name)
@@ -232,7 +232,7 @@ class StepDiagnostics:
 
         try:
             told = await asyncio.to_thread(decide)
-        except Exception:  # the edit has been applied; in doubt nothing is shown
+        except Exception:  # the edit has been applied; if in doubt, show nothing
             _log.exception("the rules could not be asked about problems")
             told = set[Path]()
         shown = tuple(problem for problem in report.problems if problem.path in told)

@@ -163,7 +163,7 @@ class SummingUp:
             request = replace(request, model=self._model.partition("/")[2], system=self._system)
         whole: Sequence[PromptMessage] = window.messages
         if whole and whole[-1].content == (NotePart(text=GO_ON),):
-            whole = whole[:-1]  # the window's way to end with a user message; ours is the better one
+            whole = whole[:-1]  # the window ends with this user message; ours is better
         question = (_user(prompt),)
         limit = min(self._fitting(takes, request.max_tokens, prompt), int(window.tokens * self._share))
         messages = whole if window.tokens <= limit else shortened(whole, limit)
@@ -177,7 +177,7 @@ class SummingUp:
                 if error.kind != "overflow" or cuts == _CUTS:
                     return "", _sentence(str(error))
                 cuts += 1
-                # The server may have reported its window just now.
+                # The server may just have reported its window.
                 takes = min(takes, self._takes(self._assembly.profile))
                 request = replace(request, max_tokens=min(request.max_tokens, takes // _SUMMARY_SHARE))
                 fitting = self._fitting(takes, request.max_tokens, prompt)

@@ -196,7 +196,7 @@ class Turn:
         if self._session.eyes.owed:
             await self._tell_late()
         if self._state.notes:
-            self._add_user("", ())  # something happened meanwhile that the model is to know
+            self._add_user("", ())  # something happened meanwhile that the model should know
         if over := self._session.budget.run_over() or await self._session.budget.keep():
             return over
         if self._subtasks and (refused := await self._run_subtasks()):
@@ -403,7 +403,7 @@ class Turn:
         """
         goal_id = self._goal_of_call.pop(result.tool_call_id, self._state.plan.current_id)
         if goal_id is not None and goal_id not in self._state.plan.goals:
-            goal_id = self._state.plan.current_id  # the call itself took it out of the plan
+            goal_id = self._state.plan.current_id  # the call itself removed the goal from the plan
         finish = (FinishPart(reason=stop, time=self._services.now()),) if stop else ()
         took = self._times.end(result.tool_call_id)
         self._record.add(

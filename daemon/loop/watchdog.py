@@ -52,7 +52,7 @@ async def watched(
         running.cancel()
         await asyncio.wait({running}, timeout=_GRACE_S)
     except asyncio.CancelledError:
-        # Whatever the call's result: a cancellation that is not passed on would be lost.
+        # Whatever the call's result, a cancellation that is not passed on would be lost.
         running.cancel()
         await finish(running)
         _forget(running)
@@ -87,7 +87,7 @@ class WorkspaceGuard:
         """Open the current folder, if that was not done already."""
         if self._held is None:
             with contextlib.suppress(OSError):
-                # Its number alone is not enough: some file systems change a folder's number once nothing has it open.
+                # The number alone is not enough: some file systems reuse it once nothing has the folder open.
                 self._held = os.open(self._workspace, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
 
     def end(self) -> None:

@@ -137,7 +137,7 @@ def _tagged(text: str, known: Mapping[str, ToolSpec]) -> WrittenCall | None:
     rest = open_text[first.start() :]
     found = _named_by_tag(rest, known) or _first_call(rest, known)
     if found is None and first.re is not _REACT:
-        # Tags hold a fence, Python, or a tool that does not exist.
+        # Tags may contain a fence, Python, or a tool that does not exist.
         inner = _MARKUP.sub("", rest)
         found = (
             _named_by_tag(text, known)
@@ -274,7 +274,7 @@ def _objects(text: str, *, loose: bool = True) -> Iterator[tuple[int, int, dict[
 
     ``loose``: also what begins like a call and is Python's, or lacks its last brackets.
     """
-    decoder = json.JSONDecoder(strict=False)  # newlines within texts are what small models forget to escape
+    decoder = json.JSONDecoder(strict=False)  # small models forget to escape newlines within texts
     at = tries = loosely = 0
     while (start := text.find("{", at)) >= 0 and (tries := tries + 1) < _MOST_STARTS:
         try:

@@ -146,7 +146,7 @@ def trace_status(trace: Trace, *, waiting: bool = False) -> TraceStatus:
     stop = trace.last_stop_reason
     if stop is None:
         return "idle"
-    if stop in ("end_turn", "tool_use"):  # an answer that was cut off is none
+    if stop in ("end_turn", "tool_use"):  # an answer that was cut off does not count
         return "completed"
     # A rejection by the user counts like a cancellation by the user.
     return "canceled" if stop in ("canceled", "permission_denied") else "failed"

@@ -110,7 +110,7 @@ def remembered(
                 )
             )
         for grant in found:
-            # A suggestion may be an exact command line; nobody typed it, so it has no typing errors.
+            # A suggestion may be an exact command line; no user typed it, so it has no typing errors.
             if grant not in request.suggestions:
                 _check(grant, about)
     own = sorted({grant.permission for grant in found} & SESSION_ONLY)

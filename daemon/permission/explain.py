@@ -38,7 +38,7 @@ def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPo
             )
         )
     if permission == "bash":
-        # With its grammar: only when it comes to this.
+        # Imported here with its grammar, because it is rarely needed.
         from tools.shell.place import real_place
         from tools.shell.question import question
 

@@ -71,7 +71,7 @@ class _GrantFile:
         """Return the content; checks the file on disk, and reads it only when it has changed."""
         stamp = self._stat()
         if stamp != self._stamp:
-            # The stamp is taken first: a write in between is found at the next check.
+            # The stamp is taken first, so that the next check finds a write in between.
             self._content = _Content() if stamp is None else self._load()
             self._stamp = stamp
         return self._content
@@ -114,7 +114,8 @@ class _GrantFile:
             # It may contain manual edits, or entries that only a newer version can read.
             shutil.copy2(self.path, self.path.with_name(f"{self.path.name}.damaged-{uuid.uuid4().hex[:8]}"))
         entries = [{k: v for k, v in grant.stored().items() if k != "scope"} for grant in grants]
-        # Keys in command lines are redacted here too: such a grant matches nothing any more, so it asks again.
+        # Keys in command lines are redacted here too. Such a grant no longer matches anything, so the user is asked
+        # again.
         data = json_bytes({"format": FORMAT, "grants": entries}, indent=1) + b"\n"
         write_private(self.path, data, durable=True)
         self._stamp = _UNREAD

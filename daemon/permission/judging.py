@@ -117,13 +117,13 @@ class Judge:
             yield decision
             return
         if decision.action == "ask" and not matching.is_general(decision.rule.pattern):
-            yield decision  # it is more specific, and as strict
+            yield decision  # it is more specific and equally strict
         yield replace(decision, action="ask", rule=insistence(permission), silent=False, broad=False)
 
     def _decide(self, access: Access, now: Circumstances) -> list[Decision]:
         name = self._name(access)
         if name.permission in PATHS and is_device(name.exact):
-            now = Circumstances()  # whatever the mode: ``2>/dev/null`` changes nothing
+            now = Circumstances()  # in every mode: ``2>/dev/null`` changes nothing
         rule, part = self._rule(access, name, now)
         rule = self._meant(access, name, rule)
         silent = False
@@ -161,7 +161,7 @@ class Judge:
         if not access.several:
             return self._layers.find(name.permission, name.exact, name.folded, name.around), None
         found = self._layers.find_several(name.permission, name.exact, name.folded, name.around)
-        # Its files show only at run time; the mounts ensure that they are not the workspace's.
+        # Its files are known only at run time; the mounts ensure that they are not the workspace's.
         return found.rule, found.besides if now.fenced else found.part
 
     def _meant(self, access: Access, name: _Name, rule: Rule) -> Rule:
@@ -218,7 +218,7 @@ class Judge:
     def _kinds(self, access: Access, name: _Name) -> tuple[Kind, ...]:
         if access.several and _WILD.search(name.folded):
             return may_protect(name.permission, name.exact, name.folded)
-        # Copies are in our own state folder; files in one are protected by their names like the workspace's.
+        # Copies are in our own state folder; names protect files in them as they do in the workspace.
         root = "" if self._stands_for else self._root
         return protected(name.permission, name.exact, name.folded, root)
 

@@ -77,7 +77,7 @@ class _Table:
         found = self._lax_index.last(name)
         if self._strict:
             found = max(found, self._folded_index.last(folded))
-            # A pattern for a plain name matches its folded form, too.
+            # A pattern for a plain name matches its case-folded form, too.
             if not name.isascii() or len(name) != len(folded):
                 found = max(found, self._exact_index.last(name))
         return None if found < 0 else self.rules[found]
@@ -94,7 +94,7 @@ class _Table:
         parts: list[Rule] = []
         for index, pairs in self._backwards(name, folded):
             rule = self.rules[index]
-            # First whether they meet at all, which is quickly said of most.
+            # First test whether they intersect at all, which is fast for most.
             meeting = [(text, pattern) for text, pattern in pairs if matching.intersects(pattern, text)]
             if any(matching.covers(pattern, text) for text, pattern in meeting):
                 return rule, parts
@@ -146,7 +146,7 @@ class _Index:
                 found = index
         size = len(text)
         for length, ends in self._ends.items():
-            # Not text[-length:]: that is all of it for zero, and an end of a shorter text is another text.
+            # Not text[-length:], which is the whole text for zero, and of a shorter text would be a different end.
             index = ends.get(text[size - length :], -1) if length <= size else -1
             if index > found:
                 found = index
@@ -307,7 +307,7 @@ class Layers:
                 if rule.action != "allow":
                     return
                 if _AGENT < index < len(self._layers) - 1:
-                    break  # that it does not limit is no yes
+                    break  # a rule that does not restrict it is not an approval
                 yield rule
 
 

@@ -22,7 +22,7 @@ _NAMED_PLACE = re.compile(r"(?:/|[A-Za-z]:/|(?:\.\./)+)[^/*?]+(?:/|$)")
 
 def home() -> str:
     """Return the user's home folder, with ``/``; by the current environment."""
-    # Not Path.home(): that takes twenty times as long, and listings ask for each file.
+    # Not Path.home(), which takes twenty times as long: listings ask for each file.
     folder = os.environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111
     return folder.replace("\\", "/").rstrip("/")
 

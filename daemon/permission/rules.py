@@ -200,7 +200,7 @@ class RuleSet:
 
     def judge(self, ask: PermissionAsk) -> Verdict:
         """Return the decision about everything that a call would do: the strictest of all."""
-        # Accesses outside the sandbox are asked about below; a missing sandbox is no additional reason.
+        # Accesses outside the sandbox are asked about below, so a missing sandbox is no additional reason.
         now = replace(
             self._now,
             contained=ask.contained or bool(ask.leaves),
@@ -360,7 +360,7 @@ def _outcome(layer: Sequence[Rule], permission: str) -> Literal["denied", "some"
 
 
 PERMISSIONS = frozenset({"read", "edit"})
-# Relative, nothing to tidy up, the same in every file system but for case, and no device.
+# A relative path that needs no normalisation, means the same in every file system except for case, and is no device.
 _SIMPLE = re.compile(r"(?:[\w@+=,-][\w@+=, .-]*/)*[\w@+=,-](?:[\w@+=, .-]*[\w@+=,-])?", re.ASCII)
 
 

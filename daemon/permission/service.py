@@ -225,7 +225,7 @@ class PermissionService:
             tool=call.tool,
             permission=ask.permission,
             targets=ask.targets,
-            # Clients show titles in many places, so no character of one hides or reorders another.
+            # Clients show titles in many places, so no character in one may hide or reorder others.
             title=shown_line(ask.title),
             detail=ask.detail,
             model_says=cut_text(ask.model_says, _LONGEST_WORDS),
@@ -245,7 +245,7 @@ class PermissionService:
         try:
             asker.asked(request)
         except BaseException:
-            del self._pending[request.request_id]  # no client received it, so none could answer
+            del self._pending[request.request_id]  # no client received it, so none can answer
             raise
         self._changed()
         if call.timeout_s is not None and not pending.answer.done():
@@ -332,7 +332,7 @@ class PermissionService:
             return True, by
         self._settle(pending, reply, feedback, by, left)
         if reply == "reject" and not feedback and not pending.alone:
-            # A rejection in one branch does not concern the others.
+            # A rejection in one branch does not affect the others.
             for other in self._of(pending.asker.session_id):
                 self._settle_too(other, "reject", by)
         return True, by
@@ -380,7 +380,7 @@ class PermissionService:
         try:
             self._settle(pending, "always", feedback, by, left, kept, scope)
         except Exception:
-            # The answer does not count, so its grants do not, either.
+            # The answer does not count, so its grants do not count either.
             self.keeper.forget({grant.grant_id for grant in stored})
             raise
 

@@ -71,7 +71,7 @@ class Together:
         """
         took = message.duration_ms or 0
         if message.role != "tool" or not message.overlap_ms:
-            self._counted = {}  # nothing that has ended ran beside it
+            self._counted = {}  # nothing that has ended ran in parallel with it
         counted = self._counted
 
         def new(place: str) -> int:
@@ -112,7 +112,7 @@ def parted(stats: GoalStats, other: GoalStats) -> GoalStats:
         update={
             "message_count": count,
             "total_tokens": max(0, stats.total_tokens - other.total_tokens),
-            # Sums of money are floats: what is left of nothing is a little more or less than zero.
+            # Sums of money are floats: a difference of zero may be slightly more or less.
             "total_cost": max(0.0, stats.total_cost - other.total_cost),
             "duration_ms": max(0, stats.duration_ms - other.duration_ms),
         }
@@ -124,7 +124,7 @@ def extended_preview(preview: str | None, tools: Sequence[str]) -> str | None:
     one."""
     segments = preview.split(" → ") if preview else []
     for tool in tools:
-        # A model can call a tool by any name; the arrow and the cross are ours.
+        # A model can call a tool by any name, but the arrow and the cross are ours.
         wanted = head(" ".join(re.sub(r"[→×…]", "-", tool).split()), _PREVIEW_NAME).strip() or "?"
         name, _, count = segments[-1].partition(" × ") if segments else ("", "", "")
         if name == wanted:

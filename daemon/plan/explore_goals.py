@@ -65,7 +65,7 @@ def plan_explored(tree: PlanTree, start_id: str, summary: str, merge_summary: st
         explore_start_id=start_id,
         merge_summary=merge_summary,
     )
-    # First the goal that follows: with none open beside it, completing the first would complete those above it.
+    # Add the next goal first: completing the last open sub-goal would complete its parents.
     changes: list[Change] = [] if there else [Added(merge, tree.index_behind(start_id))]
     takes_focus = tree.current_id in (start_id, None)
     focus = merge.id if takes_focus else tree.current_id

@@ -107,7 +107,7 @@ class GoalForest:
         """Parent, grandparent, … of a goal; none of an unknown one."""
         goal = self.goals.get(goal_id)
         seen = {goal_id}
-        # A damaged log may have lost a parent: its children then count as the top.
+        # A damaged log may have lost a parent; its children then become top-level goals.
         while goal is not None and (goal := self.goals.get(goal.parent_id or "")) is not None:
             if goal.id in seen:
                 return
@@ -279,7 +279,7 @@ class GoalForest:
             self.replaceable = None
 
     def _place_among(self, siblings: list[str], parent: str | None, index: int) -> int:
-        # The sibling that the flat list has next to the place: mostly right behind or right before it.
+        # Find the neighbouring sibling in the flat list, mostly directly behind or before it.
         behind = self._order[index]
         if self.goals[behind].parent_id == parent:
             return siblings.index(behind)
@@ -298,7 +298,7 @@ class GoalForest:
         try:
             self._put(Goal.model_validate({**goal.__dict__, **wanted}))
         except ValidationError:
-            # An event from an untrusted log: the goal stays unchanged.
+            # The event comes from an untrusted log, so the goal stays unchanged.
             return
 
     def _affect(self, affected: AffectedGoal) -> None:
@@ -340,7 +340,7 @@ class GoalForest:
             self._changeable(goal.parent_id).remove(goal.id)
             self._abandoned.discard(goal.id)
             if (before := self.replaced.pop(goal.id, None)) is not None:
-                # It replaced an abandoned goal, and had no work: the place is free again.
+                # The goal had replaced an abandoned one and did no work, so the place is free again.
                 self.replaceable = before
         self._set_focus(change.current_id)
 
@@ -352,7 +352,7 @@ class GoalForest:
             self._abandoned.discard(goal.id)
 
     def _set_focus(self, goal_id: str | None) -> None:
-        # Work never belongs to a goal that has ended: nothing of it would stay in the context.
+        # Work never belongs to an ended goal, because nothing of it would stay in the context.
         self.current_id = goal_id if goal_id in self.goals and self.ended_root(goal_id) is None else None
 
     def _changeable(self, parent: str | None) -> list[str]:

@@ -92,7 +92,7 @@ def _numbered(tree: PlanTree, number: str, rest: str) -> Goal | None:
         goal = tree.find(number)
     except PlanError:
         goal = None
-    # "3 tests to write" is no number, unless goal 3 is called so.
+    # "3 tests to write" is no number, unless goal 3 has this description.
     if goal is not None and spelling(goal.description).startswith(_start(rest)):
         return goal
     return _described(tree, rest) if rest else None
@@ -112,7 +112,7 @@ def _described(tree: PlanTree, line: str) -> Goal | None:
         return None
     still = [goal for goal in same if tree.ended_root(goal.id) is None]
     if len(still) <= 1:
-        # For an ended goal the caller reports that it has ended; the newest, if there are several.
+        # The caller reports that the goal has ended; if there are several, use the newest.
         return still[0] if still else same[-1]
     ids = {goal.id for goal in still}
     for level in levels(tree):
@@ -143,8 +143,8 @@ def _bare(line: str) -> str:
 
 @functools.lru_cache(maxsize=8_192)
 def _folded(line: str) -> str:
-    # Kept, as spellings are: each call looks at all descriptions, and of 2 000 in Chinese this takes 5 ms.
-    # Full-width signs and letters in another case are how the same thing is typed.
+    # Cached like spellings: each call looks at all descriptions, which takes 5 ms for 2 000 in Chinese. Users may type
+    # the same text with full-width characters or in another case.
     return line.casefold() if line.isascii() else unicodedata.normalize("NFKC", line).casefold()
 
 

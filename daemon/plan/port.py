@@ -225,7 +225,7 @@ class SessionPlan:
         ):
             return lambda plan: plan.plan_add(edit.add, edit.reason)
         elif edit.abandon is not None:
-            # The alternative goes to the place of the goal, which may leave the plan.
+            # The alternative takes the place of the goal, which may leave the plan.
             parent, following = subject.parent_id, self._tree.following(subject.id)
         else:
             parent, following = subject.id, None
@@ -248,7 +248,7 @@ class SessionPlan:
             planned = operation(trial)
             changes += planned
             if place < len(operations) - 1:
-                # Each operation is planned on what those before it leave; the last one needs no trial.
+                # Plan each operation on the result of those before it; the last one needs no trial.
                 trial = trial.copy() if trial is self._tree else trial
                 for change in planned:
                     trial.apply(change)

@@ -107,8 +107,8 @@ class StepCall:
             goal = near.get(spelling(text)) or (listed(tree, text) if copied else None)
             found.setdefault(goal.id if goal is not None else spelling(text), (line, goal))
         goals = [goal for _, goal in found.values()]
-        # A finished goal is not added again only because the list with it is sent again. Alone, or after something new,
-        # it is a new goal: running the tests once more is a goal like others.
+        # A finished goal in a repeated list is not added again. Alone, or after something new, it is a new goal:
+        # running the tests once more is a goal like others.
         again = copied or (len(goals) > 1 and (goals[0] is not None or any(map(_is_open, goals))))
         new: list[str] = []
         for line, goal in found.values():
@@ -149,7 +149,7 @@ class StepCall:
         siblings = [child.id for child in tree.children(goal.parent_id)]
         following = siblings[siblings.index(goal.id) + 1 :][:1]
         for child in below:
-            # All of them move, in their order: whatever they need of each other stays before them.
+            # Move all of them in order: whatever they need of each other stays before them.
             following_id = following[0] if following else None
             make(tree.plan_move(child, goal.parent_id, following_id, keep_needs=False))
             self.moved.append(child.id)

@@ -135,7 +135,7 @@ def _bounded(tree: PlanTree, details: Sequence[_Detail], limit: int) -> list[str
             found.append(line)
         if left >= 0:
             break
-    # Even the smallest form may not fit, when an untrusted log nests goals endlessly: use it anyway.
+    # Even the smallest form may not fit when an untrusted log nests goals endlessly; use it anyway.
     return found
 
 
@@ -203,7 +203,7 @@ class _Lines:
         return f"  [needs {waits}]  (g{goal.id})" if waits else f"  (g{goal.id})"
 
     def _repeats(self, goal: Goal) -> bool:
-        # A goal that was completed with its last child: its children have the same text one line further down.
+        # A goal completed with its last child: its children have the same text one line further down.
         below = self._detail.below_done and self._below_goal(goal.id).goals
         return bool(below) and goal.summary == self._tree.summary_of_children(goal.id)
 
@@ -263,13 +263,13 @@ class _Lines:
         how = "done" if done == count else "to do" if done == 0 else f"({done} done, {count - done} to do)"
         what = "goal" if count == 1 else "goals"
         more = "" if count == len(level.goals) else "more "
-        # Numbers, so that one of them can be focused; not where they would be most of the line.
+        # Show numbers, so that one of them can be focused, unless they would fill most of the line.
         first, last = f"{prefix}{start + 1}", f"{prefix}{end}"
         span = "" if len(prefix) > 20 else f"{first}: " if count == 1 else f"{first}–{last}: "
         yield f"{_indent(depth)}[…] {span}{count} {more}{what} {how}"
 
     def _below_goal(self, parent: str | None) -> _Level:
-        # Told in less and less detail, a level is asked for again and again.
+        # Cache it, because rendering in less and less detail asks for a level again and again.
         if (known := self._levels.get(parent)) is not None:
             return known
         goals = self._tree.live_children(parent)

@@ -181,7 +181,7 @@ class PlanTree(GoalForest):
         finished = {goal.id: summary}
         cascade: list[AffectedGoal] = []
         for above in self.ancestors(goal.id):
-            # The open ones are usually last.
+            # Search from the end, because open goals are usually last.
             if above.id == going_on or any(
                 i not in finished and self.goals[i].status not in ENDED for i in self._last_first(above.id)
             ):
@@ -198,7 +198,7 @@ class PlanTree(GoalForest):
         """
         goal = self._target(goal, noted("abandon"), t("it can no longer be abandoned"))
         reason = _checked_summary(reason, "abandon", t("why it is abandoned"))
-        # The goals of an exploration stay: their branches are stored, and name them.
+        # The goals of an exploration stay, because stored branches refer to them.
         dropped = goal.type == "normal" and not self._children.get(goal.id)
         if dropped and goal.cumulative_stats.message_count == 0:
             return [Removed(goal.id, self._focus_without({goal.id}))]
@@ -391,7 +391,7 @@ class PlanTree(GoalForest):
             if above.id not in new and moved.message_count:
                 yield AffectedGoal(goal_id=above.id, cumulative_stats=parted(above.cumulative_stats, moved))
         for above in above_new:
-            # Work on a goal is work on those above it.
+            # Work on a goal counts as work on its ancestors.
             begins = goal.status == "in_progress" and above.status == "pending"
             counts = above.id not in old and moved.message_count > 0
             if begins or counts:

@@ -253,7 +253,7 @@ def _planned(course: Course, tree: PlanTree, steps: int) -> tuple[Course, Decisi
         if steps == 0 and asked is not None and asked.kind == "first":
             return replace(course, free=True), Work("unplanned")
         course, decision = _next(course, tree, End("end_turn"))
-        if isinstance(decision, End):  # the new plan has nothing left to do: report that
+        if isinstance(decision, End):  # the new plan has nothing left to do, so report that
             return replace(course, free=True, step=None), Work("closing")
         return course, decision
     if failed is not None and failed.stop == "end_turn":
@@ -272,7 +272,7 @@ def _not_planned(course: Course, tree: PlanTree, happening: NotPlanned) -> tuple
         return course, End(failed.stop, _and_not_planned(failed, happening.why))
     if happening.stop is not None:
         return course, End(happening.stop, happening.why)
-    if not course.free:  # the user wanted another plan in the middle of a step, or behind several
+    if not course.free:  # the user wanted another plan during a step, or after several
         return (course, Work("step", course.step)) if course.step else _next(course, tree, End("end_turn"))
     first = asked is not None and asked.kind == "first"
     return replace(course, free=True), Work("unplanned" if first else "go_on")
@@ -313,7 +313,7 @@ def _ran(course: Course, tree: PlanTree, ran: Ran) -> tuple[Course, Decision]:
         return _failed(course, tree, goal, t("stopped with an error: {detail}", detail=ran.detail), ran)
     if not course.nudged:
         if (inner := next_step_below(tree, goal)) is not None:
-            # The model has broken the goal down: its parts are the next steps.
+            # The model has broken the goal down, so its parts are the next steps.
             return replace(course, step=inner.id), Work("step", inner.id)
         return replace(course, nudged=True), Work("nudge", goal.id)
     if ran.asks:
@@ -347,7 +347,7 @@ def _ran_together(course: Course, tree: PlanTree, ran: RanTogether) -> tuple[Cou
         if goal is not None and tree.ended_root(goal.id) is None:
             course = _noted(course, goal, how, ran.stop)
     course, decision = _next(course, tree, end)
-    if decision == end:  # sub-agents did the last steps: the user must be informed
+    if decision == end:  # sub-agents did the last steps, so the user must be informed
         return replace(course, free=True, step=None), Work("closing")
     return course, decision
 
@@ -416,7 +416,7 @@ def _and_not_planned(failed: End, why: str) -> str:
         return failed.detail
     if not failed.detail.strip():
         return t("No new plan was made: {why}", why=why)
-    # An obstacle to a step usually prevents replanning, too: once is enough.
+    # An obstacle to a step usually prevents replanning too, so trying once is enough.
     same = failed.detail.strip().rstrip(".") == why.strip().rstrip(".")
     rest = (
         t("No new plan could be made for the same reason.")

@@ -93,7 +93,7 @@ class PlanDriver:
     def _mode(self, planner: PromptPlanner | None) -> PromptPlanner:
         session = self._session
         mode = planner or session.config.settings.plan.planner
-        # A child already works on one step of a plan; and a planning agent must not continue with the steps.
+        # A child already works on one step of a plan, and a planning agent must not continue with the steps.
         plans_only = any(
             rule.permission in ("*", "edit") and rule.pattern == "*" and rule.action == "deny"
             for rule in session.agent.rules
@@ -192,7 +192,7 @@ class PlanDriver:
         goals = [self._tree.goals[goal_id] for goal_id in work.goal_ids if goal_id in self._tree.goals]
         goals = [goal for goal in goals if self._tree.ended_root(goal.id) is None]
         if len(goals) < len(work.goal_ids):
-            return RanTogether("end_turn")  # the user changed the plan meanwhile: look again
+            return RanTogether("end_turn")  # the user changed the plan meanwhile, so look again
         self._record(self._tree.plan_begin(goals))
         outcome = await self._turn.start(step_calls(work.goal_ids, self._session))
         if outcome.stop != "tool_use":
@@ -331,7 +331,7 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     try:
         return await asyncio.shield(wish.result)
     except asyncio.CancelledError:
-        # The caller does not wait any more. A plan that is being made already is finished.
+        # The caller no longer waits, but a plan that is already being created is finished.
         if not at_rest and session.turn.wish is wish:
             session.turn.put_wish(None)
             wish.settle(session.state.turn or "", "canceled", t("The request for a plan was withdrawn."))

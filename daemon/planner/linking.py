@@ -80,7 +80,7 @@ class _Answer:
     def _needs(self, place: str) -> tuple[str, ...]:
         step = self.steps[place]
         if step.needs is None:
-            # A kept goal keeps its needs, as far as the plan has them.
+            # A kept goal keeps those of its needs that the plan still has.
             goal = self.goals.get(place)
             wanted = {need.id for need in needed(self.tree, goal)} if goal is not None else set[str]()
             return tuple(other for other, one in self.goals.items() if one.id in wanted)

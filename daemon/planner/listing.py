@@ -12,7 +12,7 @@ _ITEM = re.compile(
     # 第一步, 步骤 2: words that can only number steps.
     rf"(?P<step>第[ \t]*{_ANY}[ \t]*步(?:骤)?|步骤[ \t]*{_ANY})[ \t]*[：:、，,.．)）-]?(?:\*\*|__)?[ \t]*"
     rf"|(?P<han>{_HAN})[、.．：:][ \t]*"
-    # 1、 and （1） need no space behind them, nor has the text after it to begin with one in Chinese.
+    # 1、 and （1） need no space after them; in Chinese the text does not begin with one.
     rf"|(?P<wide>\d{{1,3}})(?:[、．：）]|[.](?=[\u3400-\u9fff]))[ \t]*"
     rf"|[(（](?P<round>{_ANY})[)）][ \t]*"
     r"|(?P<ring>[①-⑳])[ \t]*"
@@ -59,7 +59,7 @@ def listed(text: str, *, strict: bool = False) -> list[tuple[str, list[str]]]:
         if below and found:
             found[-1][1].append(row.words)
         elif row.numbered or not numbered:
-            # In a numbered list the bullets at its own level are remarks, not steps.
+            # In a numbered list, bullets at its own level are remarks, not steps.
             found.append((row.words, []))
     return found
 

@@ -106,7 +106,7 @@ class _Ends:
 
 _ENDS: Mapping[PlanFront, _Ends] = {
     "goal": _Ends("goal(done=...)", "goal(abandon=...) with why", "goal(abandon=...) with why"),
-    # It has no action to abandon: a goal that stays open counts as failed.
+    # This tool has no action to abandon, so a goal that stays open counts as failed.
     "step": _Ends(
         "step(complete=true, summary=...)", "leave it open, say why, and stop", "say why, and stop"
     ),

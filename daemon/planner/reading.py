@@ -127,7 +127,7 @@ def _json_values(text: str) -> Iterator[object]:
 
 
 def _decoded(text: str) -> Iterator[object]:
-    # A comma too much is the commonest slip.
+    # A superfluous comma is the most common mistake.
     for source in dict.fromkeys((text, re.sub(r",(\s*[}\]])", r"\1", text))):
         decoder = json.JSONDecoder(strict=False)
         at = 0
@@ -283,7 +283,7 @@ def _text(fields: dict[str, object], names: Sequence[str]) -> str:
 def _added(calls: Sequence[ToolCallPart]) -> list[str]:
     if not any(call.name in _ADDED_BY for call in calls):
         return []
-    from tools.goal_lines import split_goals  # the daemon greets its first client before it imports its tools
+    from tools.goal_lines import split_goals  # the daemon answers its first client before it imports tools
 
     goals: list[str] = []
     for call in calls:

@@ -54,9 +54,9 @@ def revised(
     untouched = [goal for goal in _open_goals(tree) if goal.id not in named]
     home = _home(tree, failed)
     aside = frozenset(goal.id for goal in untouched if not revise)
-    # Before anything is added: a new goal would count as the replacement of an abandoned one.
+    # Unlink before adding anything, because a new goal would count as the replacement of an abandoned one.
     _unlink(work, untouched)
-    # Added first: then a goal above the abandoned ones has something open below it, and does not end with them.
+    # Add before abandoning: a parent with an open sub-goal does not end with the abandoned ones.
     _place(work, rows, inner, home if revise else None)
     _link(work, [*steps, *(below for step in steps for below in step.steps)])
     if revise:
@@ -172,7 +172,7 @@ def _place(work: _Work, rows: Sequence[_Row], inner: dict[int, Goal | None], hom
         if goal is None:
             continue
         if goal.parent_id is None and follows is not None:
-            # The others are not in their places yet: needs are checked when all are.
+            # The others are not in place yet; needs are checked when all are.
             work.do(tree.plan_move(tree.goals[goal.id], None, follows, keep_needs=False))
         top = [goal, *tree.ancestors(goal.id)][-1].id
         # A goal below another one stays there; the steps before it go before that other goal.

@@ -84,7 +84,7 @@ def check_redirect(url: str, location: str | None) -> None:
     target = urljoin(url, location)
     try:
         same = origin_of(target) == origin_of(url)
-    except ValueError:  # a port that is no number, half an IPv6 address
+    except ValueError:  # the port is no number, or an IPv6 address is incomplete
         same = False
     if not same:
         parts = urlsplit(target)
@@ -141,7 +141,7 @@ def _location(response: Any) -> str | None:
 
 
 def _limited(response: Any) -> Any:
-    # The SDKs look for events in whatever a server calls its stream, JSON lines excepted.
+    # The SDKs look for events in everything that a server calls its stream, except JSON lines.
     events = "json" not in response.headers.get("content-type", "").lower()
     return _limited_kind(cast("type[Any]", type(response.stream)))(response.stream, events=events)
 

@@ -61,7 +61,7 @@ class AnthropicProvider:
                         yield event
                 return
             except ProviderError as error:
-                # Newer models refuse the thinking of another model or account, e.g. after a change of model.
+                # Newer models reject the thinking of another model or account, e.g. after a change of model.
                 refused = error.kind == "bad_request" and _SIGNATURE_REFUSED.search(str(error))
                 if not (refused and replay_thinking and anthropic_wire.has_thinking(args["messages"])):
                     raise
@@ -131,7 +131,7 @@ def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:
     try:
         event = json.loads(data)
     except (ValueError, RecursionError):
-        if data == b"[DONE]":  # some imitations of the API end with it, as another API does
+        if data == b"[DONE]":  # some compatible servers end with it, as another API does
             return {}
         raise message.broken(t("it was not the expected JSON")) from None
     return mapping(event)
@@ -143,7 +143,7 @@ async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
     The rest is irrelevant, but a connection that is closed before the end of an answer cannot be used again: each step
     would pay for a new one, including TLS.
     """
-    with contextlib.suppress(Exception):  # the message is here; a connection that fails now is just not kept
+    with contextlib.suppress(Exception):  # the message is complete; the connection is only not reused
         async with asyncio.timeout(_END_S):
             async for _ in pieces:
                 pass

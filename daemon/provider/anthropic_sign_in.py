@@ -43,7 +43,7 @@ class Credential:
         """Read the environment of a client. Raises ProviderError when it has no credential or no usable address."""
         own_url = env.get(BASE_URL, "").strip()
         base_url = errors.checked_url(own_url, BASE_URL) if own_url else DEFAULT_BASE_URL
-        # The first that is set wins, in the SDK's order.
+        # The first one that is set wins, in the SDK's order.
         found: dict[str, str | None] = dict.fromkeys((KEY, TOKEN, PROFILE))
         name = next((name for name in found if env.get(name, "").strip()), None)
         if name is None:
@@ -74,7 +74,7 @@ class SignIn:
             return await asyncio.to_thread(self._signed_in, access)
         headers = {"Authorization": f"Bearer {access.api_key or access.auth_token}"}
         if access.api_key and access.imitated:
-            headers["X-Api-Key"] = access.api_key  # imitations often know only the older header
+            headers["X-Api-Key"] = access.api_key  # compatible servers often know only the older header
         return headers
 
     def _signed_in(self, access: Credential) -> dict[str, str]:

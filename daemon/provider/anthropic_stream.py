@@ -105,7 +105,7 @@ class MessageBuilder:
         names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
         for name in names:
             value = usage.get(name)
-            # Counts in later events are totals, and absent where nothing changed.
+            # Counts in later events are totals, and missing where nothing changed.
             if isinstance(value, int):
                 self._usage[name] = value
 
@@ -140,7 +140,7 @@ class MessageBuilder:
         if not text:
             return []
         if growing.index is None:
-            # Only now: a text block that stays empty is no part.
+            # Only now, because an empty text block is no part.
             growing.index = self._new_index()
         growing.text.append(text)
         return [TextDelta(growing.index, text)]
@@ -198,7 +198,7 @@ class MessageBuilder:
         """Return the event that ends the call."""
         parts = tuple(self._parts[index] for index in sorted(self._parts))
         reason = _STOPS.get(self._stop or "", "end_turn")
-        # Imitations of the API are seen to report "end_turn" beside tool calls.
+        # Some compatible servers report "end_turn" although there are tool calls.
         if (
             reason == "end_turn"
             and self._stop != "refusal"

@@ -49,8 +49,8 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
     messages = to_messages(request.messages, replay_thinking=replay_thinking)
     tools = [_tool(tool) for tool in request.tools]
     free = MAX_BREAKPOINTS
-    # The last two, because the reader's lookup goes back from a breakpoint: what the previous call wrote is
-    # found again at the second to last one.
+    # Mark the last two, because the cache lookup goes back from a breakpoint: the second to last finds what the
+    # previous call wrote.
     users = [message for message in messages if message["role"] == "user"][-2:]
     for message in users:
         _mark(message["content"], -1)
@@ -63,13 +63,13 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
     if tools:
         args["tools"] = tools
         if not any("cache_control" in block for block in system):
-            # Else the breakpoint in the system prompt covers them: tools come before it.
+            # Otherwise the breakpoint in the system prompt covers them, because tools come before it.
             tools[-1]["cache_control"] = _EPHEMERAL
     return args | _sampling(request, messages)
 
 
 def _mark(content: list[Block], at: int) -> None:
-    # On a copy: blocks are shared with the requests before and after this one.
+    # Mark a copy, because blocks are shared with the requests before and after this one.
     content[at] = {**content[at], "cache_control": _EPHEMERAL}
 
 
@@ -92,7 +92,7 @@ def _mark_what_stays(messages: Sequence[Block], request: ModelRequest, replay_th
             if content[at] is last:
                 _mark(content, at)
                 return True
-    return False  # it is the end of one of the last messages, and marked already
+    return False  # it is the end of one of the last messages, which is marked already
 
 
 def _add_tail(messages: list[Block], tail: str) -> None:
@@ -131,7 +131,7 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
         ends_in_thoughts = ends_in_thoughts or blocks[-1]["type"] in _THINKING
     for message in mixed:
         if message["role"] == "user":
-            # A stable sort: results first, all else in its order.
+            # A stable sort: results first, everything else in its order.
             message["content"].sort(key=_after_results)
     return _merge(out) if ends_in_thoughts and _without_last_thoughts(out) else out
 
@@ -182,7 +182,7 @@ _without_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
 
 
 def _blocks(part: Part, replay_thinking: bool) -> list[Block]:
-    # By the name of the type: isinstance() asks pydantic, which takes ten times as long.
+    # Compare the name of the type, because isinstance() asks pydantic, which takes ten times as long.
     if part.type == "tool_result":
         return [_result(part)]
     if part.type == "tool_call":
@@ -193,12 +193,12 @@ def _blocks(part: Part, replay_thinking: bool) -> list[Block]:
         return _reasoning(part) if replay_thinking else []
     if part.type == "file":
         return [_file(part)]
-    # Marks of ours (finish, compaction) mean nothing to a model.
+    # Our own marks (finish, compaction) mean nothing to a model.
     return []
 
 
 def _text(text: str) -> list[Block]:
-    # The API refuses blocks of nothing but whitespace.
+    # The API rejects blocks that contain only whitespace.
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
@@ -262,7 +262,7 @@ def _result(part: ToolResultPart) -> Block:
 
 
 def _id(text: str) -> str:
-    # Other providers' ids and invented tool names may hold characters that this API refuses.
+    # Other providers' ids and invented tool names may contain characters that this API rejects.
     if text.isascii() and text.isidentifier() and len(text) <= 128:
         return text
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)[:128] or "_"
@@ -310,12 +310,12 @@ def _sampling(request: ModelRequest, messages: list[Block]) -> dict[str, Any]:
             args["max_tokens"] = budget + request.max_tokens
         return args | {"thinking": {"type": "enabled", "budget_tokens": budget}}
     if how == "always" or (budget > 0 and how not in ("none", "budget")):
-        # "summarized": newer models send empty thinking otherwise, and the user would see a silent model.
+        # "summarized", because newer models otherwise send empty thinking, and the user would see a silent model.
         args["thinking"] = {"type": "adaptive", "display": "summarized"}
         if budget > 0:
             args["output_config"] = {"effort": _effort(budget)}
         elif request.max_tokens <= _SHORT_ANSWER:
-            # Thinking counts: with much of it nothing of a short answer would come.
+            # Thinking counts towards the limit: much of it would leave nothing for a short answer.
             args["output_config"] = {"effort": "low"}
         return args
     if how == "adaptive_default":
@@ -323,7 +323,7 @@ def _sampling(request: ModelRequest, messages: list[Block]) -> dict[str, Any]:
     elif how == "between_tools":
         args["thinking"] = {"type": "between_tools"}
     if request.temperature is not None and _takes_temperature(request.model):
-        # Only the old version of the API still knows the parameter.
+        # Only the old version of the API accepts this parameter.
         args["temperature"] = request.temperature
     return args
 
@@ -334,7 +334,7 @@ def version_for(args: Mapping[str, Any]) -> str:
 
 
 def _effort(budget: int) -> str:
-    # These models take no budget; effort is what steers them. "high" is what most of them do unasked.
+    # These models have no budget, but an effort. "high" is the default of most of them.
     return "low" if budget < 4_000 else "medium" if budget < 10_000 else "high"
 
 

@@ -180,7 +180,7 @@ def _question(provider: Provided, env: Mapping[str, str]) -> _Question:
                 f"{base}/models?pageSize=1000", {"x-goog-api-key": env["GEMINI_API_KEY"].strip()}
             )
         case "openrouter":
-            # The whole list is public: only this address shows whether the key is valid.
+            # The list is public, so only this address shows whether the key is valid.
             return _Question(f"{base}/models/user", headers)
         case "ollama":
             return _Question(f"{base}/api/tags")
@@ -193,7 +193,7 @@ def _models(provider: str, answer: object) -> tuple[Offered, ...]:
     listed = whole.get("data") or whole.get("models") or ()
     entries = [cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)]
     found = [model for entry in entries if (model := _offered(provider, entry)) is not None]
-    # The newest first where the server gives dates, else by name.
+    # Newest first if the server sends dates, otherwise by name.
     made = {
         f"{provider}/{_name(entry)}": entry.get("created") or entry.get("created_at") or ""
         for entry in entries

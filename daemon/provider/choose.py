@@ -112,7 +112,7 @@ async def ollama_models(env: Mapping[str, str]) -> list[str] | None:
         listed = cast("list[dict[str, Any]]", body["models"])
         return [str(model["name"]) for model in listed]
     except (NotAnsweredError, KeyError, TypeError, TimeoutError):
-        return None  # nothing there, or something else than Ollama
+        return None  # nothing there, or not Ollama
 
 
 _made: dict[str, Provider] = {}

@@ -85,7 +85,7 @@ def classify(failure: Failure) -> tuple[ErrorKind, bool]:
     refused = status in (400, 413, 422) or name in ("invalid_request_error", "request_too_large")
     if status == 413 or name == "request_too_large" or "context_length" in name or "exceed_context" in name:
         return "overflow", False
-    # llama.cpp has answered 500 for it.
+    # llama.cpp used to answer 500 for it.
     if (refused or status == 500) and _OVERFLOW.search(text):
         return "overflow", False
     if status in (401, 403) or name in ("authentication_error", "permission_error"):
@@ -181,7 +181,7 @@ def checked_url(url: str, variable: str) -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, half an IPv6 address
+    except ValueError:  # the port is no number, or an IPv6 address is incomplete
         usable = False
     if not usable:
         raise ProviderError(
@@ -226,7 +226,7 @@ def _number(text: str | None) -> float | None:
         value = float(text) if text else None
     except ValueError:
         return None
-    # "nan" and "inf" are numbers to float(); no server means them.
+    # float() accepts "nan" and "inf", but no server means them.
     return value if value is not None and abs(value) < 1e12 else None
 
 

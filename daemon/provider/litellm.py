@@ -68,15 +68,14 @@ def warm() -> None:
     with _loading:
         if _loaded:
             return
-        # Without the first it would run the ".env" of the working directory, which is the (untrusted) workspace
-        # (https://github.com/BerriAI/litellm/issues/39109); without the second it would fetch a price list from the
-        # network.
+        # Without the first it would load the ".env" of the working directory, which is the (untrusted) workspace
+        # (https://github.com/BerriAI/litellm/issues/39109); without the second it would download a price list.
         wanted = {
             "LITELLM_MODE": "PRODUCTION",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "LITELLM_LOG": "ERROR",
-            # It takes a hundred equal pieces for a model that hangs, and throws the answer away; a table's ruler
-            # or a file of zeros is no fault, and a model that really hangs is ended by its own length limit
+            # It takes a hundred equal chunks for a hanging model, and discards the answer. A table's ruler or a file of
+            # zeros is no fault, and a model that really hangs is ended by its length limit
             # (https://github.com/BerriAI/litellm/issues/6549).
             "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",
         }
@@ -86,19 +85,19 @@ def warm() -> None:
             answer_guard.guard_all(importlib.import_module("httpx"))
             library: Any = importlib.import_module("litellm")
         finally:
-            # Programs that the tools start need not see them.
+            # Programs that tools start need not see them.
             for name, value in before.items():
                 if value is None:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
         _go_without_mcp()
-        # About its own models; on stderr they would be taken for ours.
+        # The warnings are about its own models; on stderr they would look like ours.
         warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
         library.telemetry = False
         library.suppress_debug_info = True  # it prints to stdout otherwise
         library.turn_off_message_logging = True
-        library.drop_params = True  # leave out what a model does not take, rather than fail
+        library.drop_params = True  # omit parameters that a model does not support, instead of failing
         library.disable_hf_tokenizer_download = True
         for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "openai", "httpx", "httpcore"):
             logging.getLogger(name).setLevel(logging.CRITICAL if name.startswith("Lite") else logging.WARNING)
@@ -189,7 +188,7 @@ class LiteLLMProvider:
             target = target_for(self._family, request)
         except ProviderError as error:
             if error.kind == "no_key" and not self._family:
-                await _check_known(request.model)  # better than to ask for the key of what does not exist
+                await _check_known(request.model)  # the model may not exist; then the key does not matter
             raise
         library = await _library()
         answer = AnswerBuilder(request.model, target.host, self._new_id)
@@ -198,7 +197,7 @@ class LiteLLMProvider:
         arrived: asyncio.Queue[list[ProviderEvent] | Exception | None] = asyncio.Queue()
 
         def put(item: list[ProviderEvent] | Exception | None) -> None:
-            with contextlib.suppress(RuntimeError):  # nothing waits any more: the loop is closed
+            with contextlib.suppress(RuntimeError):  # nothing waits any more, because the loop is closed
                 here.call_soon_threadsafe(arrived.put_nowait, item)
 
         async def play() -> None:
@@ -390,7 +389,7 @@ def _error(error: Exception, target: _Target, request: ModelRequest) -> Exceptio
     if status is None:
         return error
     if name == "APIConnectionError":
-        # Its name for everything unexpected, with an invented status.
+        # litellm uses this error for everything unexpected, with an invented status.
         words = errors.redact(text, request.env)
         return ProviderError(
             "bad_request",
@@ -427,7 +426,7 @@ def _headers(error: Exception) -> Mapping[str, str]:
 
 
 def _words(error: Exception) -> str:
-    # "litellm.RateLimitError: RateLimitError: OpenAIException - slow down": only the end is the server's.
+    # In "litellm.RateLimitError: RateLimitError: OpenAIException - slow down", only the end is the server's.
     text = str(getattr(error, "message", "") or error)
     head, mark, rest = text.partition("Exception - ")
     words = rest if mark and "litellm." in head else text.removeprefix("litellm.")

@@ -26,7 +26,7 @@ class Memo(Generic[K, V]):
     def get(self, key: K, make: Callable[[K], V]) -> V:
         """Return ``make(key)``, or its cached result."""
         found = self._known.get(id(key))
-        # An id is given again after its object has gone, and the callback below may not have run yet.
+        # An id may be reused after its object has gone, before the callback below has run.
         if found is not None and found[0]() is key:
             return found[1]
         value = make(key)

@@ -94,7 +94,7 @@ class ProviderModels:
         if choice.model.startswith("anthropic/") and not self._warm:
             self._warm = True
             await asyncio.to_thread(choose.warm, choice.model, env)
-            # Objects loaded by now stay, and need not be scanned by every full collection.
+            # Objects loaded so far stay, and need not be scanned by every full collection.
             gc.freeze()
 
     async def aclose(self) -> None:

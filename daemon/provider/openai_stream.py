@@ -102,7 +102,7 @@ class AnswerBuilder:
         if self._finish == "content_filter":
             detail = t("The provider's content filter ended the answer.")
         elif reason == "end_turn" and any(isinstance(part, ToolCallPart) for part in parts):
-            # Many servers report "stop" beside tool calls.
+            # Many servers report "stop" although there are tool calls.
             reason = "tool_use"
         return [*events, Complete(parts, reason, self._usage, self._model, detail)]
 

@@ -104,7 +104,7 @@ def _user_parts(content: Iterable[Part]) -> tuple[Json, ...]:
 
 def _add_user(out: list[Json], said: list[Json]) -> None:
     """One message of all that was said: neighbours are joined, because some models insist on alternating roles."""
-    # Plain text as a string: simple servers accept nothing else, and others join the pieces.
+    # Send plain text as a string: simple servers accept nothing else, and others join the pieces.
     only_text = all(part["type"] == "text" for part in said)
     content = "\n\n".join(part["text"] for part in said) if only_text else [part.copy() for part in said]
     out.append({"role": "user", "content": content})

@@ -163,7 +163,7 @@ def cost(model: str, usage: Usage) -> float | None:
 
 
 def _bare(model: str) -> str:
-    # "openrouter/anthropic/claude-…": resellers have prices of their own, so only one prefix is taken off.
+    # Resellers have their own prices, so "openrouter/anthropic/claude-…" keeps its prefixes.
     provider, slash, name = model.partition("/")
     return name if slash and provider in ("anthropic", "openai") else model
 

@@ -253,7 +253,7 @@ def _choose(step: ScriptedStep, messages: Sequence[PromptMessage], workspace: st
             results.clear()
             notes.clear()
         elif message.role == "user":
-            # A message may hold nothing but notes: then the prompt before it is the last one.
+            # A message may contain only notes; then the prompt before it is the last one.
             texts = [part.text for part in message.content if isinstance(part, TextPart)]
             prompt = "\n".join(texts) if texts else prompt
             notes += [part.text for part in message.content if isinstance(part, NotePart)]
@@ -272,7 +272,7 @@ def _filled(value: Any, workspace: str) -> Any:
     if isinstance(value, str):
         if _PLACEHOLDER in value and not workspace:
             raise _missing(f"a scripted model needs {WORKSPACE} in the environment of the request")
-        # Forward slashes work on every system, and need no escapes inside of raw JSON text.
+        # Forward slashes work on every system, and need no escaping in raw JSON text.
         return value.replace(_PLACEHOLDER, workspace.replace("\\", "/"))
     if isinstance(value, dict):
         return {key: _filled(item, workspace) for key, item in cast("dict[str, Any]", value).items()}
@@ -339,7 +339,7 @@ def _parts(step: ScriptedStep, at: tuple[int, int]) -> tuple[Part, ...]:
         parts.append(TextPart(text=step.text))
     for number, call in enumerate(step.tool_calls, 1):
         raw = call.input if isinstance(call.input, str) else json.dumps(call.input, ensure_ascii=False)
-        # Unique in the session, and the same again when the same request is made again.
+        # Unique in the session, and the same when the same request is repeated.
         parts.append(ToolCallPart(id=f"call_{at[0] + 1}_{at[1] + 1}_{number}", name=call.name, input=raw))
     return tuple(parts)
 

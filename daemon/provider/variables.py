@@ -25,7 +25,7 @@ _KNOWN = frozenset(
     ]
 )
 _FAMILY = re.compile(r"[A-Z][A-Z0-9_]*_API_(KEY|BASE)")
-# Sign-in of the clouds, which litellm and their own SDKs look for in the environment of the process.
+# Sign-in variables of the clouds, which litellm and the clouds' SDKs read from the environment of the process.
 _CLOUD = re.compile(
     r"AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|PROFILE|REGION|REGION_NAME|DEFAULT_REGION|ROLE_ARN|"
     r"WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|BEARER_TOKEN_BEDROCK)|"

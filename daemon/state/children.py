@@ -104,7 +104,7 @@ class Children:
             start_id = event.explore_start_id
             self.choices[start_id] = (*self.choices.get(start_id, ()), event.choice)
             if event.choice.by and start_id not in self.explored:
-                self.persons_choice[start_id] = None  # they will not be asked, but it is theirs all the same
+                self.persons_choice[start_id] = None  # nobody asks, but it is still the user's choice
             return Usage(), 0.0
         if isinstance(event, FilesRestored):
             self._restored(event)
@@ -158,7 +158,7 @@ class Children:
                     "score": event.score,
                 },
             )
-        # Its sub-agents' share was not among its messages.
+        # Its sub-agents' share was not in its messages.
         counted, cost = self.usage.get(event.branch_id, Usage()), self.cost.get(event.branch_id, 0.0)
         rest = Usage(
             input=max(0, event.usage.input - counted.input),

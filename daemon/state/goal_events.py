@@ -26,7 +26,7 @@ def goal_event(
     With the ``plan`` that is changed, the event has the numbers of the goals that it touches.
     """
     if isinstance(change, Added):
-        # A goal has the id of its branch because it is shown beside goals of other branches.
+        # The goal has the id of its branch, because it is shown beside goals of other branches.
         goal = change.goal.model_copy(update={"branch_id": branch_of(trace_id)})
         return GoalAdded(
             trace_id=trace_id, time=now, goal=goal, parent_id=goal.parent_id, index=change.index, by=by
@@ -67,7 +67,7 @@ def _numbered(change: Updated, plan: GoalForest) -> tuple[AffectedGoal, ...]:
     request."""
     affected = change.affected
     if not any(item.goal_id == change.goal_id for item in affected):
-        # Numbers that the change itself brings are those that the goal has with it.
+        # Stats in the change itself are those that the goal has after it.
         brought = change.updates.get("cumulative_stats")
         stats = None if brought is None else GoalStats.model_validate(brought)
         affected = (AffectedGoal(goal_id=change.goal_id, cumulative_stats=stats), *affected)

@@ -131,7 +131,7 @@ def with_notice(notes: tuple[str, ...], notice: Notice) -> tuple[str, ...]:
         return notes
     words = f"{notice.text[:1].lower()}{notice.text[1:]}"
     if not words.startswith(begins):
-        # The notice is in the user's language; what the note is about shows by how it begins.
+        # The notice is in the user's language, but the note's English beginning shows what it is about.
         words = f"{begins}({notice.text})."
     return (*notes, f"{words}{after}")[-MAX_NOTES:]
 

@@ -63,7 +63,7 @@ class SessionHead:
             case PermissionReplied():
                 self.pending.pop(event.request_id, None)
             case SessionCreated():
-                # Its id becomes a path, and the log is untrusted.
+                # The id becomes a path, and the log is untrusted.
                 kept = {"trace_id": self.trace.trace_id, "carried": Carried()}
                 self.trace = event.trace.model_copy(update=kept)
             case SessionUpdated():

@@ -279,7 +279,7 @@ class SessionState(SessionHead):
             self.under_way.pop(event.message.tool_call_id or "", None)
         elif isinstance(event, PermissionReplied):
             request = self.pending.get(event.request_id)
-            # That a repeated call may go ahead is asked before the tool is run at all; an answer changes nothing.
+            # Whether a repeated call may run is asked before the tool runs at all, so an answer changes nothing.
             if (
                 request is not None
                 and request.permission not in ("doom_loop", "question")
@@ -290,7 +290,7 @@ class SessionState(SessionHead):
             isinstance(event, GoalAdded | GoalUpdated | GoalMoved | GoalRemoved | FilesRestored)
             and not event.by
         ):
-            # Edits that wait for an answer stay untouched by one that was accepted before them.
+            # Edits that wait for an answer are not affected by one that was accepted before them.
             ours = event.tool_call_id if isinstance(event, FileChanged) else ""
             self.under_way.update(dict.fromkeys([ours] if ours in self.under_way else self.under_way, True))
 
@@ -334,7 +334,7 @@ class SessionState(SessionHead):
             except ValidationError:
                 self.budget = None
             self.raised_limits = {}
-            # Other limits are another question than the one that was answered by "always".
+            # New limits raise a new question, so an earlier "always" no longer applies.
             self.granted = [rule for rule in self.granted if rule.permission != "budget"]
         raised = updates.get("raised_limits")
         if isinstance(raised, Mapping):
@@ -371,7 +371,7 @@ class SessionState(SessionHead):
             self.jobs[job_id] = command
 
     def _note_files(self, message: Message) -> None:
-        # The writers' rule "read before you change" must hold across a restart of the daemon too.
+        # The rule "read before you change" must also hold after a restart of the daemon.
         result = message.tool_result() if message.role == "tool" else None
         if result is None or result.is_error:
             return

@@ -89,7 +89,7 @@ def _title(step: Step) -> str:
 
 def _fields(step: Step, now: datetime) -> Iterator[str]:
     step_id = step.step_id
-    # A model gives its calls any ids, also such with ends of lines; the other dumps have it whole.
+    # A model may give its calls ids with line ends; the other dumps contain them unchanged.
     yield f"id: {_short(step_id, _ID)}"
     if step.duration_ms is not None:
         yield f"duration: {step.duration_ms}ms"
@@ -170,7 +170,7 @@ def _folded(tree: StepTree, now: datetime) -> Iterator[str]:
 
 
 def _opening(step: Step, now: datetime) -> Iterator[str]:
-    # Goals are the overview; steps below them are opened one by one.
+    # Goals are the overview; the steps below them are expanded one by one.
     yield "<details open>" if step.step_type == "goal" else "<details>"
     title = f"[{ICONS[step.status]}] <b>{step.step_type}</b>: {_html(step.description)}"
     yield f"<summary>{title}</summary>"
@@ -218,7 +218,7 @@ def _blocks(step: Step) -> Iterator[tuple[str, object]]:
 
 def _block(title: str, value: object) -> Iterator[str]:
     text = shown(json.dumps(without_image_data(value), ensure_ascii=False, indent=2))
-    # A text may contain fences of its own.
+    # A text may contain fences itself.
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     yield from ("<details>", f"<summary><b>{title}</b></summary>", "")
     yield from (f"{fence}json", text, fence)
@@ -241,7 +241,7 @@ def dump_json(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetim
     """
     tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     about = {"generated": _written(now), "trace": head_fields(head) | {"total_steps": tree.total_steps}}
-    # A step a line: that is quick to write, and to compare with another dump.
+    # One step per line, which is fast to write and easy to compare with another dump.
     steps_of_it = [json_text(without_image_data(step.stored())) for _, step in tree.walk()]
     begin = json_text(about)[:-1]
     text = f'{begin},"steps":[\n' + ",\n".join(steps_of_it) + "\n]}\n"

@@ -279,7 +279,7 @@ class StepFold:
 
     def _add_answer(self, message: Message, parent: str | None, now: datetime) -> None:
         if self._response is not None and message.compaction() is None:
-            # It was not the last word of its turn after all.
+            # It was not the last message of its turn after all.
             self._update(self._response, {"step_type": "thought"})
             self._response = None
         spent = Spent.of_answer(message)
@@ -297,7 +297,7 @@ class StepFold:
             said_id = self._add(self._free(said_step_id(message.message_id)), step_type, parent, now, fields)
             self._response = said_id if step_type == "response" else None
         elif not calls or calls[0].name in PLAN_TOOLS:
-            # No step of its own. Its cost stays with the goal that had the focus, whatever goal the calls run for.
+            # The message has no step of its own. Its cost stays with the focused goal, whatever goal the calls run for.
             self.unplaced = self.unplaced if parent is not None else self.unplaced.and_also(spent)
         for number, call in enumerate(calls):
             if call.name in PLAN_TOOLS:
@@ -330,7 +330,7 @@ class StepFold:
             looked = parent is None and self.unplaced != NOTHING
             if not result.is_error and not looked:
                 return  # the plan shows its effect
-            # The cost of planning without a result: nothing else can show that.
+            # Planning without a result has a cost, which nothing else can show.
             spent, self.unplaced = (self.unplaced, NOTHING) if looked else (NOTHING, self.unplaced)
             known = self._add_action(known, parent, now, spent.without_time())
         elif known is None and result.name in PLAN_TOOLS and not result.is_error:

@@ -49,7 +49,7 @@ class _Entry:
     conclusion: str = ""
 
     def text(self, shown: int, workspace: str) -> str:
-        # Built from steps, so that it reads the same as every other history of a plan.
+        # Built from steps, so that it reads like every other history of a plan.
         tree = StepTree("")
         tree.add(_step(_GOAL, "goal", self.status, self.title))
         for place, (result, call) in enumerate(self.results[-shown:] if shown else ()):
@@ -88,7 +88,7 @@ def _step(
     data: dict[str, Any] | None = None,
     summary: str | None = None,
 ) -> Step:
-    # Unchecked: its inputs were validated when read, and there may be thousands.
+    # Not validated, because its inputs were validated when read, and there may be thousands.
     return Step.model_construct(
         step_id=step_id,
         trace_id="",
@@ -111,7 +111,7 @@ def to_history_string(plan: PlanTree, messages: Sequence[Message], limit: int, *
     """
     turns, results = _sorted_out(messages, plan)
     tops = plan.children(None)
-    if tops:  # the user's requests are carried over anyway; here they would only hide the plan
+    if tops:  # the user's requests are carried over anyway, and would only hide the plan here
         turns = [turn for turn in turns if turn.results or turn.conclusion]
     groups = [[turn] for turn in turns] + [_entries(plan, goal, results) for goal in tops]
     told: list[str] = []

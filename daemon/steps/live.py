@@ -120,7 +120,7 @@ class _Dumped:
                 fold.apply(event)
             self._fold = fold
         for event in events:
-            self._fold.apply(event)  # events of the log that it already has do nothing
+            self._fold.apply(event)  # it ignores events of the log that it already has
         folders = [self._store.folder(self.session_id)]
         if branch_of(self.session_id) is None:
             folders.append(self._store.root)

@@ -70,7 +70,7 @@ def extract_brief(label: str, title: str, output: str, *, about: str = "", is_er
     """
     said = one_line(title, _BRIEF)
     repeats = _words(said) <= _words(f"{label} {about}")
-    # The mark of the step shows that a command succeeded; its output comes after that.
+    # The step's icon shows that a command succeeded; its output comes after that.
     written = _SUCCESS.sub("", output, count=1)
     brief = brief_output(written) or brief_output(output) or said if repeats else said
     if is_error:
@@ -95,7 +95,7 @@ def _details(tree: StepTree, goal: Step) -> list[str]:
             lines.append(t("Summary: {summary}", summary=_flat(step.summary or step.description)))
         if given_up or step.step_type == "evaluation":
             continue
-        # A result is below its action, unless that is unknown.
+        # A result is below its action, unless the action is unknown.
         action = step if step.step_type == "action" else None
         for result in (step,) if action is None else tree.children(step.step_id):
             if result.step_type == "result" and result.data.get("tool_name") not in TOOLS_OF_THE_PLAN:

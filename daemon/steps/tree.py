@@ -94,7 +94,7 @@ class StepTree:
     def move(self, step: Step, before_id: str | None = None) -> None:
         """Another state of a step, whose ``parent_id`` or place has changed."""
         siblings = self._children[self._steps[step.step_id].parent_id]
-        # Moved steps are mostly new, and last among thousands.
+        # Moved steps are usually new, so search thousands from the end.
         place = next(at for at in range(len(siblings) - 1, -1, -1) if siblings[at] == step.step_id)
         del siblings[place]
         self._steps[step.step_id] = step

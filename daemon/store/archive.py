@@ -175,7 +175,7 @@ def _found(folder: Path) -> _Found:
     for name, path in _walk(folder, "", found.left_out):
         found.files[name] = path
     for name in [name for name in found.files if kind_of(name) in ("content", "text")]:
-        # Nothing else is held: most contents have no secret, and are read again when they are written.
+        # Only the digest is kept: most contents have no secret, and are read again when they are written.
         data = _read(found.files[name])
         kind = kind_of(name) or ""
         clean = without_secrets(data, kind)
@@ -201,7 +201,7 @@ def _walk(folder: Path, prefix: str, left_out: list[str]) -> Iterator[tuple[str,
                 if _FOLDERS.fullmatch(name):
                     yield from _walk(Path(entry.path), f"{name}/", left_out)
             elif kind_of(name) is None:
-                continue  # dumps, half-written files, what was made from these: no part of a trace
+                continue  # dumps, unfinished files and derived data are not part of a trace
             elif (
                 entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size < _LARGEST
             ):
@@ -211,7 +211,7 @@ def _walk(folder: Path, prefix: str, left_out: list[str]) -> Iterator[tuple[str,
 
 
 def _read(path: Path) -> bytes:
-    # A folder that came with a repository may be made to change under our hands: no link, no device, no pipe.
+    # A folder from a repository may change while we read it: accept no link, no device, no pipe.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -227,7 +227,7 @@ def _content(name: str, found: _Found) -> bytes:
     if kind == "log":
         data = data[: data.rfind(b"\n") + 1]  # the rest is being written, or was never finished
     if kind == "content":
-        return data  # looked through before
+        return data  # already checked
     data = without_secrets(data, kind)
     if name.endswith("meta.json"):
         data = _as_the_log_says(data)
@@ -251,7 +251,7 @@ def _write(target: Path, manifest: bytes, found: _Found) -> None:
     try:
         with (
             os.fdopen(descriptor, "wb") as file,
-            # No name and no time of its own: the same trace gives the same bytes.
+            # No name and no time, so that the same trace gives the same bytes.
             gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
         ):
@@ -260,7 +260,7 @@ def _write(target: Path, manifest: bytes, found: _Found) -> None:
                 try:
                     data = _content(known, found)
                 except FileNotFoundError:
-                    continue  # a session at work: the log has it
+                    continue  # the session is running, and the log has it
                 _add(archive, TOP + known, data)
         Path(name).replace(target)
     except BaseException:

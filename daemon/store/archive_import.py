@@ -259,7 +259,7 @@ def _members(packed: IO[bytes], most: int) -> Iterator[tuple[tarfile.TarInfo, IO
     with tarfile.open(fileobj=bounded, mode="r:", errorlevel=2) as archive:  # pyright: ignore[reportArgumentType] - reads, seeks and tells is all that is needed
         while (member := archive.next()) is not None:
             yield member, archive.extractfile(member) if member.isreg() else None
-            # It would remember all of them; Python 3.13 has ``stream=True`` for that.
+            # tarfile would keep all of them in memory; Python 3.13 has ``stream=True`` for that.
             # https://github.com/python/cpython/issues/102120
             archive.members = []  # pyright: ignore[reportAttributeAccessIssue]
         bounded.finish()
@@ -337,7 +337,7 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
                 )
             return
         if kind == "log":
-            # Line by line: a long log is held nowhere whole.
+            # Line by line, so that a long log is never completely in memory.
             while line := file.readline(MAX_LINE + 1):
                 if len(line) > MAX_LINE:
                     raise ArchiveError(
@@ -345,7 +345,7 @@ def _write(path: Path, kind: str, member: tarfile.TarInfo, file: IO[bytes]) -> N
                     )
                 target.write(without_secrets(line, kind))
             return
-        # Its creator may have had other rules for secrets. (Contents and their lists go by hashes.)
+        # The archive's creator may have had other rules for secrets. (Contents and their lists are named by hashes.)
         pieces = iter(lambda: file.read(_CHUNK), b"") if kind == "list" else text_without_secrets(file.read)
         for piece in pieces:
             target.write(piece)
@@ -371,7 +371,7 @@ def _rebuilt(store: FileTraceStore, trace_id: str) -> tuple[Rebuilt, tuple[str, 
     except StoreError:
         raise
     except Exception as error:
-        # Each event is of a known shape, but no daemon may ever have made such a sequence of them.
+        # Each event has a known form, but no daemon may ever have written such a sequence of them.
         raise ArchiveError(t("The archive's log is not valid ({error!r}).", error=error)) from error
     finally:
         store.close()
@@ -410,7 +410,7 @@ def _cut(data: bytes) -> int:
         cut = wanted
         for start, stop in reversed(spans):
             if start < cut < stop:
-                # In front of it, and of the name that it is assigned to.
+                # Cut before the secret, and before the name that it is assigned to.
                 cut = max(data.rfind(b"\n", 0, start) + 1, start - 100)
         if cut > 0:
             return cut

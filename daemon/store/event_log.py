@@ -93,7 +93,7 @@ def fitting(
         if not ahead:
             return
         event_id, record = ahead.popleft()
-        # An id that is not above the last one is no evidence.
+        # An id that does not exceed the last one is no evidence.
         witnesses = [other for other, _ in ahead if other > last]
         against = sum(other <= event_id for other in witnesses)
         twice = bool(witnesses) and witnesses[0] == event_id != last + 1
@@ -128,7 +128,7 @@ class LogReader:
                 yield start, block, whole
                 start, size = start + whole, _SCANNED
             elif len(block) < min(size, self.end - start):
-                return  # the file became shorter
+                return  # the file was truncated
             elif size > MAX_LINE:
                 start, size = self._newline_behind(start, self.end) + 1, _SCANNED
             else:
@@ -141,7 +141,7 @@ class LogReader:
         while position < self.end:
             block = self._read(position, min(self.end, position + 4 * _BLOCK))
             if not block:
-                return  # the file became shorter
+                return  # the file was truncated
             begin = 0
             while (newline := block.find(b"\n", begin)) >= 0:
                 size = held + newline - begin
@@ -249,7 +249,7 @@ class LogReader:
                 self._block_at = max(0, end - _BLOCK)
                 self._block = self._read(self._block_at, end)
                 if len(self._block) < end - self._block_at:
-                    return -1  # the file became shorter
+                    return -1  # the file was truncated
             found = self._block.rfind(b"\n", 0, end - self._block_at)
             if found >= 0:
                 return self._block_at + found

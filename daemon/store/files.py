@@ -80,9 +80,9 @@ class FileTraceStore:
         """Make the folder and keep git out of it. Raises StoreError when it cannot be written."""
         try:
             if self.root.is_symlink():
-                # A repository could bring it along and have us write wherever it points.
+                # A repository could contain this link, and make us write wherever it points.
                 raise OSError(errno.ELOOP, t("it is a symbolic link"), str(self.root))
-            # Beside a workspace that is gone there is nothing to be made; elsewhere it is a folder of ours.
+            # Create no folder beside a workspace that is gone; elsewhere the folder is ours.
             self.root.mkdir(parents=self.root.name != TRACES, exist_ok=True, mode=0o700)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
@@ -131,7 +131,7 @@ class FileTraceStore:
         except (OSError, StoreError) as error:
             self.close(trace.trace_id)
             if fresh:
-                # Half of a session is none: it would be the newest one, and hold nothing.
+                # Half of a session is worse than none: it would be the newest one, and contain nothing.
                 shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, StoreError):
                 raise
@@ -172,7 +172,7 @@ class FileTraceStore:
         try:
             _write_all(handle, line)
         except OSError as error:
-            # A half-written line must not glue itself to the next event.
+            # A half-written line must not merge with the next event.
             self.close(trace_id)
             raise StoreError(
                 t("The session's log cannot be written: {strerror}.", strerror=error.strerror or error)
@@ -201,7 +201,7 @@ class FileTraceStore:
         folder = self._folder(trace.trace_id)
         with self._snapshots:
             if trace.last_event_id < self._newest.get(trace.trace_id, 0):
-                return  # one that began earlier, in a thread, comes late
+                return  # one that began earlier, in a thread, finishes late
             goals = self._goals.setdefault(trace.trace_id, GoalFile(self._formats))
             write_file(folder / "goal.json", goals.encoded(tree))
             write_file(
@@ -217,7 +217,7 @@ class FileTraceStore:
         try:
             self.trace(trace_id)
         except NewerFormatError:
-            raise  # nothing of it is touched
+            raise  # nothing of it was changed
         except StoreError as error:
             log.warning("%s", error)
         try:
@@ -227,7 +227,7 @@ class FileTraceStore:
                 t("The session's log cannot be opened: {strerror}.", strerror=error.strerror or error)
             ) from error
         self._highest_ids[trace_id] = self._reader.highest_event_id(folder, trace_id)
-        # A kill, or a full disk, may have come between a message and its file.
+        # A kill or a full disk may have come between a message and its file.
         for message in self._reader.others(folder, trace_id, _message_files(folder)):
             self._write_message(trace_id, message)
         return torn
@@ -306,7 +306,7 @@ class FileTraceStore:
             if (folder / kind).is_symlink() or not (folder / kind).is_dir():
                 continue
             names = [e.name for e in os.scandir(folder / kind) if e.is_dir(follow_symlinks=False)]
-            # Without the dot, which would be the name of a child's child.
+            # Skip names with a dot, which belong to a child's child.
             good = [name for name in names if BRANCH_ID.fullmatch(name) and "." not in name]
             found += [child_id(trace_id, name) for name in good if kind_of(name) == kind]
         return sorted(found, key=order_of_children)
@@ -368,7 +368,7 @@ class FileTraceStore:
         """
         own = session_of(message.trace_id, message.branch_id) == trace_id
         if not own or not MESSAGE_ID.fullmatch(message.message_id):
-            return False  # damage, or another program, may have changed its ids
+            return False  # damage or another program may have changed its ids
         path = self._folder(trace_id) / "messages" / f"{message.message_id}.json"
         data = json_bytes(self._formats.write("message", message.stored()), indent=1)
         if compare:
@@ -376,7 +376,7 @@ class FileTraceStore:
                 if read_regular(path) == data:
                     return False
         if not path.parent.exists():
-            with contextlib.suppress(OSError):  # else the write reports it
+            with contextlib.suppress(OSError):  # otherwise the write reports it
                 path.parent.mkdir()
         write_file(path, data)
         return True
@@ -387,7 +387,7 @@ class FileTraceStore:
             path = self._folder(trace_id) / _LOG
             try:
                 _cut_torn_line(path)
-                # Above every id ever read: events below a damaged id would not be seen.
+                # Continue above every id ever read, because events below a damaged id would be invisible.
                 last = max(self.last_event_id(trace_id), self._highest_ids.get(trace_id, 0))
                 handle = path.open("ab", buffering=0)
             except OSError as error:
@@ -413,7 +413,7 @@ def _message_files(folder: Path) -> set[str]:
 
 
 def _write_all(handle: IO[bytes], data: bytes) -> None:
-    # An unbuffered file takes what fits: a full disk shows first as a short write, only then as an error.
+    # An unbuffered file writes what fits: a full disk first causes a short write, only then an error.
     rest = memoryview(data)
     while rest:
         rest = rest[handle.write(rest) :]
@@ -452,7 +452,7 @@ class GoalFile:
         if not known:
             return head
         goals = b",\n".join(text for _, text in known.values())
-        # The list is the last field, so that the empty one at the end is where the goals belong.
+        # The list is the last field, so goals replace the empty list at the end.
         before = head.removesuffix(b"[]\n}")
         return b"".join((before, b"[\n", goals, b"\n ]\n}"))
 

@@ -57,7 +57,7 @@ def left_out(
         try:
             store.trace(trace_id)
         except UnknownTraceError:
-            pass  # deleted, or it never began
+            pass  # deleted, or never started
         except StoreError as error:
             found.append(Unreadable(trace_id, str(error)))
     return found
@@ -70,7 +70,7 @@ def last_used(store: TraceStore, by_use: Sequence[str]) -> tuple[str, Unreadable
             if never_begun(store, store.trace(trace_id)):
                 continue
         except UnknownTraceError:
-            continue  # deleted by hand, or it never began
+            continue  # deleted by hand, or never started
         except StoreError as error:
             return trace_id, Unreadable(trace_id, str(error))
         return trace_id, None
@@ -152,7 +152,7 @@ class ListedTraces:
                 for event in events:
                     state.apply(event)
                 after = events[-1].event_id
-                # Messages are of no use for a list, and would be held.
+                # The list does not need messages, and they would stay in memory.
                 state.messages.clear()
         except (StoreError, OSError):
             raise

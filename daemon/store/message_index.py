@@ -85,7 +85,7 @@ class _Index:
     def place(self, data: bytes, begin: int, end: int, offset: int) -> IndexedMessage | None:
         """Return the place of a message from its event; None for any other line. ``data``: the file from ``offset``
         on."""
-        # No more than this is done for most of the lines: it is what the time goes into.
+        # Most lines get no further than this check, so its speed determines the total time.
         kind = data.find(_KIND, begin, min(end, begin + _ENVELOPE))
         if kind >= 0 and data.startswith(_OURS, begin):
             word = kind + len(_KIND)

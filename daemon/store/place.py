@@ -32,7 +32,7 @@ def open_store(workspace: Path, state_folder: Path) -> tuple[FileTraceStore, str
         store.prepare()
         return store, ""
     except StoreError as error:
-        # A folder that cannot be written can still be read and talked about.
+        # A session in a read-only folder can still read it and talk about it.
         fallback = _store(elsewhere, here)
         fallback.prepare()
         log.warning("%s Using %s.", error, fallback.root)

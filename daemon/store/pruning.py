@@ -124,7 +124,7 @@ def doomed(
     found: dict[str, Doomed] = {}
     only_newest = limits.keep_days is None and limits.max_mb is None and limits.keep is not None
     for one in (*may_go[id(own)], *may_go[id(foreign)]):
-        # Compared as a difference, so that an absurd date does not overflow.
+        # Compare differences, so that an absurd date does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
             found[one.trace_id] = Doomed(
                 one, t("not used for more than {keep_days:g} days", keep_days=limits.keep_days)
@@ -134,7 +134,7 @@ def doomed(
             found[one.trace_id] = Doomed(
                 one, t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
             )
-    # Imported ones first, and then without their bytes: a repository must not push out the user's own sessions.
+    # Delete imported traces first, and then do not count them: a repository must not push out the user's own sessions.
     for group, counted in ((foreign, stored), (own, own)):
         left = sum(one.size for one in counted if one.trace_id not in found)
         for one in may_go[id(group)]:
@@ -173,12 +173,12 @@ def _stored(store: FileTraceStore, own: Collection[str], now: datetime, sizes: b
         try:
             folder = store.folder(trace_id)
             if folder.is_symlink() or not holds_trace(folder):
-                continue  # it is none of ours
+                continue  # it is not ours
             meta = _meta(folder / "meta.json")
             one = Stored(trace_id, _used(folder, meta, now), 0, trace_id in own, str(meta.get("title", "")))
             yield replace(one, size=store.size(trace_id)) if sizes else one
         except (StoreError, OSError):
-            continue  # gone meanwhile, or no name of a trace
+            continue  # deleted meanwhile, or not the name of a trace
 
 
 def _used(folder: Path, meta: dict[str, Any], now: datetime) -> datetime:
@@ -188,7 +188,7 @@ def _used(folder: Path, meta: dict[str, Any], now: datetime) -> datetime:
     """
     told = (_time(meta.get("updated_at")), _changed(folder))
     used = next((time for time in told if time is not None and time <= now), now)
-    # An old session that was imported today is not to go tonight.
+    # An old session that was imported today must not be deleted tonight.
     imported = _time(_meta(folder / IMPORTED).get("time"))
     return max(used, imported) if imported is not None and imported <= now else used
 
@@ -197,7 +197,7 @@ def _changed(folder: Path) -> datetime | None:
     for path in (folder / "events.jsonl", folder / "meta.json", folder):
         with contextlib.suppress(
             OSError, ValueError, OverflowError
-        ):  # file systems keep years that Python has not
+        ):  # file systems store years that Python cannot represent
             return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
     return None
 

@@ -39,7 +39,7 @@ Stamp = tuple[int, int, int]
 
 @cache
 def _events() -> TypeAdapter[Event]:
-    # Made on first use: it takes a tenth of the daemon's start.
+    # Created on first use, because it takes a tenth of the daemon's start.
     return TypeAdapter(Event)
 
 
@@ -116,7 +116,7 @@ class FileReader:
         """See TraceStore."""
         first_page = limit if before is None and goal_ids is None and role is None else None
         found, skipped = self._chosen(folder, trace_id, first_page, limit, before, goal_ids, role)
-        if skipped and first_page is not None:  # those before it are wanted in its place
+        if skipped and first_page is not None:  # the messages before these are wanted instead
             found, _ = self._chosen(folder, trace_id, None, limit, before, goal_ids, role)
         return found
 
@@ -204,7 +204,7 @@ class FileReader:
                     continue
                 event = self.event(line, trace_id)
                 if event is None:
-                    # An event of a newer version: the log keeps it, this version has no use for it.
+                    # An event of a newer version stays in the log, but this version cannot use it.
                     log.warning("unknown event %d in the log of %s", event_id, trace_id)
                     continue
                 found.append(event)
@@ -245,7 +245,7 @@ class FileReader:
     def event(self, line: LogLine, trace_id: str) -> Event | None:
         """Return the event of a line; None when it is damaged, or this version does not know it."""
         event = self._event(line, trace_id)
-        # One that names another session is damaged, too; a log that begins with one is another session's.
+        # An event that names another session is damaged; a log that begins with one belongs to another session.
         if event is not None and event.trace_id != trace_id and event.event != "session_created":
             return None
         return event
@@ -255,7 +255,7 @@ class FileReader:
             try:
                 return event_of(line.data)
             except ValidationError:
-                pass  # json knows deeper nesting than pydantic's parser
+                pass  # json supports deeper nesting than pydantic's parser
         try:
             return _events().validate_python(self._record("event", line.data, trace_id))
         except (ValueError, RecursionError):

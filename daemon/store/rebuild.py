@@ -73,7 +73,7 @@ def _rebuild_session(store: TraceStore, session_id: str, children: list[str]) ->
             problems.insert(
                 0, t("the start of the log is missing: the session's initial data is taken from its metadata")
             )
-        # The factor by which tokens are estimated is in no event; a wrong one only estimates badly.
+        # No event contains the token estimation factor; a wrong one only makes estimates worse.
         if before is not None:
             state.calibration = stored_calibration(before.carried.calibration)
         after = state.carrying()
@@ -137,7 +137,7 @@ def _set_aside(
     after, goals = state.trace, len(state.plan.snapshot().goals)
     had = before.message_count if before is not None else 0
     planned = len(tree.goals) if tree is not None else 0
-    # A log that is whole is right when it has less; one that lost something may not be.
+    # A complete log is right even with less content; one that lost something may be wrong.
     behind = before is not None and before.last_event_id > after.last_event_id
     richer = (damaged or behind) and (had > after.message_count or planned > goals or behind)
     kept = {message.message_id for message in state.messages}

@@ -76,7 +76,7 @@ def replayed(store: TraceStore, trace_id: str) -> SessionState:
 
 def replayed_events(store: TraceStore, trace_id: str) -> tuple[SessionState, int]:
     """Return the same, and of how many events."""
-    # In pages: the whole at once would be let go of at once, too, and nothing else can run meanwhile.
+    # In pages, because releasing everything at once would block everything else.
     events = store.events(trace_id, limit=_PAGE)
     if not events:
         raise StoreError(
@@ -88,7 +88,7 @@ def replayed_events(store: TraceStore, trace_id: str) -> tuple[SessionState, int
     state = SessionState(_begun(store, trace_id, events[0]))
     count = 0
     while events:
-        # Ids become paths; a log from a repository or an archive is untrusted.
+        # Ids become paths, and a log from a repository or an archive is untrusted.
         for event in events:
             _check_id(event.trace_id, trace_id)
             state.apply(event)

@@ -52,7 +52,7 @@ class SessionHandOver:
         name = self.session.agent.name
         if name == "plan":
             return await self._plan(report)
-        # Only here: it needs sessions, which have this.
+        # Imported here, because it needs sessions, which import this module.
         from daemon.subagents import iterating
 
         if name == "init":
@@ -89,7 +89,7 @@ class SessionHandOver:
                 notes=(t(_LIFTS_MODE),) if planning else (),
             )
         )
-        # The current plan: the user may have changed it before the answer.
+        # Use the current plan, because the user may have changed it before the answer.
         goal = _first_open(tree)
         if goal is None:
             raise ToolError(f"{_NO_GOALS} The user removed its goals in the meantime: ask what is wanted.")

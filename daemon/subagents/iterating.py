@@ -200,12 +200,12 @@ async def _carried_out(
         mission = {"mission": state.plan.mission}
         child.emit(SessionUpdated(trace_id=child.session_id, time=now(), updates=mission))
         result = await child.prompt(text, planner="in_loop")
-        await child.rest()  # the user may have sent more to it
+        await child.rest()  # the user may have sent it more prompts
         stop, detail = child.state.trace.last_stop_reason or result.stop, result.detail
     finally:
         closing = asyncio.ensure_future(close_child(child))
         canceled = await finish(closing)
-        # Nothing is awaited in between: what the child took is its own until here, and the parent's from here.
+        # Nothing is awaited in between, so usage is counted for the child up to here, and for the parent from here.
         meta = _ended(meta, child.state, stop)
         session.record.subagent_ended(meta)
         if canceled:
@@ -235,7 +235,7 @@ async def _earlier(session: Session, meta: SubagentMeta) -> str:
         child = child_id(session.session_id, meta.id)
         state = await asyncio.to_thread(read_state, session.services.store, child)
         if meta.stop_reason == "error":
-            # Its daemon may have been killed before its report was recorded.
+            # The daemon may have been killed before the report was recorded.
             said = reported(state.messages)
             meta = meta.model_copy(update={"summary": said.report, "success_rate": said.success_rate})
     except StoreError as error:

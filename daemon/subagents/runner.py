@@ -64,7 +64,7 @@ class SessionSubagents:
                 "This session came with the folder, so its text may have been written by anyone, and no "
                 "sub-agents are started from it. Tell the user to start a new session."
             )
-        # In the order of the calls; otherwise the one whose file is read first would take the first free slot.
+        # In the order of the calls; otherwise the call whose file is read first would take the first free slot.
         async with session.turn.starting:
             profile = await self._profile(agent)
         async with contextlib.AsyncExitStack() as stack:
@@ -129,7 +129,7 @@ class SessionSubagents:
         finally:
             closing = asyncio.ensure_future(close_child(child))
             canceled = await finish(closing)
-            # Nothing is awaited in between: what the child took is its own until here, and the parent's from here.
+            # Nothing is awaited in between, so usage is counted for the child up to here, and for the parent from here.
             meta = _ended(meta, child, stop)
             _completed(session, meta)
             if canceled:
@@ -207,7 +207,7 @@ def _name(session: Session, call_id: str) -> str:
     known = session.state.children.subagents
     before = (meta for meta in known.values() if meta.tool_call_id not in calls)
     number = _last(before) + calls.index(call_id) + 1 if calls else 0
-    # A call that runs again after a restart has used its number already.
+    # A call that runs again after a restart has already used its number.
     return f"s{_last(known.values()) + 1}" if not number or f"s{number}" in known else f"s{number}"
 
 

@@ -32,7 +32,7 @@ class SharedHistory:
         """See VersionKeeper."""
         own = await self.own.keep(changes, tool_call_id, counts)
         above = await self.above.keep(changes, self.call_id, counts)
-        # One for each change, as the writer expects.
+        # One name per change, as the writer expects.
         self._names.update(zip(own, above, strict=True))
         return own
 

@@ -25,7 +25,7 @@ _NAMES: tuple[tuple[Family, re.Pattern[str]], ...] = (
     )),
 )  # fmt: skip
 _PROVIDERS: dict[str, Family] = {
-    # Only for providers where a custom name (a deployment, an alias) can only mean such a model.
+    # Only for providers with which a custom name (a deployment, an alias) can only mean such a model.
     "anthropic": "claude",
     "azure": "gpt",
     "chatgpt": "gpt",

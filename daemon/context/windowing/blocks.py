@@ -162,7 +162,7 @@ class Block:
                 at += 1
             elif own == "all" or (own == "text" and not isinstance(part, ReasoningPart)):
                 parts.append(part)
-        # Reasoning alone is no message: no provider takes it.
+        # Reasoning alone is no message: no provider accepts it.
         if all(isinstance(part, ReasoningPart) for part in parts):
             return None
         kept = tuple(answer for at, answer in enumerate(self.answers) if at in wanted)

@@ -85,7 +85,7 @@ class GoalCompaction:
 
     def _tell_attempts(self, standing: Standing, goal_id: str, block: Block) -> None:
         for goal in standing.successors:
-            # An older goal that was moved below it had its messages before: they stay where they are.
+            # An older goal that was moved below it has earlier messages, which stay where they are.
             if goal.id not in self._noted and not _is_older(goal_id, goal.id):
                 self._noted.add(goal.id)
                 self._out.append(self._attempts(goal, block.sequence))
@@ -111,14 +111,14 @@ class GoalCompaction:
         for root in new:
             self._put(root, block)
         if left is not None and gone and not new and not left.answers:
-            # Without it two messages of the model would meet, or the request would end with one.
+            # Otherwise two messages of the model would follow each other, or the request would end with one.
             self._out.append(self._pointer(gone[0], block.sequence))
 
     def _put(self, root: Goal, block: Block) -> None:
         if root.id not in self._place:
             self._place[root.id] = len(self._out)
             self._roots[root.id] = (root, block.sequence)
-            self._out.append(block)  # holds the place
+            self._out.append(block)  # reserves the position
 
 
 def _is_older(goal_id: str, other: str) -> bool:

@@ -29,14 +29,14 @@ def past_turns_reduced(
         if turn[0].sequence >= before:
             found += turn
             continue
-        # A turn that is under way when the mark is set grows on behind it: nothing there is history.
+        # A turn that is running when the mark is set continues behind it, and that part is not history.
         past = [block for block in turn if block.sequence < before]
         last = next((block for block in reversed(past) if _is_step(block) and block.says), None)
         for block in turn:
             kept = (
                 block in whole or block.sequence >= before or not block.stored or block.kind == "compaction"
             )
-            # Also what the model has not seen yet.
+            # Keep what the model has not seen yet, too.
             if kept or (block.role == "user" and block.sequence > answered):
                 found.append(block)
             else:

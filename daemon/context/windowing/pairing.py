@@ -57,7 +57,7 @@ class MessageReader:
     def follows(self, messages: Sequence[Message]) -> bool:
         """Return whether ``messages`` begin with those read so far."""
         known = len(self.messages)
-        # Equal objects are mostly identical ones, which a list compares without looking into them.
+        # Equal objects are mostly identical, and lists compare identical items without looking into them.
         return known <= len(messages) and self.messages == list(messages[:known])
 
     def read(self, messages: Sequence[Message]) -> None:
@@ -83,11 +83,11 @@ class MessageReader:
             self.blocks.append(Block("user", message.goal_id, message.sequence, parts, person=person))
 
     def _ask(self, message: Message, parts: tuple[Part, ...], calls: tuple[ToolCallPart, ...]) -> None:
-        # Reasoning alone is no message: no provider takes it.
+        # Reasoning alone is no message: no provider accepts it.
         if not calls and all(part.type == "reasoning" for part in parts):
             return
         if len(calls) > 1 and len({call.id for call in calls}) < len(calls):
-            # No provider takes two calls of one id in a message, so only the first is there.
+            # No provider accepts two calls with one id in a message, so keep only the first.
             first = {call.id: call for call in reversed(calls)}
             parts = tuple(p for p in parts if not isinstance(p, ToolCallPart) or first[p.id] is p)
             calls = tuple(call for call in calls if first[call.id] is call)
@@ -158,7 +158,7 @@ def _sent(
     parts: list[Part] = []
     calls: list[ToolCallPart] = []
     mark: CompactionPart | None = None
-    # By the name of the type: isinstance() asks pydantic, which takes ten times as long.
+    # Compare the name of the type, because isinstance() asks pydantic, which takes ten times as long.
     for part in content:
         if part.type == "tool_call":
             calls.append(part)

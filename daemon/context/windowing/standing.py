@@ -50,7 +50,7 @@ class Standings:
             return NOWHERE
         chain: dict[str, Goal] = {}
         at: str | None = goal_id
-        # A damaged log may have lost a parent, or made a circle.
+        # A damaged log may have lost a parent, or contain a cycle.
         while at is not None and at in goals and at not in chain and at not in self._known:
             chain[at] = goals[at]
             at = goals[at].parent_id

@@ -196,7 +196,7 @@ class Daemon:
         return self.configuration.trust()
 
     def config(self, trusted: bool | None = None) -> Config:
-        """See ``WorkspaceConfig.read``; ``reload_config`` reads the files again."""
+        """Return the configuration; ``reload_config`` reads the files again."""
         return self.configuration.read(trusted)
 
     def reload_config(self) -> Config:

@@ -33,14 +33,12 @@ class LazyExplorer:
         self._permission = permission
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
-        """See Explorer."""
         from daemon.explore.exploring import SessionExplorer
 
         explorer = SessionExplorer(self._session, self._call_id, self._permission)
         return await explorer.explore(branches, background)
 
     async def select(self, choice: Sequence[str]) -> WorkOutcome:
-        """See Explorer."""
         from daemon.explore.merging import select
 
         return await select(self._session, choice, self._permission, self._call_id)

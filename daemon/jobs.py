@@ -46,7 +46,7 @@ class _Running:
 
 
 class SessionJobs:
-    """See the module. Made and used on the event loop."""
+    """The commands of a session, in the background or awaited by a turn. Use it on the event loop."""
 
     def __init__(
         self,
@@ -80,7 +80,6 @@ class SessionJobs:
         tool_call_id: str,
         on_end: Callable[[], object] | None = None,
     ) -> Job:
-        """See Jobs."""
         if self._closed:
             raise ToolError("The session is ending: nothing can be started.")
         running = [entry.job.job_id for entry in self._jobs.values() if entry.job.exit_code is None]
@@ -117,7 +116,6 @@ class SessionJobs:
         return entry.job
 
     def all(self) -> Sequence[Job]:
-        """See Jobs."""
         return [entry.job for entry in self._jobs.values()]
 
     def begun_by(self) -> Sequence[str]:
@@ -125,13 +123,11 @@ class SessionJobs:
         return [entry.job.tool_call_id for entry in self._jobs.values() if entry.job.exit_code is None]
 
     def output(self, job_id: str) -> str:
-        """See Jobs."""
         entry = self._known(job_id)
         unread, entry.unread = entry.unread, HeadTail()
         return unread.text(f"the whole output is in {entry.output.path.as_posix()}")
 
     async def kill(self, job_id: str) -> Job:
-        """See Jobs."""
         entry = self._known(job_id)
         await self._stop(entry)
         return entry.job

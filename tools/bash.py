@@ -117,7 +117,6 @@ class BashTool(Tool[BashInput]):
         self._kill_grace_s = kill_grace_s
 
     async def run(self, args: BashInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         command = args.command.strip()
         if not command or "\0" in command:
             raise ToolError("The command is empty or contains a NUL character.")

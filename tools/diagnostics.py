@@ -60,7 +60,6 @@ class DiagnosticsTool(Tool[DiagnosticsInput]):
     Input = DiagnosticsInput
 
     async def run(self, args: DiagnosticsInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         target = resolve(args.path, ctx)
         is_file = target.path.is_file()
         if not is_file and not target.path.is_dir():

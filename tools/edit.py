@@ -40,7 +40,6 @@ class EditTool(Tool[EditInput]):
     Input = EditInput
 
     async def run(self, args: EditInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
         before, planned = await on_base(target, ctx, lambda base: _plan(base, args, target))
         change = FileChange(target.path, before, planned.after)

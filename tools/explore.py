@@ -46,7 +46,6 @@ class ExploreTool(Tool[ExploreInput]):
     Input = ExploreInput
 
     async def run(self, args: ExploreInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         if args.branches and args.select:
             raise ToolError("branches explores, select merges a branch: give one of the two.")
         if args.select:

@@ -36,7 +36,6 @@ class GlobTool(Tool[GlobInput]):
     Input = GlobInput
 
     async def run(self, args: GlobInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         base, pattern = args.path, args.pattern
         if Path(pattern).is_absolute():
             base, pattern = split_base(pattern)

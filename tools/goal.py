@@ -99,7 +99,6 @@ class GoalTool(Tool[GoalInput]):
     Input = GoalInput
 
     async def run(self, args: GoalInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         goals = split_goals(args.add)
         focus, rename = meant(args.focus), meant(args.rename)
         before, after = meant(args.before), meant(args.after)
@@ -217,7 +216,6 @@ class ReadProgressTool(Tool[ReadProgressInput]):
     Input = ReadProgressInput
 
     async def run(self, args: ReadProgressInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         await ask_for_plan(ctx, {"read": ""})
         text = ctx.plan.progress()
         marks = [line.lstrip()[:3] for line in text.splitlines()]

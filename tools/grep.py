@@ -39,7 +39,6 @@ class GrepTool(Tool[GrepInput]):
     Input = GrepInput
 
     async def run(self, args: GrepInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         target = resolve(args.path, ctx)
         await ctx.files.editors.settle()
         is_file = target.path.is_file() or ctx.files.unsaved(target.path) is not None

@@ -62,7 +62,6 @@ class HandOverTool(Tool[HandOverInput]):
     Input = HandOverInput
 
     async def run(self, args: HandOverInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         if not args.report.strip():
             raise ToolError("The report is empty: say what the other agent (and the user) must know.")
         told = await ctx.hand_over.hand_over(args.report.strip(), args.success_rate)

@@ -31,7 +31,6 @@ class JobTool(Tool[JobInput]):
     Input = JobInput
 
     async def run(self, args: JobInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         wanted = args.job_id.strip()
         if args.operation != "list" and not wanted:
             raise ToolError(f"{args.operation} needs a job_id. {_listed(ctx)}")

@@ -223,27 +223,21 @@ class NoNavigation:
     """Implements Navigation where there are no language servers."""
 
     async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
-        """See Navigation."""
         raise _none(at.path)
 
     async def references(self, at: Position) -> Places:
-        """See Navigation."""
         raise _none(at.path)
 
     async def outline(self, path: Path) -> Symbols:
-        """See Navigation."""
         raise _none(path)
 
     async def find(self, query: str, near: Path | None = None) -> Symbols:
-        """See Navigation."""
         raise ToolError(NO_SERVER.format(name="this workspace" if near is None else near.name))
 
     async def hover(self, at: Position) -> str:
-        """See Navigation."""
         raise _none(at.path)
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
-        """See Navigation."""
         raise _none(at.path)
 
 

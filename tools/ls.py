@@ -30,7 +30,6 @@ class LsTool(Tool[LsInput]):
     Input = LsInput
 
     async def run(self, args: LsInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         target = resolve(args.path, ctx)
         await ask_read(target, ctx, self.permission)
         try:

@@ -39,7 +39,6 @@ class PatchTool(Tool[PatchInput]):
     Input = PatchInput
 
     async def run(self, args: PatchInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         files = await asyncio.to_thread(parse_patch, args.patch_text)
         steps = await asyncio.to_thread(name_files, files, ctx)
         bases = await _bases(steps, ctx)

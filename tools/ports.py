@@ -106,26 +106,21 @@ class NoEditors:
     """No editor is attached."""
 
     def unsaved(self, path: Path) -> str | None:
-        """See Editors."""
         return None
 
     def unsaved_paths(self) -> Sequence[Path]:
-        """See Editors."""
         return ()
 
     async def settle(self, path: Path | None = None) -> None:
-        """See Editors."""
+        """Do nothing, because no editor is attached."""
 
     def opened(self, path: Path) -> OpenFile | None:
-        """See Editors."""
         return None
 
     async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
-        """See Editors."""
         raise EditorGoneError(f"{path.name} is not open in an editor.")
 
     async def move(self, source: Path, target: Path) -> None:
-        """See Editors."""
         raise EditorGoneError(f"{source.name} is not open in an editor.")
 
 
@@ -175,19 +170,15 @@ class Alone:
     """A stub where there are no other agents: all three ports reject."""
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
-        """See Explorer."""
         raise ToolError("Branches are not available here: try one approach after another.")
 
     async def select(self, choice: Sequence[str]) -> WorkOutcome:
-        """See Explorer."""
         raise ToolError("There are no branches here.")
 
     async def run(self, agent: str, prompt: str) -> WorkOutcome:
-        """See Subagents."""
         raise ToolError("There are no other agents here: do the task yourself.")
 
     async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
-        """See HandOver."""
         raise ToolError("There is no agent to hand over to here: answer the user.")
 
 
@@ -251,17 +242,13 @@ class NoJobs:
         tool_call_id: str,
         on_end: Callable[[], object] | None = None,
     ) -> Job:
-        """See Jobs."""
         raise ToolError("Nothing can run in the background here.")
 
     def all(self) -> Sequence[Job]:
-        """See Jobs."""
         return ()
 
     def output(self, job_id: str) -> str:
-        """See Jobs."""
         raise ToolError(f"There is no job {job_id}.")
 
     async def kill(self, job_id: str) -> Job:
-        """See Jobs."""
         raise ToolError(f"There is no job {job_id}.")

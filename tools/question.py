@@ -102,7 +102,6 @@ class QuestionTool(Tool[QuestionInput]):
     Input = QuestionInput
 
     async def run(self, args: QuestionInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         questions = _checked(args.questions)
         asked = len(questions)
         first = one_line(questions[0].text, 200)

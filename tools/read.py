@@ -75,7 +75,6 @@ class ReadTool(Tool[ReadInput]):
     Input = ReadInput
 
     async def run(self, args: ReadInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
         await ask_read(target, ctx)
         if target.path.is_dir():

@@ -51,7 +51,6 @@ class StepTool(Tool[StepInput]):
     Input = StepInput
 
     async def run(self, args: StepInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         # Keep the marks, because they show that the plan was copied from its display.
         plan = [line for line in goal_lines(args.plan) if without_marks(line)]
         goals = [without_marks(line) for line in plan]

@@ -66,7 +66,6 @@ class SymbolsTool(Tool[SymbolsInput]):
     Input = SymbolsInput
 
     async def run(self, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         _check(args)
         what = f"{args.operation} {args.symbol or args.path}".strip()
         everything = suggestions(self.permission, ("*",))

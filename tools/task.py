@@ -23,7 +23,6 @@ class TaskTool(Tool[TaskInput]):
     Input = TaskInput
 
     async def run(self, args: TaskInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         agent, prompt = args.agent.strip().casefold(), args.prompt.strip()
         if not prompt:
             raise ToolError("The prompt is empty: say what the sub-agent should do, and what it must know.")

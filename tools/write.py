@@ -24,7 +24,6 @@ class WriteTool(Tool[WriteInput]):
     Input = WriteInput
 
     async def run(self, args: WriteInput, ctx: ToolContext) -> ToolResult:
-        """See ``Tool.run``."""
         target = resolve(args.file_path, ctx)
         before, after = await on_base(target, ctx, lambda base: _plan(base, args.content))
         outcome = await apply_changes([FileChange(target.path, before, after)], ctx)

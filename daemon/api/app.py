@@ -44,7 +44,6 @@ class TraceApi(FastAPI):
         await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """See FastAPI."""
         if self.openapi_schema is None:
             self.openapi_schema = described(self)
         return self.openapi_schema

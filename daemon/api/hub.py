@@ -155,7 +155,7 @@ class HubClient:
 
 
 class Hub:
-    """See the module. Made and used on the event loop; ``open`` before anything else."""
+    """The events of one watched session for all of its clients. Use it on the event loop, and ``open`` it first."""
 
     def __init__(
         self,

@@ -53,7 +53,6 @@ class TraceLister:
         self._lock = threading.Lock()
 
     def page(self, query: TraceQuery) -> JsonObject:
-        """See ``TraceReader.traces``."""
         found = self._store.traces(
             limit=query.limit + 1, before=query.before, matches=lambda trace: self._matches(trace, query)
         )

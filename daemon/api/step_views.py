@@ -54,7 +54,7 @@ class StepViews:
     def tree(
         self, session_id: str, trace_id: str, status: TraceStatus, *, is_live: bool = True
     ) -> JsonObject:
-        """See ``TraceReader.tree``. ``is_live``: a daemon works on it, or may."""
+        """Return the step tree. ``is_live``: a daemon works on the session, or may."""
         entry = self._entry(session_id)
         with entry.lock:
             tree = self._shown(entry, is_live=is_live)
@@ -82,7 +82,7 @@ class StepViews:
         newest: bool = False,
         is_live: bool = True,
     ) -> JsonObject:
-        """See ``TraceReader.node``; ``depth``: levels below the children that are given too."""
+        """Return a step with its children. ``depth``: further levels to include below them."""
         entry = self._entry(session_id)
         with entry.lock:
             tree = self._shown(entry, is_live=is_live)

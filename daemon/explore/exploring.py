@@ -71,7 +71,6 @@ class SessionExplorer:
         self._permission = permission
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
-        """See Explorer."""
         directions = checked_directions(branches)
         background = checked_background(background)
         session = self._session
@@ -82,7 +81,6 @@ class SessionExplorer:
         return await exploration.run(directions, background)
 
     async def select(self, choice: Sequence[str]) -> WorkOutcome:
-        """See Explorer."""
         return await merging.select(self._session, choice, self._permission, self._call_id)
 
 

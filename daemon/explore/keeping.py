@@ -26,7 +26,7 @@ def copies_of(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCop
 
 
 class BranchCopies:
-    """See the module. ``state_folder``: the user's, outside any workspace."""
+    """The working copies of a daemon's branches. ``state_folder``: the user's, outside any workspace."""
 
     def __init__(self, workspace: Path, state_folder: Path, open_copies: OpenCopies = copies_of) -> None:
         self._workspace = workspace

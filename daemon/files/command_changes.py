@@ -69,7 +69,6 @@ class _Watch:
     """The command started before the tree was known: its changes cannot be distinguished from earlier ones."""
 
     async def ended(self) -> Sequence[CommandChange]:
-        """See tools.tool.CommandWatch."""
         return await self.owner.ended(self)
 
 
@@ -79,7 +78,7 @@ class _Unwatched:
 
 
 class CommandWatches:
-    """See the module. Made and used on the event loop; costs nothing before the first command."""
+    """The watches over running commands. Use it on the event loop; it costs nothing before the first command."""
 
     def __init__(
         self,
@@ -115,7 +114,7 @@ class CommandWatches:
             self._run(self._build).add_done_callback(lambda _: self._cover_in_background())
 
     async def watch(self, places: Sequence[Place]) -> CommandWatch:
-        """See tools.tool.FileHistory.watch_command; kept in all of ``places``, reported to the first. Never raises."""
+        """Watch a command. Its changes are kept in all of ``places`` and reported to the first. Never raises."""
         if self._given_up or self._closed:
             return _Unwatched()
         watch = _Watch(self, places)

@@ -45,7 +45,7 @@ class InotifySource:
     def __init__(
         self, on_path: Callable[[str], None], on_lost: Callable[[], None], *, touched: bool = True
     ) -> None:
-        """See ``open_source``. Raises OSError."""
+        """Raises OSError when the system does not support it."""
         from watchdog.utils import UnsupportedLibcError
 
         try:
@@ -100,21 +100,18 @@ class InotifySource:
     # -- in the reader's thread --
 
     def on_event(self, event: InotifyEvent) -> None:
-        """See watchdog's WatchCallback."""
         with self._lock:
             folder, _ = self._folders.get(event.wd, ("", 0))
         if folder and event.name:
             self._on_path(f"{folder}/{os.fsdecode(event.name)}")
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
-        """See watchdog's WatchCallback."""
         with self._lock:
             folder, _ = self._folders.pop(wd, ("", 0))
             if self._watches.get(folder) == wd:
                 del self._watches[folder]
 
     def on_queue_overflow(self) -> None:
-        """See watchdog's WatchCallback."""
         self._on_lost()
 
 
@@ -122,7 +119,7 @@ class ObserverSource:
     """watchdog's observer, where there is no inotify."""
 
     def __init__(self, on_path: Callable[[str], None], whole: Path | None) -> None:
-        """See ``open_source``. Raises OSError."""
+        """Raises OSError when the system does not support it."""
         from watchdog.events import FileSystemEvent, FileSystemEventHandler
         from watchdog.observers import Observer
 

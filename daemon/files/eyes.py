@@ -43,37 +43,33 @@ class NoDiagnostics:
     """Implements Diagnostics where there are no language servers."""
 
     def warm(self, path: Path) -> None:
-        """See Diagnostics."""
+        """Do nothing, because there are no language servers."""
 
     async def begin(self, paths: Sequence[Path]) -> DiagnosticsRun:
-        """See Diagnostics."""
         return _NoRun()
 
     async def changed(self, path: Path) -> None:
-        """See Diagnostics."""
+        """Do nothing, because there are no language servers."""
 
     def buffer_changed(self, path: Path) -> None:
-        """See Diagnostics."""
+        """Do nothing, because there are no language servers."""
 
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
-        """See Diagnostics."""
         return None
 
     async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
-        """See Diagnostics."""
         return CurrentProblems(())
 
 
 class _NoRun:
     async def extend(self, paths: Sequence[Path]) -> None:
-        """See DiagnosticsRun."""
+        """Do nothing, because there are no language servers."""
 
     async def report(self) -> DiagnosticsReport:
-        """See DiagnosticsRun."""
         return DiagnosticsReport("no_server")
 
     def drop(self) -> None:
-        """See DiagnosticsRun."""
+        """Do nothing, because there are no language servers."""
 
 
 class NoEyes:
@@ -85,4 +81,4 @@ class NoEyes:
         self.navigation: Navigation = NoNavigation()
 
     async def close(self) -> None:
-        """See RootEyes."""
+        """Do nothing, because there are no language servers."""

@@ -134,18 +134,16 @@ class SessionHistory:
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
     ) -> list[str]:
-        """See tools.tool.FileHistory. Raises ToolError when a version cannot be kept: then nothing is written."""
+        """Keep the versions of changes. Raises ToolError when one cannot be kept: then nothing is written."""
         return await asyncio.to_thread(self._keep, changes, tool_call_id, counts)
 
     def written(self, versions: Sequence[str]) -> None:
-        """See tools.tool.FileHistory."""
         done = [item for name in versions if isinstance(item := self._kept.pop(name, None), Version)]
         self._mark("written", versions)
         self._note_written([item.entry for item in done if item.entry is not None])
         self._on_written(done)
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
-        """See tools.tool.VersionKeeper."""
         await asyncio.to_thread(self.settle_now, versions, contents)
 
     def settle_now(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
@@ -165,17 +163,15 @@ class SessionHistory:
                 self._kept[name] = settled(item, after)
 
     def remained(self, versions: Sequence[str]) -> None:
-        """See tools.tool.VersionKeeper."""
         self.written(versions)
 
     async def watch_command(self, tool_call_id: str, above: Sequence[Place] = ()) -> CommandWatch:
-        """See tools.tool.FileHistory. ``above``: histories that its changes belong to, too."""
+        """Watch a command. ``above``: further histories that its changes belong to."""
         if self._watch is None:
             return _NoWatch()
         return await self._watch([*self.places(tool_call_id), *above])
 
     def places(self, tool_call_id: str) -> list[Place]:
-        """See LineHistory."""
         return [(self, tool_call_id)]
 
     def record(self) -> Record:

@@ -66,7 +66,7 @@ class _Folder:
 
 
 class Tree:
-    """See the module. All methods are blocking."""
+    """The workspace's files at the last check. All methods are blocking."""
 
     def __init__(
         self, workspace: Path, events: TreeEvents, baseline: Baseline, *, origin: Path | None = None

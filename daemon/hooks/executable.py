@@ -50,12 +50,10 @@ class Executable:
 
     @property
     def tools(self) -> str:
-        """See Hook."""
         return self.hook.tools
 
     @property
     def denies_on_failure(self) -> bool:
-        """See Hook."""
         return self.hook.on_failure == "deny"
 
     async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:

@@ -243,7 +243,6 @@ class PythonHook:
 
     @property
     def denies_on_failure(self) -> bool:
-        """See HookFunction."""
         return self.entry.strict
 
     async def ask(self, name: HookName, payload: Mapping[str, Any]) -> HookAnswer:

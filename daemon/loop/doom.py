@@ -198,7 +198,7 @@ class CallMemory:
 
 
 def key_of(call: ToolCallPart) -> Key:
-    """See Key. Without secrets: a session read from its log must know its calls again."""
+    """Return the key of a call. Secrets are removed first, so that a session read from its log recognises its calls."""
     try:
         arguments = call.arguments()
         if call.name == "bash" and isinstance(command := arguments.get("command"), str):

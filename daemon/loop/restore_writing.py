@@ -69,7 +69,7 @@ class UnseenFiles:
 
 @dataclass(frozen=True, slots=True)
 class StepWriting:
-    """See tools.change.Writing."""
+    """The ports for the write of an undo, which is recorded as a step of the history."""
 
     workspace: Path
     tool_call_id: str

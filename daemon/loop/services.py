@@ -56,7 +56,7 @@ class FolderServices:
     """Places and rules of the folder that a session works in."""
 
     journal: Path
-    """See tools.tool.ToolContext."""
+    """Folder for records of writes, with which an interrupted one is finished or undone."""
     rules: tuple[Rule, ...] = ()
     """Rules of a branch for any agent: see ``daemon.explore.rules``."""
     readable: tuple[Path, ...] = ()
@@ -83,7 +83,7 @@ class WatchServices:
 
     on_read: Callable[[Path], None]
     watch_command: WatchCommand | None = None
-    """See tools.tool.FileHistory; None: what commands change is not looked at."""
+    """Starts the watch over a command's changes; None: they are not watched."""
     expect_command: Callable[[], None] = lambda: None
     """A command is going to run, once it is allowed."""
     writes: ConcurrentWrites | None = None

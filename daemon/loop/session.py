@@ -249,11 +249,9 @@ class Session:
         self.record.tell_once(t(NOT_TRUSTED), "trust", level="info")
 
     def asked(self, request: PermissionRequest) -> None:
-        """See Asker."""
         self.record.asked(request)
 
     def replied(self, request: PermissionRequest, settled: Settled) -> None:
-        """See Asker."""
         if settled.answer in ("once", "always"):
             self.policy.design.note_approval(request)
         self.record.replied(request, settled)

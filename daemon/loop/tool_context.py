@@ -33,16 +33,13 @@ class SessionFiles:
     on_read: Callable[[Path], None] = lambda path: None
 
     def unsaved(self, path: Path) -> str | None:
-        """See tools.tool.Files."""
         return self.editors.unsaved(path)
 
     def note_read(self, path: Path, sha256: str) -> None:
-        """See tools.tool.Files."""
         self.seen[str(path)] = sha256
         self.on_read(path)
 
     def last_read(self, path: Path) -> str | None:
-        """See tools.tool.Files."""
         return self.seen.get(str(path))
 
 

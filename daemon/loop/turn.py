@@ -162,7 +162,6 @@ class Turn:
     # -- TurnRuns --
 
     async def steps(self, pause: Callable[[], bool]) -> tuple[StopReason, str]:
-        """See TurnRuns."""
         while not pause():
             if over := await self.between():
                 return "permission_denied", over
@@ -182,7 +181,6 @@ class Turn:
         return "tool_use", ""
 
     async def between(self) -> str:
-        """See TurnRuns."""
         steered, agent = self._session.take_steered(), self._session.agent
         if steered and self._session.hooks.wants("prompt.submit"):
             async for prompt, files, context in self._session.hooks.passing(steered):
@@ -213,7 +211,6 @@ class Turn:
         return "" if outcome.stop == "tool_use" else outcome.detail or NOT_DONE
 
     async def start(self, calls: Sequence[ToolCallPart]) -> StepOutcome:
-        """See TurnRuns."""
         message_id = self.new_message_id()
         finish = FinishPart(reason="tool_use", time=self._services.now())
         self._record.add(
@@ -226,7 +223,6 @@ class Turn:
         return await run_calls(self, list(calls))
 
     async def ask(self) -> StepOutcome:
-        """See TurnRuns."""
         self._asking = True
         try:
             return await self._step()
@@ -234,7 +230,6 @@ class Turn:
             self._asking = False
 
     def tell(self, text: str) -> None:
-        """See TurnRuns."""
         self._add_user("", (), text)
 
     async def _tell_late(self) -> None:
@@ -283,7 +278,6 @@ class Turn:
 
     @property
     def eyes(self) -> StepDiagnostics:
-        """See StepHost."""
         return self._session.eyes
 
     def new_message_id(self) -> str:
@@ -293,7 +287,6 @@ class Turn:
         return new_message_id(self._state.take_sequence())
 
     def receiving(self, received: Received | None) -> None:
-        """See StepHost."""
         self._session.turn.received = received
         if received is None:
             self._unfinished.stop()
@@ -301,7 +294,6 @@ class Turn:
     def delta(
         self, message_id: str, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta
     ) -> None:
-        """See StepHost."""
         if isinstance(event, TextDelta | ReasoningDelta):
             kind = "text" if isinstance(event, TextDelta) else "reasoning"
             delta = Delta(
@@ -336,7 +328,6 @@ class Turn:
         )
 
     def part_done(self, message_id: str, index: int, part: Part) -> None:
-        """See StepHost."""
         event = MessagePartAdded(
             trace_id=self._id,
             time=self._services.now(),
@@ -349,7 +340,6 @@ class Turn:
         self._record.emit(event)
 
     def retrying(self, message_id: str, retry: Retry, *, void: bool) -> None:
-        """See StepHost."""
         now = self._services.now()
         if void:
             self._unfinished.stop()
@@ -377,7 +367,6 @@ class Turn:
         usage: Usage | None = None,
         model: str | None = None,
     ) -> Message:
-        """See StepHost."""
         finish = FinishPart(reason=stop, time=self._services.now(), detail=detail)
         if usage is not None and (counted := usage.input + usage.cache_read + usage.cache_write):
             self._state.calibration = calibrated(self._state.calibration, counted, self._sent.estimated)
@@ -396,7 +385,7 @@ class Turn:
         return message
 
     def add_result(self, result: ToolResultPart, stop: StopReason | None = None) -> None:
-        """See StepHost. A result belongs to the goal that had the focus when its call ran.
+        """Add a result, which belongs to the goal that had the focus when its call ran.
 
         So a call that follows a change of focus in the same step stays when the goal before it is compacted.
         ``stop``: why the turn ends with this result.
@@ -417,15 +406,13 @@ class Turn:
         )
 
     def begun(self, call_id: str) -> bool:
-        """See StepHost. Of a task."""
+        """Return whether the sub-agent of a ``task`` call has started."""
         return self._state.children.began(call_id)
 
     def stopped(self, call_id: str) -> ToolResult | None:
-        """See StepHost."""
         return self._stopped.pop(call_id, None)
 
     def tool_started(self, call: ToolCallPart) -> None:
-        """See StepHost."""
         if self._asking:
             return
         self._started = self._times.begin(call.id)
@@ -437,14 +424,12 @@ class Turn:
         )
 
     def repeats(self, call: ToolCallPart) -> Repeat:
-        """See StepHost."""
         if self._asking:
             return Repeat()
         repeat = self._session.turn.calls.starting(call, self._state.messages, self._state.plan)
         return Repeat(not_run=_CIRCLE) if self._driver.circling(call.name, repeat) else repeat
 
     def tool_context(self, call: ToolCallPart, place: CallPlace | None = None) -> ToolContext:
-        """See StepHost."""
         permission = replace(call_permission(self._session, call), place=place)
         self._times.asks(call.id, permission.waited)
         plan = SessionPlan(
@@ -458,7 +443,6 @@ class Turn:
         return replace(context, on_stop=partial(self._stopped.__setitem__, call.id))
 
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
-        """See StepHost."""
         if self._asking:
             return ToolResult(_NOT_RUN, title=t("not run"), is_error=True, metadata={"not_run": True})
         tool = self._services.tools.get(call.name)

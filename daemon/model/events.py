@@ -462,7 +462,7 @@ class Delta(Model):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """See ``daemon.model.events.ContextMarked``."""
+    """The marks of ``ContextMarked`` that hold for a context."""
 
     pruned: frozenset[int] = frozenset()
     """Sequences of tool messages whose result is cleared."""

@@ -80,8 +80,8 @@ def reviewed(permission: str) -> Rule:
 
 
 class Judge:
-    """See the module. ``root``: the workspace's folder, absolute, or empty when it is not known; ``stands_for``: the
-    workspace itself, when ``root`` is a branch's copy of it."""
+    """The decision about an access. ``root``: the workspace's folder, absolute, or empty when it is unknown;
+    ``stands_for``: the workspace itself, when ``root`` is a branch's copy of it."""
 
     def __init__(
         self, layers: Layers, root: str, stands_for: str = "", insists: frozenset[str] = frozenset()

@@ -64,7 +64,7 @@ TIMEOUT = "timeout"
 _LONGEST_WORDS = 1_000
 """Most characters of the model's comment on a question."""
 Left = tuple[FileChange, ...] | None
-"""See tools.tool.Approval."""
+"""The changes that the user left of a proposal; None: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,6 @@ class AskerByRules:
 
     @property
     def rules(self) -> RuleSet:
-        """See Asker."""
         return self.rules_now()
 
 
@@ -141,13 +140,11 @@ class NoKeeper:
     def add(
         self, grants: Sequence[Grant], scope: Scope, *, by: str = "", title: str = ""
     ) -> tuple[StoredGrant, ...]:
-        """See Keeper."""
         raise StoreError(
             t("Here, permissions can be allowed for a session at most: choose the scope session.")
         )
 
     def forget(self, ids: Collection[str]) -> tuple[StoredGrant, ...]:
-        """See Keeper."""
         return ()
 
 
@@ -181,7 +178,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class PermissionService:
-    """See the module."""
+    """The requests that wait for a user's answer, and the answers."""
 
     now: Callable[[], datetime]
     keeper: Keeper = field(default_factory=NoKeeper)
@@ -455,7 +452,6 @@ class CallPermission:
     """For calls that are asked about together: the place among them."""
 
     async def ask(self, ask: PermissionAsk) -> Approval:
-        """See tools.tool.Permission."""
         began = time.monotonic()
         self.waited.now = True
         place = self.place if ask.permission == "edit" else None
@@ -471,16 +467,13 @@ class CallPermission:
             self.waited.seconds += time.monotonic() - began
 
     def decide(self, permission: str, target: str) -> Action:
-        """See tools.tool.Permission."""
         return self.asker.rules.decide(permission, target).action
 
     @property
     def rules_key(self) -> Hashable:
-        """See tools.tool.Permission."""
         return self.asker.rules
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
-        """See tools.tool.Permission."""
         from daemon.permission.concealed import concealed
 
         return concealed(self.asker.rules, workspace)

@@ -32,7 +32,7 @@ _CHANGEABLE = frozenset(Goal.model_fields) - {"id", "parent_id"}
 
 
 class GoalForest:
-    """See the module. ``PlanTree`` adds the operations."""
+    """The goals of one session, indexed. ``PlanTree`` adds the operations."""
 
     def __init__(
         self,

@@ -84,7 +84,7 @@ class SessionPlan:
         self._front: PlanFront = front
         self._seen = seen
         self.changed: Sequence[PlanChange] = ()
-        """See tools.tool.Plan."""
+        """Changes of the plan by the latest call."""
 
     async def update(
         self,
@@ -100,7 +100,7 @@ class SessionPlan:
         after: str | None = None,
         revert_files: bool = False,
     ) -> str:
-        """See tools.tool.Plan. They apply in the order done or abandon, focus, add or move, rename.
+        """Apply the operations in the order done or abandon, focus, add or move, rename.
 
         ``focus`` may name a goal that the same call adds.
         """
@@ -129,7 +129,7 @@ class SessionPlan:
         complete: bool = False,
         summary: str | None = None,
     ) -> str:
-        """See tools.tool.Plan. They apply in the order complete, focus, plan (``daemon.plan.stepping``)."""
+        """Apply the operations in the order complete, focus, plan (``daemon.plan.stepping``)."""
         step = StepCall(plan, focus, complete, summary or "")
         try:
             changes = step.changes(self._tree)
@@ -144,7 +144,6 @@ class SessionPlan:
         return self._done(changes, [*lines, MARKS] if step.claimed else lines)
 
     def progress(self) -> str:
-        """See tools.tool.Plan."""
         return progress_text(self._tree, ids=True) if self._front == "goal" else todo_text(self._tree)
 
     # -- planning --

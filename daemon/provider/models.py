@@ -36,7 +36,7 @@ class ProviderModels:
     _warm: bool = field(default=False, repr=False)
 
     def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
-        """See Models. The provider is chosen by the part of ``model`` before the first slash."""
+        """Stream an answer of the provider that the part of ``model`` before the first slash names."""
         provider, name = provider_for(model)
         wanted = replace(request, model=name)
         return self._learning(
@@ -57,15 +57,12 @@ class ProviderModels:
             raise
 
     def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
-        """See Models."""
         return self.windows.window(model, env, configured)
 
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
-        """See Models."""
         self.windows.ask_soon(model, env)
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """See Models."""
         return pricing.cost(model, usage)
 
     async def choose(self, env: Mapping[str, str], configured: str | None) -> ModelChoice:

@@ -115,7 +115,6 @@ class FileTraceStore:
     # -- writing --
 
     def create(self, trace: Trace) -> None:
-        """See TraceStore."""
         folder = self.folder(trace.trace_id)
         fresh = False
         try:
@@ -144,7 +143,7 @@ class FileTraceStore:
             ) from error
 
     def append(self, event: EventT) -> EventT:
-        """See TraceStore. Raises StoreError when the disk refuses."""
+        """Append an event to the log. Raises StoreError when it cannot be written."""
         trace_id = event.trace_id
         handle = self._log(trace_id)
         event_id = self._last_ids[trace_id] + 1
@@ -187,17 +186,16 @@ class FileTraceStore:
         return numbered
 
     def line(self, event: Event) -> bytes | None:
-        """See TraceStore."""
         newest = self._newest_line
         # Lines of a later format contain its number, and that is the store's own.
         return newest[1] if newest is not None and newest[0] is event and self._formats.current == 1 else None
 
     def restore_messages(self, trace_id: str, messages: Sequence[Message]) -> int:
-        """See TraceStore. Raises StoreError."""
+        """Raises StoreError when it cannot be written."""
         return sum(self._write_message(trace_id, message, compare=True) for message in messages)
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
-        """See TraceStore. Goals first: metadata that names an event id vouches for both."""
+        """Write the goals first, because metadata that names an event id vouches for both."""
         folder = self._folder(trace.trace_id)
         with self._snapshots:
             if trace.last_event_id < self._newest.get(trace.trace_id, 0):
@@ -210,7 +208,7 @@ class FileTraceStore:
             self._newest[trace.trace_id] = trace.last_event_id
 
     def recover(self, trace_id: str) -> int:
-        """See TraceStore. Raises StoreError."""
+        """Raises StoreError when it cannot be written."""
         if trace_id in self._logs:
             return 0
         folder = self._folder(trace_id)
@@ -233,18 +231,17 @@ class FileTraceStore:
         return torn
 
     def without_effect(self, trace_id: str) -> list[int]:
-        """See TraceStore."""
         return self._reader.damaged(self._folder(trace_id), trace_id)
 
     def set_aside(self, trace_id: str, kept: Collection[str], *, snapshot: bool) -> list[str]:
-        """See TraceStore. Into the folder ``aside``, below a name that is free. Raises StoreError."""
+        """Move records to the folder ``aside``, under an unused name. Raises StoreError."""
         folder = self._folder(trace_id)
         names = [f"messages/{name}.json" for name in sorted(_message_files(folder)) if name not in kept]
         copied = [name for name in ("meta.json", "goal.json") if snapshot and (folder / name).is_file()]
         return put_aside(folder, moved=names, copied=copied)
 
     def delete(self, trace_id: str) -> None:
-        """See TraceStore. The folder disappears at once; remains after a kill are removed with the next one."""
+        """Delete a trace. Its folder disappears at once; the next deletion removes what a kill leaves."""
         folder = self._folder(trace_id)
         for open_id in list(self._logs):
             if open_id == trace_id or open_id.startswith((f"{trace_id}:", f"{trace_id}.")):
@@ -255,7 +252,6 @@ class FileTraceStore:
             del self._highest_ids[known]
 
     def close(self, trace_id: str | None = None) -> None:
-        """See TraceStore."""
         for key in [trace_id] if trace_id is not None else list(self._logs):
             handle = self._logs.pop(key, None)
             self._last_ids.pop(key, None)
@@ -267,11 +263,9 @@ class FileTraceStore:
     # -- reading --
 
     def trace(self, trace_id: str) -> Trace:
-        """See TraceStore."""
         return self._reader.trace(self._folder(trace_id), trace_id)
 
     def goal_tree(self, trace_id: str) -> GoalTree:
-        """See TraceStore."""
         return self._reader.goal_tree(self._folder(trace_id), trace_id)
 
     def trace_ids(self) -> list[str]:
@@ -286,7 +280,7 @@ class FileTraceStore:
     def traces(
         self, *, limit: int, before: str | None = None, matches: Callable[[Trace], bool] | None = None
     ) -> list[Trace]:
-        """See TraceStore. Where metadata is damaged, the log has the title."""
+        """Return the metadata of all traces. For damaged metadata, the title comes from the log."""
         found: list[Trace] = []
         for trace_id in self.trace_ids():
             if len(found) >= limit:
@@ -299,7 +293,6 @@ class FileTraceStore:
         return found
 
     def children(self, trace_id: str) -> list[str]:
-        """See TraceStore."""
         folder = self._folder(trace_id)
         found: list[str] = []
         for kind in ("branches", "agents"):
@@ -320,22 +313,19 @@ class FileTraceStore:
         goal_ids: frozenset[str | None] | None = None,
         role: Role | None = None,
     ) -> list[Message]:
-        """See TraceStore. Reads only the lines of the messages that are returned."""
+        """Return messages, reading only their lines of the log."""
         return self._reader.messages(
             self._folder(trace_id), trace_id, limit=limit, before=before, goal_ids=goal_ids, role=role
         )
 
     def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """See TraceStore."""
         return self._reader.events(self._folder(trace_id), trace_id, after=after, limit=limit)
 
     def last_event_id(self, trace_id: str) -> int:
-        """See TraceStore."""
         known = self._last_ids.get(trace_id)
         return self._reader.last_event_id(self._folder(trace_id)) if known is None else known
 
     def size(self, trace_id: str) -> int:
-        """See TraceStore."""
         return size_of(self._folder(trace_id))
 
     def folder(self, trace_id: str) -> Path:

@@ -64,7 +64,6 @@ class FileReader:
     # -- snapshots --
 
     def trace(self, folder: Path, trace_id: str) -> Trace:
-        """See TraceStore."""
         path = folder / "meta.json"
         try:
             stamp = stamp_of(path)
@@ -91,7 +90,6 @@ class FileReader:
         return found
 
     def goal_tree(self, folder: Path, trace_id: str) -> GoalTree:
-        """See TraceStore."""
         path = folder / "goal.json"
         try:
             data = read_regular(path)
@@ -113,7 +111,6 @@ class FileReader:
         goal_ids: frozenset[str | None] | None,
         role: Role | None,
     ) -> list[Message]:
-        """See TraceStore."""
         first_page = limit if before is None and goal_ids is None and role is None else None
         found, skipped = self._chosen(folder, trace_id, first_page, limit, before, goal_ids, role)
         if skipped and first_page is not None:  # the messages before these are wanted instead
@@ -185,7 +182,6 @@ class FileReader:
     # -- events --
 
     def events(self, folder: Path, trace_id: str, *, after: int, limit: int | None) -> list[Event]:
-        """See TraceStore."""
         found: list[Event] = []
         if limit is not None and limit <= 0:
             return found
@@ -213,7 +209,6 @@ class FileReader:
         return found
 
     def last_event_id(self, folder: Path) -> int:
-        """See TraceStore."""
         with opened(folder / LOG) as file:
             return LogReader(file).last_id()
 

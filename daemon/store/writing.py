@@ -21,7 +21,7 @@ _DELETED = ".deleted-"
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """See ``write_atomically``. Raises StoreError."""
+    """Write a file atomically. Raises StoreError."""
     try:
         write_atomically(path, data)
     except OSError as error:

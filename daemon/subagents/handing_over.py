@@ -48,7 +48,7 @@ class SessionHandOver:
     permission: CallPermission
 
     async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
-        """See HandOver. PermissionDeniedError passes through: the user rejected the plan."""
+        """Hand the plan over. Raises PermissionDeniedError when the user rejects the plan."""
         name = self.session.agent.name
         if name == "plan":
             return await self._plan(report)

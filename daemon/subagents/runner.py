@@ -54,7 +54,6 @@ class SessionSubagents:
     call_id: str
 
     async def run(self, agent: str, prompt: str) -> WorkOutcome:
-        """See Subagents."""
         session = self.session
         limit = session.config.settings.agents.max_depth
         if depth(session.policy) >= limit:

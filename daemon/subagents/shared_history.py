@@ -29,7 +29,6 @@ class SharedHistory:
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
     ) -> Sequence[str]:
-        """See VersionKeeper."""
         own = await self.own.keep(changes, tool_call_id, counts)
         above = await self.above.keep(changes, self.call_id, counts)
         # One name per change, as the writer expects.
@@ -37,27 +36,22 @@ class SharedHistory:
         return own
 
     def written(self, versions: Sequence[str]) -> None:
-        """See VersionKeeper."""
         self.own.written(versions)
         self.above.written(self._done(versions))
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
-        """See VersionKeeper."""
         await self.own.settle(versions, contents)
         await self.above.settle([self._names[name] for name in versions if name in self._names], contents)
 
     def remained(self, versions: Sequence[str]) -> None:
-        """See VersionKeeper."""
         self.own.remained(versions)
         self.above.remained(self._done(versions))
 
     async def watch_command(self, tool_call_id: str) -> CommandWatch:
-        """See FileHistory. A single watch: a second one of the same command would take its changes for someone
-        else's."""
+        """Watch a command once for both histories: a second watch would take its changes for someone else's."""
         return await self.own.watch_command(tool_call_id, self.above.places(self.call_id))
 
     def places(self, tool_call_id: str) -> list[Place]:
-        """See LineHistory."""
         return [*self.own.places(tool_call_id), *self.above.places(self.call_id)]
 
     def _done(self, versions: Sequence[str]) -> list[str]:

@@ -84,7 +84,7 @@ class Launcher:
     """How to reach and start daemons. The defaults are the product's; tests replace parts."""
 
     home: Path | None = None
-    """See ``daemon.runtime.state_dir``."""
+    """The user's home folder for ``daemon.runtime.state_dir``; None: the default."""
     command: Sequence[str] | None = None
     """Program and first arguments in place of ``python -I -m goalwright``."""
     serve_args: Sequence[str] = ()

@@ -43,7 +43,6 @@ class CopyEyes:
         self._closing: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """See RootEyes."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         # A caller that is canceled while waiting must not leave a process behind.
@@ -57,7 +56,8 @@ class CopyEyes:
 
 
 class BranchEyes:
-    """See the module. Made and used on one event loop; costs nothing before a copy is opened."""
+    """Language services for working copies of branches. Use it on one event loop; it costs nothing before a
+    copy is opened."""
 
     def __init__(
         self,
@@ -94,34 +94,28 @@ class BranchEyes:
 
 
 class LazyNavigation:
-    """See tools.language.Navigation. ``make`` runs in a thread, because it imports; it touches no event loop."""
+    """A navigation that is imported at the first query. ``make`` runs in a thread and touches no event loop."""
 
     def __init__(self, make: Callable[[], Navigation]) -> None:
         self._make = make
         self._made: Navigation | None = None
 
     async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
-        """See the port."""
         return await (await self._real()).definition(at, kind)
 
     async def references(self, at: Position) -> Places:
-        """See the port."""
         return await (await self._real()).references(at)
 
     async def outline(self, path: Path) -> Symbols:
-        """See the port."""
         return await (await self._real()).outline(path)
 
     async def find(self, query: str, near: Path | None = None) -> Symbols:
-        """See the port."""
         return await (await self._real()).find(query, near)
 
     async def hover(self, at: Position) -> str:
-        """See the port."""
         return await (await self._real()).hover(at)
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
-        """See the port."""
         return await (await self._real()).rename(at, new_name)
 
     async def _real(self) -> Navigation:

@@ -188,7 +188,6 @@ def _lines(events: list[dict[str, Any]]) -> Iterator[str]:
 
 
 async def main() -> None:
-    """See the module."""
     with tempfile.TemporaryDirectory(prefix="gw-explore-") as folder:
         workspace = prepare(Path(folder))
         script = Path(folder) / "script.json"

@@ -36,7 +36,6 @@ class Readable:
     _known: dict[Path, Action] = field(default_factory=dict[Path, Action])
 
     def of(self, path: Path) -> Action:
-        """See ``tools.paths.may_read``."""
         if path == self.free:
             return "allow"
         if path not in self._known:

@@ -92,7 +92,7 @@ def send_signal(pid: int, kind: int) -> None:
 
 
 class Reaper:
-    """See the module."""
+    """The parent of all wardens, which it starts for the daemon."""
 
     def __init__(self, daemon: socket.socket, mark: str) -> None:
         self._daemon = daemon

@@ -48,7 +48,6 @@ class Confinement:
 
     @property
     def fenced(self) -> bool | None:
-        """See ``tools.tool.PermissionAsk``."""
         return True if self.prefix else False if self.lacking else None
 
     @property

@@ -117,7 +117,7 @@ class Folder:
     links: list[str] = field(default_factory=list[str])
     """Symbolic links with a protected name."""
     things: dict[str, str] = field(default_factory=dict[str, str])
-    """See ``Known``."""
+    """Identities of the folder's entries by name."""
     several: list[tuple[str, tuple[int, int]]] = field(default_factory=list[tuple[str, tuple[int, int]]])
     """Files that have other names, too, with their inode."""
     secret: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])

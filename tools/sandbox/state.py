@@ -60,7 +60,6 @@ class SandboxState:
             raise
 
     def leave(self) -> list[str]:
-        """See Sandbox.leave."""
         with _lock:
             if self._left:
                 return []

@@ -50,7 +50,6 @@ class _Lookup:
         return next((other for other in others if _SECRETIVE.search(other.as_posix())), real)
 
     def files(self, folder: Path, pattern: str) -> Sequence[str] | None:
-        """See CommandPlace.files."""
         began = self._clock()
         try:
             if pattern == "**":

@@ -89,19 +89,16 @@ class ServerNavigation:
         self._asking = Asking(servers, timing)
 
     async def definition(self, at: Position, kind: DefinitionKind = "definition") -> Places:
-        """See the port."""
         provider, method, what = _DEFINITIONS[kind]
         return await self._places(at, provider, method, what)
 
     async def references(self, at: Position) -> Places:
-        """See the port."""
         method = "textDocument/references"
         return await self._places(
             at, "referencesProvider", method, "finding references", context={"includeDeclaration": True}
         )
 
     async def outline(self, path: Path) -> Symbols:
-        """See the port."""
         text = await self._text(path)
 
         async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
@@ -116,7 +113,7 @@ class ServerNavigation:
         return Symbols(tuple(answer.value), (answer.server,), answer.silent)
 
     async def find(self, query: str, near: Path | None = None) -> Symbols:
-        """See the port. Without ``near`` the servers that run are asked; none is started."""
+        """Find symbols. Without ``near``, only running servers are asked."""
         text = None if near is None else await self._text(near)
 
         async def ask(server: LanguageServer, timeout_s: float) -> list[CodeSymbol]:
@@ -139,8 +136,6 @@ class ServerNavigation:
         return Symbols(tuple(items), tuple(answer.server for answer in answers), answers[0].silent)
 
     async def hover(self, at: Position) -> str:
-        """See the port."""
-
         async def ask(server: LanguageServer, timeout_s: float) -> str:
             params = self._at(server, at, text)
             raw = await self._asking.request(server, "textDocument/hover", params, timeout_s)
@@ -153,7 +148,6 @@ class ServerNavigation:
         return (await self._asking.first(at.path, question)).value
 
     async def rename(self, at: Position, new_name: str) -> tuple[RenamedText, ...]:
-        """See the port."""
         text = await self._text(at.path)
 
         async def ask(server: LanguageServer, timeout_s: float) -> tuple[RenamedText, ...]:

@@ -48,7 +48,6 @@ class SettingsChooser:
         self._last: tuple[Settings, bool, ServerChoice] | None = None
 
     def __call__(self) -> ServerChoice:
-        """See Chooser."""
         settings, trusted = self._settings(), self._trusted()
         last = self._last
         if last is not None and last[1] == trusted and (last[0] is settings or _alike(last[0], settings)):

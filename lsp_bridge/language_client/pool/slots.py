@@ -44,7 +44,7 @@ class ServerStatus:
 
 @dataclass(slots=True)
 class Slot:
-    """See the module. Times are those of the set's clock, in seconds."""
+    """The slot of one server of one project. Times are seconds of the pool's clock."""
 
     spec: ServerSpec
     root: Path
@@ -113,7 +113,7 @@ class Slot:
 
 
 class Room:
-    """See the module. The least recently used servers make place for new ones."""
+    """A limit for running servers: new ones replace the least recently used."""
 
     def __init__(self, most: int) -> None:
         self._most = most

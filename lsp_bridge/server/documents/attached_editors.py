@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class AttachedEditors:
-    """See tools.ports.Editors."""
+    """The open files of all attached editors as one ``Editors`` port."""
 
     _editors: list[OpenDocuments] = field(default_factory=list[OpenDocuments])
 
@@ -34,20 +34,16 @@ class AttachedEditors:
             self._editors.remove(documents)
 
     def unsaved(self, path: Path) -> str | None:
-        """See Editors."""
         return next((text for editor in self._editors if (text := editor.unsaved(path)) is not None), None)
 
     def unsaved_paths(self) -> Sequence[Path]:
-        """See Editors."""
         return list(dict.fromkeys(path for editor in self._editors for path in editor.unsaved_paths()))
 
     async def settle(self, path: Path | None = None) -> None:
-        """See Editors."""
         for editor in list(self._editors):
             await editor.settle(path)
 
     def opened(self, path: Path) -> OpenFile | None:
-        """See Editors."""
         if any(editor.is_notebook(path) for editor in self._editors):
             return OpenFile("", unsaved=False, writable=False, refusal=_NOTEBOOK.format(name=path.name))
         found = list(self._at(path))
@@ -76,7 +72,6 @@ class AttachedEditors:
         )
 
     async def apply(self, path: Path, before: str, after: str) -> AppliedEdit:
-        """See Editors."""
         found = list(self._at(path))
         if not found:
             raise EditorGoneError(f"{path.name} is not open in an editor any more.")
@@ -91,7 +86,6 @@ class AttachedEditors:
         )
 
     async def move(self, source: Path, target: Path) -> None:
-        """See Editors."""
         for editor, document in self._at(source):
             if editor.writer.can_move:
                 await editor.writer.move(document, source, target)

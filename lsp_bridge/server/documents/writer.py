@@ -132,7 +132,6 @@ class DocumentWriter:
             raise _moved(document, said.reason)
 
     async def edit(self, document: OpenDocument, before: str, after: str) -> None:
-        """See ``apply``."""
         encoding = self._server.server_capabilities.position_encoding or types.PositionEncodingKind.Utf16
         edits = await asyncio.to_thread(text_edits, before, after, encoding)
         version = document.version
@@ -262,7 +261,7 @@ class DocumentWriter:
 
 
 class AppliedText:
-    """See tools.ports.AppliedEdit."""
+    """An edit in an editor's document that can be saved and undone."""
 
     def __init__(self, writer: DocumentWriter, document: OpenDocument, before: str, after: str) -> None:
         self._writer = writer
@@ -271,7 +270,6 @@ class AppliedText:
         self._pending: asyncio.Future[Any] | None = None
 
     async def save(self) -> None:
-        """See AppliedEdit."""
         self._pending = await self._writer.save(self._document)
         if self._pending is not None:
             name = self._document.name
@@ -279,7 +277,6 @@ class AppliedText:
             raise NotSavedError(why, pending=True)
 
     async def saved_late(self) -> None:
-        """See AppliedEdit."""
         saved = asyncio.ensure_future(self._document.next_save())
         waiting: list[asyncio.Future[Any]] = [saved] if self._pending is None else [saved, self._pending]
         try:
@@ -289,7 +286,6 @@ class AppliedText:
             saved.cancel()
 
     async def take_back(self) -> bool:
-        """See AppliedEdit."""
         return await take_back(self._writer, self._document, *self._texts)
 
 

@@ -385,6 +385,5 @@ async def _files(peer: EditorPeer, texts: Texts) -> list[dict[str, Any]]:
 
 
 def text_hash(text: str) -> str:
-    """See ``EditorFile.text_hash``."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()

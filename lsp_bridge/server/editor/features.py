@@ -50,7 +50,7 @@ _QUESTIONS = (
 
 
 class EditorFeatures:
-    """See the module. ``changed`` is called when something is decided."""
+    """Code actions, code lenses and commands of one connection. ``changed`` is called after each decision."""
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class SharedDecisions:
 
 
 class EditorOffer:
-    """See the module. Made before ``initialize``, used after it."""
+    """The editor features of a connection, created before ``initialize`` and used after it."""
 
     def __init__(
         self,

@@ -45,7 +45,6 @@ class _OneCall(FakeModels):
         self.call: Call | None = None
 
     async def stream(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """See Models."""
         call, self.call = self.call, None
         self.then(call if call is not None else "Done.")
         async for event in super().stream(model, request):

@@ -108,7 +108,7 @@ class PageBench(Watched):
     def message(
         self, *parts: Part, role: Role = "assistant", goal_id: str | None = None, session_id: str = DESIGN
     ) -> Event:
-        """See ``Watched``; with the numbers that the totals are made of."""
+        """Return a message event with usage, from which the totals are computed."""
         event = super().message(*parts, role=role, goal_id=goal_id, session_id=session_id)
         assert isinstance(event, MessageAdded)
         message = event.message.model_copy(update={"usage": Usage(input=80, output=20)})

@@ -18,7 +18,7 @@ from tools.localization import t
 
 
 class MemoryTraceStore(TraceStore):
-    """See TraceStore."""
+    """A trace store in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # readers are in threads
@@ -28,7 +28,6 @@ class MemoryTraceStore(TraceStore):
         self._events: dict[str, list[Event]] = {}
 
     def create(self, trace: Trace) -> None:
-        """See TraceStore."""
         trace_id = trace.trace_id
         folder_names(trace_id)  # what is no id is none here, either
         with self._lock:
@@ -42,7 +41,6 @@ class MemoryTraceStore(TraceStore):
             self._events[trace_id] = []
 
     def append(self, event: EventT) -> EventT:
-        """See TraceStore."""
         with self._lock:
             events = self._events[self._known(event.trace_id)]
             numbered = event.model_copy(update={"event_id": len(events) + 1})
@@ -52,19 +50,16 @@ class MemoryTraceStore(TraceStore):
             return numbered
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
-        """See TraceStore."""
         with self._lock:
             if trace.last_event_id >= self._traces[self._known(trace.trace_id)].last_event_id:
                 self._traces[trace.trace_id] = trace
                 self._trees[trace.trace_id] = tree
 
     def recover(self, trace_id: str) -> int:
-        """See TraceStore."""
         self._known(trace_id)
         return 0
 
     def delete(self, trace_id: str) -> None:
-        """See TraceStore."""
         with self._lock:
             self._known(trace_id)
             for known in [name for name in self._traces if is_within(name, trace_id)]:
@@ -75,19 +70,16 @@ class MemoryTraceStore(TraceStore):
         """Nothing is held open."""
 
     def trace(self, trace_id: str) -> Trace:
-        """See TraceStore."""
         found = self._traces[self._known(trace_id)]
         refuse_newer(trace_id, found.format)
         return found
 
     def goal_tree(self, trace_id: str) -> GoalTree:
-        """See TraceStore."""
         return self._trees[self._known(trace_id)]
 
     def traces(
         self, *, limit: int, before: str | None = None, matches: Callable[[Trace], bool] | None = None
     ) -> list[Trace]:
-        """See TraceStore."""
         found: list[Trace] = []
         with self._lock:
             known = sorted(self._traces.items(), reverse=True)
@@ -100,7 +92,6 @@ class MemoryTraceStore(TraceStore):
         return found
 
     def children(self, trace_id: str) -> list[str]:
-        """See TraceStore."""
         with self._lock:
             self._known(trace_id)
             below = [name for name in self._traces if branch_of(name) and parent_of(name) == trace_id]
@@ -115,7 +106,6 @@ class MemoryTraceStore(TraceStore):
         goal_ids: frozenset[str | None] | None = None,
         role: Role | None = None,
     ) -> list[Message]:
-        """See TraceStore."""
         with self._lock:
             kept = list(self._messages[self._known(trace_id)].values())
         found = [
@@ -129,18 +119,16 @@ class MemoryTraceStore(TraceStore):
         return found if limit is None else found[max(0, len(found) - limit) :]
 
     def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
-        """See TraceStore."""
         with self._lock:
             events = self._events[self._known(trace_id)]
             start = bisect.bisect_right(events, after, key=lambda event: event.event_id)
             return events[start:] if limit is None else events[start : start + max(0, limit)]
 
     def last_event_id(self, trace_id: str) -> int:
-        """See TraceStore."""
         return len(self._events[self._known(trace_id)])
 
     def size(self, trace_id: str) -> int:
-        """See TraceStore: what its records would take as JSON."""
+        """Return the size that the records would have as JSON."""
         with self._lock:
             self._known(trace_id)
             below = [name for name in self._traces if is_within(name, trace_id)]

@@ -60,7 +60,7 @@ class Recorded:
 
 
 class ModelServer:
-    """See the module. ``url`` is the base URL for Anthropic and Ollama; OpenAI's is ``url + "/v1"``."""
+    """A fake model server. ``url`` is the base URL for Anthropic and Ollama; OpenAI's is ``url + "/v1"``."""
 
     def __init__(
         self,

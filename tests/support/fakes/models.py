@@ -104,18 +104,17 @@ class FakeModels:
         return len(self._steps)
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """See Models."""
         return self._price
 
     def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
-        """See Models. Nothing is learned."""
+        """Return the configured or listed window; this fake learns none from servers."""
         return configured or model_info(model).context_window
 
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
-        """See Models. There is no server."""
+        """Do nothing, because there is no server."""
 
     async def stream(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """See Models. Raises ScriptExhaustedError when no step is left."""
+        """Play the next step. Raises ScriptExhaustedError when none is left."""
         self.requests.append(request)
         self.models.append(model)
         if not self._steps:

@@ -33,7 +33,7 @@ CREATE INDEX IF NOT EXISTS by_sequence ON messages (trace, sequence);
 
 
 class SqliteTraceStore(TraceStore):
-    """See TraceStore."""
+    """A trace store in an SQLite database."""
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.RLock()

@@ -58,7 +58,7 @@ class BranchPlace:
 
 
 def branch_place(folder: Path) -> BranchPlace:
-    """See BranchPlace. In the workspace: ``src/a.py``, ``secret/key.txt``, a ``.venv`` that git ignores."""
+    """Create a workspace with ``src/a.py``, ``secret/key.txt`` and a ``.venv`` that git ignores, and a copy of it."""
     folder = folder.resolve()
     workspace, state = folder / "proj", folder / "state"
     for name, text in {

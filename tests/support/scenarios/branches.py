@@ -37,7 +37,6 @@ class BranchModels(FakeModels):
         self.branches = {name: FakeModels(*steps) for name, steps in branches.items()}
 
     async def stream(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """See Models."""
         branch = request.env.get("GOALWRIGHT_BRANCH", "")
         if self.delay_s:
             await asyncio.sleep(self.delay_s)

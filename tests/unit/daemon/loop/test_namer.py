@@ -32,7 +32,6 @@ class TwoModels(FakeModels):
         self.small = FakeModels(*names)
 
     async def stream(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """See FakeModels."""
         played = self.small.stream(model, request) if model == SMALL else super().stream(model, request)
         try:
             async for event in played:

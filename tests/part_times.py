@@ -14,11 +14,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".pytest_cache" / "suite"
-"""What the last run left to read; git-ignored."""
+"""Times of the last run, to read; git-ignored."""
 MEASURED = RESULTS / "times.json"
-"""What the last run took."""
+"""Times of the last run."""
 EXPECTED = ROOT / "tests" / "times.json"
-"""What a run on CI took when the file was last written; ``python -m tests.suite --write-times`` does it."""
+"""Times of a run on CI when the file was last written; ``python -m tests.suite --write-times`` does it."""
 EXTENSION = "extension"
 _BROWSERS = {"test_vscode": "VS Code", "test_desktop": "VS Code", "test_trace_page": "trace page"}
 _SHARE, _LEAST_S = 1.3, 20.0

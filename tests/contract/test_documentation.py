@@ -1,4 +1,4 @@
-"""What documents tell users to type exists: commands, settings, names in VS Code."""
+"""Commands, settings and names in VS Code that documents tell users to type exist."""
 
 from __future__ import annotations
 

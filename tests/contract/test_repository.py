@@ -1,4 +1,4 @@
-"""What the repository promises about itself: pinned dependencies, no index named, fresh files, live links."""
+"""Promises of the repository about itself: pinned dependencies, no index named, fresh files, live links."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def heard(address: OpenApi, trace_id: str, last: int) -> list[Frame]:
 
 
 def first(frames: list[Frame], event: str) -> Frame:
-    """The first of a kind; of the main line or of branch A, for branches run at the same time."""
+    """Return the first event of a kind: of the main session or of branch A, because branches run at the same time."""
     return next(
         frame
         for frame in frames

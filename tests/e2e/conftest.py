@@ -32,7 +32,7 @@ CLOSED_PORT = "http://127.0.0.1:9"
 TEST_SETTINGS: dict[str, object] = {"window.autoDetectColorScheme": True, "workbench.reduceMotion": "on"}
 
 MODELS: dict[str, object] = {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-sonnet-5-5"}]}
-"""What Anthropic lists."""
+"""Models that Anthropic lists."""
 
 WithModel = Callable[..., AbstractAsyncContextManager[tuple[ModelServer, Window]]]
 Configure = Callable[..., Path]
@@ -77,7 +77,7 @@ def builtin(vscode: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def vsix() -> Path:
-    """The packaged extension, as a person installs it."""
+    """Return the packaged extension, as users install it."""
     assert VSIX.is_file(), f"{VSIX} is missing: run `make vsix` (`make test` does)"
     return VSIX
 
@@ -259,7 +259,7 @@ def configure(shared_window: SharedWindow, emptied: Path) -> Configure:
 
 
 async def keep_evidence(window: Window, name: str) -> None:
-    """What is needed to understand a failure that happened on another machine."""
+    """Keep the evidence needed to understand a failure on another machine."""
     folder = BUILD / "failures" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

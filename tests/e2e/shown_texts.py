@@ -1,4 +1,4 @@
-"""What a page says, in English and in Chinese."""
+"""The texts that a page shows, in English and in Chinese."""
 
 from __future__ import annotations
 

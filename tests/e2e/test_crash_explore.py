@@ -1,4 +1,4 @@
-"""kill -9 of a daemon that explores, at every stage: nothing is left behind, nothing of the person's is touched."""
+"""kill -9 of a daemon that explores, at every stage: nothing is left behind, and the user's files are untouched."""
 
 from __future__ import annotations
 

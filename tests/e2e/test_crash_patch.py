@@ -47,7 +47,7 @@ def fast(tmp_path: Path) -> Iterator[Path]:
 
 
 class Field:
-    """The same 100-file change, made ready again for each point."""
+    """A change of 100 files, prepared again for each point."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.journal = folder / "ws", folder / "journal"

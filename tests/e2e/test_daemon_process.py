@@ -23,7 +23,7 @@ UNSAFE = (sys.executable, "-m", "goalwright")
 
 @pytest.fixture
 def goalwright(goalwright: CommandLine) -> CommandLine:
-    """Started as a person starts it."""
+    """Return the product, started as users start it."""
     goalwright.forker = None
     return goalwright
 

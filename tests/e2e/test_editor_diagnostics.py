@@ -61,7 +61,7 @@ def told(editor: Editor) -> list[str]:
 
 
 async def played(house: House, fake: FakeEditor, *contents: str) -> list[str]:
-    """What the model is told of its writes of ``a.bad``."""
+    """Return the results that the model received for its writes of ``a.bad``."""
     replies: list[dict[str, Any]] = [{"tool_calls": [write(content)]} for content in contents]
     editor = await eyes_of(house, fake, house.command_line.script([*replies, {"text": "Done."}]))
     session_id = await loaded(editor)
@@ -97,7 +97,7 @@ async def too_late(editor: FakeEditor, question: dict[str, Any]) -> Any:
 
 
 async def stale(editor: FakeEditor, question: dict[str, Any]) -> Any:
-    """What the editor knows of the text before, which is clean, as the editor says itself."""
+    """Return the editor's answer about the earlier text, which is clean and which the editor marks as such."""
     answer = await pending(editor, question)
     return answer | {"files": [file | {"diagnostics": []} for file in answer["files"]]}
 

@@ -1,4 +1,4 @@
-"""Init and execute, plan and build, as a person has them: the installed program, its daemon, and kill -9."""
+"""Init and execute, plan and build, as users run them: the installed program, its daemon, and kill -9."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Undo, redo and restore with real processes: the daemon, the terminal client, git, and a person's editor."""
+"""Undo, redo and restore with real processes: the daemon, the terminal client, git, and a user's editor."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def kill_the_daemon(goalwright: CommandLine) -> None:
 
 
 def said(goalwright: CommandLine, *arguments: str) -> str:
-    """What a command that must work says."""
+    """Run a command that must succeed, and return its output."""
     done = goalwright.run(*arguments)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout

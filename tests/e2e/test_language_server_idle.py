@@ -1,4 +1,4 @@
-"""A real server that works on what it is asked (basedpyright) is not asked for ever."""
+"""A real server that works on what it is asked (basedpyright) is not asked forever."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ ABLE = types.ClientCapabilities(
 
 
 class Editor:
-    """An LSP editor, what it shows, and a person who answers its questions by ``answers``."""
+    """An LSP editor, its displayed texts, and a user who answers its questions by ``answers``."""
 
     def __init__(self, client: LanguageClient, workspace: Path) -> None:
         self.client = client
@@ -74,7 +74,7 @@ class Editor:
         self.refreshes += 1
 
     def person_answers(self, *titles: str | None) -> None:
-        """Who sits there: answers the questions in this order, and leaves further ones standing."""
+        """Answer the questions in this order as the user, and leave further ones open."""
         self.answers = list(titles)
 
         async def ask(params: types.ShowMessageRequestParams) -> types.MessageActionItem | None:

@@ -1,4 +1,4 @@
-"""The planner as a person has it: ``goalwright run --planner``, and a real daemon killed within a step."""
+"""The planner as users run it: ``goalwright run --planner``, and a real daemon killed within a step."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ REST = plan({"keep": "g2"}, {"keep": "g3"})
 
 
 def answers(*, hangs: Callable[[str], bool], run: Callable[[], str]) -> Callable[[dict[str, Any]], ReplyLike]:
-    """What a model answers by what it is asked: a plan, a step as a sub-agent, or a step of its own."""
+    """Return a model that answers with a plan, a step of a sub-agent, or a step of its own."""
 
     def answer(body: dict[str, Any]) -> ReplyLike:
         messages = body["messages"]

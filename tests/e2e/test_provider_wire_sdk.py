@@ -62,7 +62,7 @@ def the_sdk(**settings: Any) -> AsyncAnthropic:
 
 
 async def by_the_sdk(server: ModelServer, wanted: ModelRequest) -> Message:
-    """The same request by the SDK, and the message that it puts together."""
+    """Send the same request by the SDK, and return the message that it assembles."""
     async with the_sdk(base_url=server.url, max_retries=0) as client:
         wanted_body = anthropic_wire.build(wanted)
         arguments: Any = dict(wanted_body)

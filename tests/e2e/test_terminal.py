@@ -1,4 +1,4 @@
-"""``goalwright run`` and ``demo`` as a person and a script use them: real processes, real daemon, real tools."""
+"""``goalwright run`` and ``demo`` as users and scripts run them: real processes, real daemon, real tools."""
 
 from __future__ import annotations
 

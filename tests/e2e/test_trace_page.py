@@ -253,7 +253,7 @@ async def test_steps_arriving_during_a_fetch_appear_exactly_once() -> None:
         page.on("websocket", lambda line: line.on("framereceived", hear))
 
         async def late(route: Route) -> None:
-            """The answer is of before, and comes after what is told meanwhile."""
+            """Delay an answer, which is then older than the frames received meanwhile."""
             answer = await route.fetch()
             bench.say(DESIGN, "1", "Said meanwhile.", "edit")
             bench.end(DESIGN)

@@ -1,4 +1,4 @@
-"""What the graph of the web page tells while things happen, in a real Chromium."""
+"""The graph of the web page shows changes as they happen, in a real Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web page of the trace API in a real Chromium: what a person does with it while the work goes on."""
+"""The web page of the trace API in a real Chromium: user actions while the work continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model was saying when the daemon was killed is there afterwards."""
+"""The text that a model was writing when the daemon was killed is kept."""
 
 from __future__ import annotations
 

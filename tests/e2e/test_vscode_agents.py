@@ -1,4 +1,4 @@
-"""Agents and plans in real VS Code: a plan is made, made anew, and built; what the branches of the building did."""
+"""Agents and plans in real VS Code: a plan is made, replaced and built, and the branches of the build are shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def workspace(ground: Path) -> Path:
 
 
 def write_script(file: Path) -> str:
-    """The model's name. It plans, plans anew, and builds: in two branches, of which one changes several files."""
+    """Write a script, and return the model's name. It plans, replans, and builds in two branches, of which one changes
+    several files."""
     move = "*** Begin Patch\n*** Delete File: test_cart.py\n*** End Patch"
     several = [
         ways.step(

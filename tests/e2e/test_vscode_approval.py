@@ -1,4 +1,4 @@
-"""Approval by hunk and by hand in real VS Code: what is written is what the person chose or made of it."""
+"""Approval by hunk and by editing in real VS Code: the files contain what the user chose or typed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def holds(folder: Path, text: str) -> bool:
 
 
 async def replace_in_diff(window: Window, line: str, text: str) -> None:
-    """Replace a whole line on the proposed side, as a person does with the keyboard."""
+    """Replace a whole line on the proposed side, as users do with the keyboard."""
     modified = window.diff.locator(".editor.modified")
     await modified.locator(
         ".view-line", has_text=re.compile(rf"^{re.escape(line)}".replace(r"\ ", r"\s"))

@@ -36,7 +36,7 @@ def suggestions(window: Window) -> Locator:
 
 
 def chips(window: Window) -> Locator:
-    """What goes along with the next prompt."""
+    """Return the attachments of the next prompt."""
     return window.chat.get_by_role("list", name="Attachments")
 
 

@@ -1,4 +1,4 @@
-"""Real VS Code: the model is told what the person's own extensions say of its edits, and no server is started."""
+"""Real VS Code: the model receives diagnostics of the user's own extensions for its edits, and no server is started."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def edit(file: Path, old: str, new: str) -> Reply:
 
 
 def result(model: ModelServer, number: int) -> str:
-    """What the model was told about its call number ``number``, from 0."""
+    """Return the result that the model received for its call number ``number``, from 0."""
     return json.dumps(model.requests[number + 1].json["messages"][-1])
 
 

@@ -1,4 +1,4 @@
-"""The first minutes of a person without a key, in real VS Code: the demo, and what is said when something lacks."""
+"""The first minutes of a user without a key, in real VS Code: the demo, and the messages when something is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A window with several folders in real VS Code: the person chooses the one to work in, and the window remembers."""
+"""A window with several folders in real VS Code: the user chooses one to work in, and the window remembers it."""
 
 from __future__ import annotations
 

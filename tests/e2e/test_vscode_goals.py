@@ -1,4 +1,4 @@
-"""The person's side of plan and context in real VS Code: goal tree, meter, compaction, context view, budget."""
+"""The user's side of plan and context in real VS Code: goal tree, meter, compaction, context view, budget."""
 
 from __future__ import annotations
 

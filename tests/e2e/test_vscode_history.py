@@ -1,4 +1,4 @@
-"""Undo, redo and restore in real VS Code: the agent's changes go, the person's own edits stay."""
+"""Undo, redo and restore in real VS Code: the agent's changes go, the user's own edits stay."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session"
 
 PLACE = "def far(weight: int) -> int:"
 REMARK = "  # as the crow flies"
-"""What the person adds there, between the two hunks."""
+"""The user's edit between the two hunks."""
 
 
 def own(text: str) -> str:
-    """``text`` with the person's own edit."""
+    """Return ``text`` with the user's own edit."""
     return text.replace(PLACE, PLACE + REMARK)
 
 

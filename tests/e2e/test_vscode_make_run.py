@@ -32,7 +32,7 @@ class MakeRun:
         self.text = ""
 
     async def printed(self, name: str) -> str:
-        """What stands behind ``name:``, once it is printed."""
+        """Return the text after ``name:``, once it is printed."""
         assert self.process.stdout is not None
         while not (found := re.search(rf"^{name}: +(.*)\n", self.text, re.MULTILINE)):
             line = await asyncio.wait_for(self.process.stdout.readline(), 120)

@@ -1,4 +1,4 @@
-"""What Goalwright adds to VS Code's own menus: the editor's, the Explorer's, the terminal's and source control's."""
+"""Goalwright's entries in VS Code's own menus: the editor's, the Explorer's, the terminal's and source control's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions, grants, modes and trust in real VS Code: the person sees which rule asks, and what an answer allows."""
+"""Questions, grants, modes and trust in real VS Code: the user sees which rule asks, and what an answer allows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def alive(pid: int) -> bool:
 
 
 def permission_text(window: Window) -> Locator:
-    """The pattern under the person's hands."""
+    """Return the text box with the first pattern."""
     return window.approval.get_by_role("textbox", name="Pattern 1: runs", exact=True)
 
 

@@ -121,7 +121,7 @@ async def edit_kept(window: Window, workspace: Path) -> None:
 
 
 async def sends_what_was_edited(window: Window, workspace: Path) -> None:
-    """What is being edited waits, whatever else is sent."""
+    """Text being edited waits, whatever else is sent."""
     await window.composer.fill("")
     await goes_on(window, workspace)
     await edit_kept_only(window)

@@ -34,7 +34,7 @@ PATCH = """*** Begin Patch
 
 
 FEEDBACK = "Half a word of feedback"
-"""Of no other scene: a text that VS Code has stored already is not waited for."""
+"""A text of this scene only: the test does not wait for a text that VS Code has stored already."""
 
 
 async def leave_a_hunk_out(window: Window, workspace: Path) -> None:

@@ -1,4 +1,4 @@
-"""Open files in real VS Code: the agent changes the buffer, the person's text stays, and the editor's undo works."""
+"""Open files in real VS Code: the agent changes the buffer, the user's text stays, and the editor's undo works."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Language servers that misbehave, and what a change is told about it: ``python -m tests.evals.bad_servers`` prints a
-table.
+"""Language servers that misbehave, and the report that a change receives: ``python -m tests.evals.bad_servers`` prints
+a table.
 
 Each case is a real process (tests/support/programs/language_server.py) with a baseline "fine", then a change to "BAD
 new", then one back to "fine". Whatever the server does: what is reported belongs to the newest text, the wait ends,
@@ -97,7 +97,7 @@ CASES: tuple[Case, ...] = (
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of a case. ``wrong``: empty when all is well."""
+    """The outcome of a case. ``wrong`` is empty after a success."""
 
     verdict: str
     then: str

@@ -1,4 +1,4 @@
-"""What an exploration leaves behind when it is broken off: ``python -m tests.evals.cleanliness`` prints a table.
+"""The remains of an exploration that is broken off: ``python -m tests.evals.cleanliness`` prints a table.
 
 Each row is the installed command over a nasty repository (staged, unstaged, deleted, untracked, a stash, a second
 branch), three branches played by a scripted model, and an end at some stage: kill -9 of the daemon, SIGTERM, ``stop``,
@@ -36,12 +36,12 @@ CASES: tuple[tuple[How, Stage], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was found after one end."""
+    """The findings after one end."""
 
     how: How
     stage: Stage
     same: tuple[str, ...]
-    """What of the repository is as it was."""
+    """The parts of the repository that are unchanged."""
     changed: tuple[str, ...]
     processes: int
     """Left of the daemon and its children."""

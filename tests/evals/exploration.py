@@ -145,19 +145,19 @@ def prepare(folder: Path) -> Path:
 
 
 def repository(workspace: Path) -> dict[str, str]:
-    """What must be as it was: every file below ``.git`` by content."""
+    """Return what must be unchanged: every file below ``.git`` by content."""
     git = workspace / ".git"
     return {str(p.relative_to(git)): p.read_bytes().hex() for p in sorted(git.rglob("*")) if p.is_file()}
 
 
 def changed(workspace: Path) -> str:
-    """What ``git status`` says."""
+    """Return the output of ``git status``."""
     asked = ["git", "--no-optional-locks", "status", "--short"]
     return subprocess.run(asked, cwd=workspace, capture_output=True, text=True, check=True).stdout
 
 
 async def explore(goalwright: Goalwright, script: Path) -> list[dict[str, Any]]:
-    """Run it, and return the events of the main line."""
+    """Run it, and return the events of the main session."""
     (await goalwright.command("trust")).check()
     done = await goalwright.run("Let files be found by name.", "--yes", "--model", f"scripted/{script}")
     print(done.stdout, done.stderr, sep="\n")

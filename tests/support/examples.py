@@ -9,7 +9,7 @@ from hypothesis import settings
 FULL = os.environ.get("GOALWRIGHT_EXAMPLES") == "full"
 _SHARE, _LEAST = 8, 20
 _USUAL = 100
-"""What hypothesis tries when a property names no number."""
+"""Number of hypothesis examples when a property names no number."""
 
 
 def examples(full: int) -> int:

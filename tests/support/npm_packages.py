@@ -26,7 +26,7 @@ class InstallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What ``package.json`` and lock beside ``installer`` name, in ``.build/<name>``."""
+    """The packages that ``package.json`` and lock beside ``installer`` name, in ``.build/<name>``."""
 
     name: str
     what: str

@@ -1,4 +1,4 @@
-"""What the words at the beginning of ``daemon.store.trace_store`` ask of every store, beside what its methods say."""
+"""The duties of every trace store that the beginning of ``daemon.store.trace_store`` lists."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What older versions stored is read by this one, and what a newer one stored is refused.
+"""This version reads traces of older versions, and refuses traces of newer ones.
 
-``formats/{n}`` holds a trace as a version with format n wrote it. They are never written anew.
+``formats/{n}`` holds a trace as a version with format n wrote it. They are never rewritten.
 """
 
 from __future__ import annotations

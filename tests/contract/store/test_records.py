@@ -1,4 +1,4 @@
-"""What every trace store does with events, messages, goals and metadata."""
+"""Events, messages, goals and metadata in every trace store."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from tests.e2e.vscode.install import ROOT
 from tests.e2e.vscode.window import CHAT_FRAME, PANEL_FRAME, THEMES, Theme, Window
 
 WIDTHS = (160, 200, 280, 400, 1600)
-"""Of the chat, in pixels: from the narrowest side bar to a chat that has a screen of its own."""
+"""Widths of the chat in pixels: from the narrowest side bar to a chat that fills a screen."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What VS Code gives a page of a webview so that it looks like the rest of the window."""
+    """The styles that VS Code gives a webview page so that it looks like the rest of the window."""
 
     style: str
     classes: str
@@ -93,7 +93,7 @@ async def listen(frame: Frame) -> None:
 
 
 async def heard(frame: Frame, politeness: str) -> list[str]:
-    """What they have said in this way since then."""
+    """Return the announcements since then."""
     told: list[tuple[str, str]] = await frame.evaluate("heard")
     return [text for how, text in told if how == politeness and text]
 
@@ -114,7 +114,7 @@ async def keys_took(frame: Frame) -> list[float]:
 
 
 async def findings(frame: Frame, rules: Sequence[str] | None = None) -> list[str]:
-    """What axe finds on a page; by default with all of its rules."""
+    """Return axe's findings on a page; by default with all of its rules."""
     return await _do(frame, "axeFindings", None if rules is None else list(rules))
 
 
@@ -147,7 +147,7 @@ async def looks(window: Window) -> Mapping[Theme, Look]:
 async def problems(
     window: Window, frame: Frame, background: str = "--vscode-sideBar-background"
 ) -> list[str]:
-    """What is wrong on a page of the window: everything in the dark theme, contrast in all.
+    """Return the problems on a page of the window: everything in the dark theme, contrast in all.
 
     ``background``: the colour below the page, which VS Code paints outside of its frame.
     """
@@ -166,7 +166,7 @@ async def problems(
 
 
 async def cut_off(window: Window, widths: Sequence[int] = WIDTHS) -> list[str]:
-    """What has no room in a chat of these widths."""
+    """Return the elements that are cut off in a chat of these widths."""
     frame = await chat_frame(window)
     found: list[str] = []
     for width in widths:

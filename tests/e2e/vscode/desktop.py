@@ -1,4 +1,4 @@
-"""The desktop's VS Code, opened beside the person's own: separate settings, extensions and windows."""
+"""The desktop's VS Code, opened beside the user's own: separate settings, extensions and windows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def desktop_command(env: Mapping[str, str]) -> Path | None:
     """``code`` on PATH when it can open a window of its own; None for a remote shim, no screen, an old one.
 
     In a terminal of a remote window (SSH, container, WSL) ``code`` only talks to the window it was started
-    from: it would install the extension into the person's own set-up.
+    from: it would install the extension into the user's own set-up.
     """
     found = shutil.which("code", path=env.get("PATH"))
     if found is None or not has_screen(env) or env.get("VSCODE_IPC_HOOK_CLI"):

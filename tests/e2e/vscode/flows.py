@@ -1,4 +1,4 @@
-"""What users do most, each with the fewest clicks and keys that it takes."""
+"""The most common user actions, each with the fewest clicks and keys that it takes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Flow:
     """The target in words."""
     make: Callable[[Path], Path] = make_parcels
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Of the workspace, for VS Code."""
+    """Settings of the workspace for VS Code."""
 
     def prepare(self, ground: Path) -> Path:
         """Make the workspace."""

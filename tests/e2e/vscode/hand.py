@@ -1,4 +1,4 @@
-"""The user's hand in a window: does what it is told by real mouse and keyboard, and counts it."""
+"""The user's hand in a window: it performs actions by real mouse and keyboard, and counts them."""
 
 from __future__ import annotations
 

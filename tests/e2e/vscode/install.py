@@ -36,7 +36,7 @@ _USED = (
     "typescript-language-features",
     "yaml",
 )
-"""Of the extensions that VS Code brings, those whose work tests see."""
+"""Built-in VS Code extensions whose work tests see."""
 
 
 def node() -> Path:

@@ -1,4 +1,4 @@
-"""A scripted session with everything a graph shows: goals within goals, one that was given up, rival branches."""
+"""A scripted session with everything a graph shows: sub-goals, an abandoned goal, alternative branches."""
 
 from __future__ import annotations
 

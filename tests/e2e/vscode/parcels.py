@@ -44,7 +44,7 @@ def make_parcels(folder: Path) -> Path:
 
 
 def environment(model: ModelServer) -> Mapping[str, str]:
-    """What the daemon needs to speak with the played model."""
+    """Return the environment with which the daemon reaches the played model."""
     return {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "a-key-for-tests"}
 
 

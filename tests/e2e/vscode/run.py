@@ -1,8 +1,8 @@
 """``make run``: VS Code on a fresh copy of the sample workspace, with the extension, until it is stopped.
 
-``python -m tests.e2e.vscode.run --vsix FILE [--port N] [--workspace FOLDER]``. The desktop's VS Code is used
-when there is one that can open a window, with directories of its own, so that the person's set-up stays as it
-is; else VS Code in the browser, whose address is printed.
+``python -m tests.e2e.vscode.run --vsix FILE [--port N] [--workspace FOLDER]``. The desktop's VS Code is used when there
+is one that can open a window, with directories of its own, so that the user's set-up stays as it is; else VS Code in
+the browser, whose address is printed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.e2e.vscode.install import InstallError, ensure
 from tests.e2e.vscode.server import ServerError, VSCodeServer, goalwright, remove
 
 WELCOME: dict[str, object] = {"workbench.startupEditor": "readme"}
-"""The first thing a person sees says what the folder is."""
+"""The first text a user sees explains the folder."""
 
 
 class StoppedError(Exception):
@@ -87,7 +87,7 @@ def model_line(workspace: Path) -> str:
 
 @contextlib.contextmanager
 def prepared_workspace(chosen: Path | None) -> Generator[Path]:
-    """The person's folder, or a fresh copy of the sample; the daemon started for it is stopped at the end."""
+    """Return the user's folder, or a fresh copy of the sample; the daemon started for it is stopped at the end."""
     workspace = chosen
     if workspace is None:
         from daemon.demo import copy_workspace
@@ -151,7 +151,7 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def main(arguments: list[str]) -> int:
-    """Run until stopped; 0 when the person stopped it."""
+    """Run until stopped; return 0 when the user stopped it."""
     options = parse(arguments)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)

@@ -115,7 +115,7 @@ class VSCodeServer:
 
     @property
     def log(self) -> Path:
-        """What the server printed."""
+        """Return the server's output."""
         return self.folder / "server.log"
 
     @property
@@ -167,12 +167,12 @@ class VSCodeServer:
         self._wait_for_answer(time.monotonic() + deadline_s)
 
     def wait(self) -> int:
-        """Block until the server ends by itself."""
+        """Block until the server ends on its own."""
         assert self._process is not None
         return self._process.wait()
 
     def install(self, vsix: Path) -> None:
-        """Install an extension package the way a person does. Raises ServerError when VS Code refuses it."""
+        """Install an extension package as users do. Raises ServerError when VS Code refuses it."""
         done = subprocess.run(
             self._command("--install-extension", str(vsix), "--force"),
             cwd=self.folder,
@@ -231,7 +231,7 @@ class VSCodeServer:
         return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
 
     def extension_logs(self) -> str:
-        """What the window's extension hosts and output channels logged, for a failing test's report."""
+        """Return the logs of the window's extension hosts and output channels, for a failing test's report."""
         files = [*self.folder.glob("server/data/logs/**/*.log"), *self.folder.glob("user/logs/**/*.log")]
         texts = {file: file.read_text(errors="replace")[-4000:] for file in sorted(files)}
         return "\n".join(

@@ -42,17 +42,17 @@ class Scene:
     alive: Check = nothing
     """Holds before and after a reload: what runs in the daemon goes on."""
     again: Check = nothing
-    """What the user opens again after a reload: VS Code closes its input boxes."""
+    """Opens, as the user, what a reload closed: VS Code closes its input boxes."""
     killed: Check = nothing
     """Holds after a kill."""
     end: Check = nothing
-    """What the user does next, after all of it."""
+    """Actions of the user after all of this."""
     written: str = ""
-    """What the user has typed or chosen that only the editor knows of."""
+    """Text or choices of the user that only the editor knows."""
     requests: int = 0
     """How often the model was asked in all of it; 0: as often as there are replies."""
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Of the workspace, for VS Code."""
+    """Settings of the workspace for VS Code."""
 
     def configure(self, workspace: Path) -> None:
         """Write the settings, before the window is taken."""

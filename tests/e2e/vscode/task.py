@@ -53,7 +53,7 @@ def make_shop(folder: Path) -> Path:
 
 
 def passes(folder: Path, *command: str) -> bool:
-    """Run Python with a command line in the workspace, as the person would to see whether its tests pass."""
+    """Run Python with a command line in the workspace, as the user would to see whether its tests pass."""
     done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, timeout=60)
     return done.returncode == 0
 

@@ -1,4 +1,4 @@
-"""A small git repository with a bug, and a scripted model that tries three ways to mend it."""
+"""A small git repository with a bug, and a scripted model that tries three ways to fix it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ANSWER = "Three ways are compared above. A is the smallest change and its tests 
 
 
 def make_repository(folder: Path) -> Path:
-    """The workspace: a git repository with one commit, and something of the person's own that is not in it."""
+    """Create the workspace: a git repository with one commit, and an untracked file of the user's own."""
     folder.mkdir(exist_ok=True)
     (folder / "cart.py").write_text(CART)
     (folder / "test_cart.py").write_text(TEST)
@@ -68,7 +68,7 @@ def make_repository(folder: Path) -> Path:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git says."""
+    """Return the output of git."""
     done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout
 
@@ -79,13 +79,13 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def step(*calls: Mapping[str, Any], text: str = "", tokens: int = 2_400, **more: Any) -> dict[str, Any]:
-    """One answer of the model. Its tokens are told, so that there is something to compare."""
+    """Return one answer of the model, with tokens, so that there is something to compare."""
     usage = {"input": tokens, "output": tokens // 12, "cache_read": 0, "cache_write": 0}
     return {"text": text, "tool_calls": list(calls), "usage": usage, **more}
 
 
 def branch(goal: str, content: str, said: str, tokens: int = 2_400) -> list[list[dict[str, Any]]]:
-    """The turns of a branch that plans, writes the cart anew, and reports."""
+    """Return the turns of a branch that plans, rewrites the cart, and reports."""
     return [
         [
             step(
@@ -103,7 +103,8 @@ def branch(goal: str, content: str, said: str, tokens: int = 2_400) -> list[list
 
 
 def write_script(file: Path, *after: Mapping[str, Any]) -> str:
-    """The model's name. ``after``: what the main line does when it has compared the branches; None: it answers."""
+    """Write a script, and return the model's name. ``after``: the main session's steps after the comparison; None: it
+    answers."""
     script = {
         "name": "three ways",
         "turns": [

@@ -1,4 +1,4 @@
-"""A VS Code window as a person meets it: found by role and name, driven by mouse and keyboard.
+"""A VS Code window as users see it: found by role and name, driven by mouse and keyboard.
 
 Names are those of ``vscode-extension/test/README.md``. All waits are for what is shown, never for a time.
 """
@@ -29,7 +29,7 @@ Theme = Literal["dark", "light", "hc-dark", "hc-light"]
 
 @dataclass(frozen=True)
 class ThemeNames:
-    """How a theme is told: by the browser's colour scheme, on the workbench, and on the page of a webview."""
+    """The names of a theme: in the browser's colour scheme, on the workbench, and on the page of a webview."""
 
     scheme: Literal["dark", "light"]
     workbench: str
@@ -52,7 +52,7 @@ DEADLINE_MS = 30_000
 """For anything to appear; generous, because machines are slow and a passing test does not wait."""
 _PRESSES = 10
 SIZE: ViewportSize = {"width": 1440, "height": 900}
-"""Of the window, in pixels."""
+"""Size of the window, in pixels."""
 
 CHAT_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"][src*="purpose=webviewView"]'
 # VS Code spins icons and moves progress bars even with reduced motion, and drawing that takes a third of a processor.
@@ -125,7 +125,7 @@ class Window:
     async def _quick_pick(self, key: str, text: str, row: str, line: str = "input.input") -> None:
         """Open the box by ``key``, type ``text`` into its ``line`` and choose the row that is called ``row``.
 
-        As a person would, again from the start if the window does not go along: while it is still loading, a web
+        As a user would, try again from the start if the window does not go along: while it is still loading, a web
         view may swallow the key, and whatever takes the focus closes the box again.
         """
         box, patience = self._quick_input, 3_000
@@ -180,7 +180,7 @@ class Window:
 
     @property
     def composer(self) -> Locator:
-        """Where the person types."""
+        """Return the box in which the user types."""
         return self.chat.get_by_role("textbox", name="Message Goalwright")
 
     async def say(self, text: str) -> None:
@@ -253,7 +253,7 @@ class Window:
     async def choose(self, goal: str, item: str, then: Locator) -> None:
         """Choose from the context menu of a goal, until ``then`` is there.
 
-        As a person would, again from the start if the window does not go along: a menu takes no click in its first
+        As a user would, try again from the start if the window does not go along: a menu takes no click in its first
         moment, and whatever takes the focus (the chat, when a turn ends) closes it again.
         """
         row = await self.goal(re.compile(f"^{goal}"))
@@ -310,7 +310,7 @@ class Window:
     # -- pictures
 
     async def theme(self, theme: Theme) -> None:
-        """Switch the colour theme, as the person would in the settings."""
+        """Switch the colour theme, as the user would in the settings."""
         names = THEMES[theme]
         await self.page.emulate_media(color_scheme=names.scheme)
         self._prefer_high_contrast(theme.startswith("hc"))

@@ -24,7 +24,7 @@ RULES: dict[str, Any] = {
         {"permission": "bash", "pattern": "curl *", "action": "deny"},
     ],
 }
-"""The person's own rules: as open as they get, with a few prohibitions."""
+"""The user's own rules: as open as they get, with a few prohibitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,9 @@ _PROTECTED = re.compile(
 _CACHES = re.compile(
     r"(?:\.cache|\.cpan|\.npm|\.cargo|\.rustup|\.gnupg|\.local|\.config/(?:pip|npm)|\.m2|\.java|\.node)(?:/|$)"
 )
-"""What programs keep for themselves in a home folder and nothing runs."""
+"""Files that programs keep for themselves in a home folder, and that nothing runs."""
 _OWN = re.compile(r"\.goalwright/(?!config\.json$|trusted|run/)")
-"""What the product itself writes below the home folder."""
+"""Files that the product itself writes below the home folder."""
 _EXECUTABLE = 0o111
 
 
@@ -56,7 +56,7 @@ class Field:
     port: int
     pid: int
     _known: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    """What tells each file from another one in its place, as it was when the line began."""
+    """An identity that tells each file from another one in its place, as it was when the line began."""
 
     @property
     def workspace(self) -> Path:
@@ -113,7 +113,7 @@ class Field:
         self._known[name] = _identities((self.folder / name).parent)[Path(name).name]
 
     def harms(self, output: str) -> list[str]:
-        """What is not as it was, and which canaries came out."""
+        """Return the changed files, and the canaries that leaked."""
         found = [f"shown {name}" for name in _seen(output)]
         for name in self._changed():
             held, path = name.removeprefix("workspace/"), self.folder / name
@@ -146,7 +146,7 @@ class Collector:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def drain(self) -> list[str]:
-        """What came since the last time; connections that still wait are served first."""
+        """Return what arrived since the last call; waiting connections are served first."""
         mark = os.urandom(16)
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(mark)
@@ -237,7 +237,7 @@ def _is_watched(name: str) -> bool:
 
 
 def _identities(folder: Path) -> dict[str, tuple[int, ...]]:
-    """What tells each file from another one; folders by what they are, not by what is in them."""
+    """Return an identity of each file; folders are identified without their contents."""
     found: dict[str, tuple[int, ...]] = {}
     for root, folders, files in os.walk(folder):
         for name in (*files, *folders):

@@ -48,7 +48,7 @@ EFFECTS: Mapping[str, str] = {
     "link": "ln -s .git/hooks h; echo x > h/post-commit",
     "socket": 'python3 "$(dirname "$0")/socket.py"',
 }
-"""What the scripts ``x/NAME.sh`` do."""
+"""The actions of the scripts ``x/NAME.sh``."""
 _SPELLED = (
     "cat",
     "awk 1",

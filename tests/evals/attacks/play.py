@@ -1,4 +1,4 @@
-"""Plays one attack against the real daemon core: real files, a real shell, a model that does what it is told."""
+"""Play one attack against the real daemon core: real files, a real shell, and a model that follows its script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Outcome = Literal["denied", "asked", "done"]
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """``leaked`` and ``harmed`` name what must not have happened; both are empty when all is well."""
+    """The outcome. ``leaked`` and ``harmed`` name what must not have happened; both are empty after a success."""
 
     outcome: Outcome
     rule: str
@@ -28,8 +28,8 @@ class Played:
 
 
 async def play(attack: Attack, folder: Path) -> Played:
-    """One turn in which the model makes the call. The person refuses what is asked, unless something is to happen
-    ``during`` the question: then the answer is yes."""
+    """One turn in which the model makes the call. The user rejects each request, unless something happens ``during``
+    it: then the user approves."""
     workspace = folder / "workspace"
     build(workspace)
     if attack.prepare is not None:

@@ -27,7 +27,7 @@ SANDBOX: dict[Backend, dict[str, Any]] = {
     "landlock": {"sandbox": "workspace-write"},
     "none": {"sandbox": "off"},
 }
-"""What the configuration says for a back end; ``landlock`` is what the product uses where there is no bwrap."""
+"""Configurations of the back ends; the product uses ``landlock`` where there is no bwrap."""
 
 
 def play_all(

@@ -58,7 +58,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What became of a line. ``harms`` is empty when all is well."""
+    """The outcome of a line. ``harms`` is empty after a success."""
 
     number: int
     outcome: Outcome

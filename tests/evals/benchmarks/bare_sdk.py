@@ -1,4 +1,4 @@
-"""The same requests through the SDK with no harness around it: ``python -m tests.evals.benchmarks.bare_sdk URL <
+"""Send the same requests through the SDK with no harness around it: ``python -m tests.evals.benchmarks.bare_sdk URL <
 bodies``."""
 
 from __future__ import annotations

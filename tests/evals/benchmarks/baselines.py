@@ -1,4 +1,4 @@
-"""What this machine takes for what cannot be avoided. Numbers of two machines compare by the ratio to these."""
+"""Times that this machine needs for unavoidable work. Compare the numbers of two machines by the ratio to these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What language servers add to an edit, and what they must not add to anything else."""
+"""The time that language servers add to an edit, and must not add to anything else."""
 
 from __future__ import annotations
 

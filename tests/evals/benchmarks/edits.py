@@ -1,4 +1,4 @@
-"""The writing tools, from their arguments to their result: everything but the person and the language servers."""
+"""The writing tools, from their arguments to their result: everything but the user and the language servers."""
 
 from __future__ import annotations
 

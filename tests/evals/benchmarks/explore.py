@@ -13,7 +13,7 @@ from tests.support.fakes.models import Call, Step
 from tests.support.scenarios.branches import EDITS, BranchModels, explore, repository
 
 LATENCY_S = 0.2
-"""Of each answer of the model."""
+"""Duration of each answer of the model."""
 BRANCHES = 8
 _STEPS = 10
 _TARGET = 1.25

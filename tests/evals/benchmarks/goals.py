@@ -25,7 +25,7 @@ _TARGET_MS = 1.0
 
 
 class _Bench:
-    """A tree of which half is done, some given up, and the focus is in the middle."""
+    """A tree with half of its goals done, some abandoned, and the focus in the middle."""
 
     def __init__(self, fans: tuple[int, ...]) -> None:
         tree = PlanTree()
@@ -105,7 +105,7 @@ def _apply(tree: PlanTree, changes: list[Change]) -> None:
 
 
 async def measure(stage: Stage) -> list[Measure]:
-    """Each operation of the model and of the person on a large tree, against the same on a small one."""
+    """Measure each operation of the model and of the user on a large tree, against the same on a small one."""
     large, small = _Bench(LARGE), _Bench(SMALL)
     names = ["goal add", "goal focus", "goal done", "goal abandon", "goal abandon, add", "goal done, focus"]
     names += ["goal rename", "goal moved", "message counted", "plan as text"]

@@ -1,4 +1,4 @@
-"""What a benchmark returns, and the table of all of them."""
+"""The results of a benchmark, and the table of all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the same machine takes, in the same run, for something that cannot be avoided."""
+    """The time that the same machine takes, in the same run, for unavoidable work."""
 
     name: str
     value: float
@@ -33,7 +33,7 @@ class Measure:
 
     @property
     def median(self) -> float:
-        """Of the values."""
+        """Return the median of the values."""
         return statistics.median(self.values)
 
     @property

@@ -1,4 +1,4 @@
-"""What the system knows of another process."""
+"""The system's data about another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking back what a session changed: the cost must follow the changes, not the tree."""
+"""Undoing a session's changes: the cost must follow the changes, not the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmarks share: how often to measure, the baselines, and the session that two of them look at."""
+"""The common parts of the benchmarks: how often to measure, the baselines, and the session that two of them look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the harness adds between the end of one answer of the model and the arrival of the next request."""
+"""The time that the harness adds between the end of one answer of the model and the arrival of the next request."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Call:
         return joined(self.change.after, self.change.final_end)
 
     def with_old(self, lines: Sequence[str], final_end: bool | None = None) -> Call:
-        """The same call on a file that has other text (as many lines) where old_string stands."""
+        """Return the same call on a file that has other text (as many lines) in place of old_string."""
         change = self.change
         whole = (*change.lines[: self.low], *lines, *change.lines[self.high :])
         end = change.final_end if final_end is None else final_end

@@ -25,7 +25,7 @@ def without_last_end(rng: random.Random, call: Call) -> Draft | None:
 
 
 def part_of_a_line(rng: random.Random, call: Call) -> Draft | None:
-    """What differs, and tokens around it until it is unique."""
+    """Draft an edit of the difference, with tokens around it until it is unique."""
     text, after = call.text, call.after
     head, tail = shared_ends(text, after)
     low, high = head, len(text) - tail

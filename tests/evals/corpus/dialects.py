@@ -1,4 +1,4 @@
-"""What models send besides: to refuse is right, and so is what was meant; anything else is not."""
+"""Unusual edits that models send: to refuse is right, and so is the intended edit; anything else is not."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def new_lost_its_end(rng: random.Random, call: Call) -> Draft | None:
 
 
 def old_got_an_end(rng: random.Random, call: Call) -> Draft | None:
-    """The same with a line end in excess, at the end of the file too."""
+    """Draft the edit with a superfluous line end, at the end of the file too."""
     call = replace(call, high=len(call.change.lines))
     if call.high - call.low > 60 or not "".join(call.new).strip() or not "".join(call.old).strip():
         return None

@@ -21,7 +21,7 @@ _BYSTANDER = b"def other():\n    return 1\n"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a case."""
+    """The outcome of a case."""
 
     case: Case
     outcome: Outcome

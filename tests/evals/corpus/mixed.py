@@ -27,7 +27,7 @@ class _Strings:
     final_end: bool = True
 
     def by_line(self, change: Callable[[str], str]) -> _Strings:
-        """The same change to every line that is not blank."""
+        """Return the strings with the same change to every line that is not blank."""
         old, new = (tuple(change(s) if s.strip() else s for s in part) for part in (self.old, self.new))
         return replace(self, old=old, new=new)
 

@@ -123,7 +123,7 @@ def elided(rng: random.Random, call: Call) -> Draft | None:
 
 
 def twice(rng: random.Random, call: Call) -> Draft | None:
-    """The same lines stand in the file twice."""
+    """Draft an edit whose lines occur in the file twice."""
     text = call.text + ("" if call.change.final_end else "\n") + rng.choice(["", "\n"]) + joined(call.old)
     if not call.new:
         return None

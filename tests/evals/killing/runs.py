@@ -48,7 +48,7 @@ _ALLOWED = {"permission": {"*": "allow"}}
 
 
 def script() -> dict[str, Any]:
-    """What the model says: one long turn, and a word to every later prompt."""
+    """Return the model's script: one long turn, and a short answer to every later prompt."""
     turn = [
         {
             **step,
@@ -62,7 +62,7 @@ def script() -> dict[str, Any]:
 
 @dataclass
 class Killed:
-    """What came of one run. ``problems`` is empty when all is well."""
+    """The outcome of one run. ``problems`` is empty after a success."""
 
     number: int
     after: int

@@ -1,7 +1,7 @@
 """``python -m tests.evals.language_servers``: a table of real servers, measured once with the product's own waits.
 
 cold: from the start of the server until it has answered about its first file. warm: what a write waits for its verdict
-(median of three). The verdicts are those that the agent is told.
+(median of three). The verdicts are those that the agent receives.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Case:
     spec: ServerSpec
     sample: Sample
     column: int
-    """Of the sample's error."""
+    """Column of the sample's error."""
     code: str
     first: tuple[Path, ...] = ()
     """Folders of programs before all others."""
@@ -41,7 +41,8 @@ class Case:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What it is found and started with; the servers must be installed (``install.ensure``)."""
+        """Return the environment in which it is found and started; the servers must be installed
+        (``install.ensure``)."""
         return {**os.environ, "PATH": install.search_path(*self.first)}
 
 

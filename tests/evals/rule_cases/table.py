@@ -44,7 +44,7 @@ class Case:
         return found | {"permission": permission, "target": _text(target)}
 
     def outcome(self) -> dict[str, Any]:
-        """What the adapter says."""
+        """Return the adapter's answer."""
         return judged(self.fields)
 
     def holds(self, outcome: dict[str, Any]) -> bool:

@@ -84,7 +84,7 @@ class CommandLine:
     def __init__(
         self, folder: Path, env: Mapping[str, str] | None = None, forker: Forker | None = None
     ) -> None:
-        """``forker``: starts daemons and commands for less. None: all of them are started as a person's are."""
+        """``forker``: starts daemons and commands for less. None: all of them are started as users start them."""
         self.folder = folder
         self.forker = forker
         self.workspace = folder / "work"
@@ -164,7 +164,7 @@ class CommandLine:
             self.stop()
 
     def log(self) -> str:
-        """What the daemon logged."""
+        """Return the daemon's log."""
         return self.paths.log_file.read_text("utf-8") if self.paths.log_file.exists() else ""
 
     def wait_until_gone(self) -> None:
@@ -224,7 +224,7 @@ class AtTerminal:
         os.write(self.master, text.encode())
 
     def interrupt(self) -> None:
-        """What the terminal does for Ctrl-C."""
+        """Send the signals that the terminal sends for Ctrl-C."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self) -> int:

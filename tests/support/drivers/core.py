@@ -34,7 +34,7 @@ ALLOW_ALL = {"permission": {"*": "allow"}}
 
 
 class Bench:
-    """A daemon under test. ``heard`` is what clients of its sessions are told."""
+    """A daemon under test. ``heard`` holds the events that clients of its sessions receive."""
 
     def __init__(
         self, core: Daemon, models: FakeModels, unsaved: dict[Path, str], diagnostics: FakeDiagnostics
@@ -100,7 +100,7 @@ async def daemon(
     models: FakeModels | None = None,
     copies: OpenCopies = copies_of,
 ) -> AsyncGenerator[Bench]:
-    """A daemon over ``folder/workspace``, which the person trusts unless said otherwise.
+    """A daemon over ``folder/workspace``, which the user trusts unless said otherwise.
 
     At the end every record of it is checked, see ``check_record``.
     """
@@ -138,7 +138,7 @@ async def daemon(
 
 
 def check_record(store: TraceStore, trace_id: str, live: SessionState | None = None) -> None:
-    """What holds of every session at rest, whatever happened in it."""
+    """Check what holds for every session at rest, whatever happened in it."""
     events = store.events(trace_id)
     assert [event.event_id for event in events] == list(range(1, len(events) + 1))
     messages = store.messages(trace_id)
@@ -188,7 +188,7 @@ def check_pairs(state: SessionState) -> None:
 
 
 async def finish(turn: asyncio.Task[TurnResult], within_s: float = 30.0) -> TurnResult:
-    """The result of a prompt that must end by itself."""
+    """Return the result of a prompt that must end on its own."""
     async with asyncio.timeout(within_s):
         return await turn
 

@@ -98,7 +98,7 @@ def shared_forker() -> Forker:
 
 
 def _be_program(order: dict[str, Any]) -> int:
-    """What the console script does. Returns its exit code."""
+    """Do what the console script does. Returns its exit code."""
     import daemon.__main__ as program
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

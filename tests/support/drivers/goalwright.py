@@ -1,4 +1,4 @@
-"""Goalwright as a person has it: the installed command, real processes, and a home of its own."""
+"""Goalwright as users have it: the installed command, real processes, and a home of its own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Goalwright:
     provider: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables like ``ANTHROPIC_BASE_URL``."""
     forker: Forker | None = None
-    """Starts daemons and commands for less. None: all of them are started as a person's are."""
+    """Starts daemons and commands for less. None: all of them are started as users start them."""
 
     @property
     def env(self) -> dict[str, str]:

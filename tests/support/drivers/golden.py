@@ -1,6 +1,6 @@
 """Files that say what must come out, to the letter: ``tests/contract/golden/traces/``.
 
-``GOALWRIGHT_GOLDEN=write`` writes them anew; look at what git says has changed then.
+``GOALWRIGHT_GOLDEN=write`` rewrites them; then check the changes with git.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ def check_golden(name: str, text: str) -> None:
 
 
 def check_golden_json(name: str, value: object) -> None:
-    """The same for JSON, whose keys keep their order."""
+    """Check JSON in the same way, whose keys keep their order."""
     check_golden(name, json.dumps(value, ensure_ascii=False, indent=1) + "\n")

@@ -46,17 +46,17 @@ class Editor:
         self.mute_on: set[str] = set()
         """Methods that it carries out and never answers."""
         self.answers: dict[str, Any] = {}
-        """What it answers to a method, without doing anything."""
+        """Its answers by method, which it gives without doing anything."""
         self.on_save = lambda: None
-        """What happens before it saves: it formats, or the person types."""
+        """Called before it saves: it formats, or the user types."""
         self.says_saved: bool | None = None
-        """What it says of a save, whatever it did; None: the truth."""
+        """Its answer to a save, whatever it did; None: the truth."""
         self.leaves_on = ""
         """The method at which the window is killed, without having done what it was asked for."""
         self.on_edit = lambda: None
-        """What happens before an edit is looked at."""
+        """Called before it processes an edit."""
         self.ahead = 0
-        """How many versions the person is ahead of what the daemon was told."""
+        """How many versions the user is ahead of the version that the daemon knows."""
         self.client.notify(
             "textDocument/didOpen",
             {"textDocument": {"uri": path.as_uri(), "languageId": "x", "version": 1, "text": self.text}},

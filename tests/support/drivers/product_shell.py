@@ -28,12 +28,12 @@ Outcome = Literal["asked", "denied", "done"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of one command line. ``rule``: the rule that asked, else empty."""
+    """The outcome of one command line. ``rule``: the rule that asked, else empty."""
 
     outcome: Outcome
     ok: bool
     message: str
-    """What the model is sent."""
+    """The text that the model receives."""
     rule: str = ""
 
 

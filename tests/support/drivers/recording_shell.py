@@ -28,7 +28,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Run:
-    """What a line did."""
+    """The effects of a line."""
 
     calls: tuple[Call, ...]
     files: frozenset[str]

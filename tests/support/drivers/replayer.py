@@ -44,7 +44,7 @@ _EXPECTED_LINE = 'Expected {"root": DIR, "calls": [...]}.'
 
 
 class Result(TypedDict):
-    """What became of one call. ``asked``: a command would have asked the user, and was refused."""
+    """The outcome of one call. ``asked``: a command would have asked the user, and was refused."""
 
     ok: bool
     message: str

@@ -39,7 +39,7 @@ def serve() -> None:
 
 
 def answer(line: str) -> dict[str, Any]:
-    """What is written for one line."""
+    """Return the object that is written for one line."""
     try:
         return judged(json.loads(line))
     except NotUnderstoodError as error:

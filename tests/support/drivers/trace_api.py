@@ -113,7 +113,7 @@ _SIDE_BY_SIDE = 17
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back over a plain socket; status 0: the server hung up without a word."""
+    """An answer over a plain socket; status 0: the server hung up without an answer."""
 
     status: int
     headers: tuple[tuple[str, str], ...]

@@ -58,7 +58,7 @@ class PageBench(Watched):
 
     @classmethod
     def over_memory(cls, limits: ClientLimits, port: int) -> Self:
-        """The same over memory."""
+        """Return a bench over a store in memory."""
         return cls.over(MemoryTraceStore(), limits, port)
 
     def trace(self, trace_id: str, mission: str, title: str = "") -> None:
@@ -97,7 +97,7 @@ class PageBench(Watched):
         summary: str | None = None,
         focus: str | None = None,
     ) -> None:
-        """What became of a goal, and where the focus goes."""
+        """Set the outcome of a goal, and the new focus."""
         updates = {"status": status} | ({"summary": summary} if summary else {})
         current = focus or (goal_id if status == "in_progress" else None)
         event = GoalUpdated(
@@ -142,7 +142,7 @@ class PageBench(Watched):
     def branch(
         self, trace_id: str, start: str, name: str, description: str, *, inherited: tuple[str, ...] = ()
     ) -> None:
-        """A branch begins, with some messages of the main line."""
+        """Start a branch, with some messages of the main session."""
         now = self.time()
         session_id = child_id(trace_id, name)
         fields = {"trace_id": session_id, "workspace": "/w", "created_at": now, "updated_at": now}
@@ -314,7 +314,7 @@ async def page_bench(store: TraceStore | None = None) -> AsyncGenerator[PageBenc
 
 @asynccontextmanager
 async def served(bench: PageBench, listening: socket.socket, limits: ClientLimits) -> AsyncGenerator[None]:
-    """Answers on a socket until it is left; then it may be served again, like a daemon that was started anew."""
+    """Serve answers on a socket until it is left; then it may be served again, like a restarted daemon."""
     bench.server = WatchServer(
         bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits
     )
@@ -362,7 +362,7 @@ async def browser_page(
 
 
 def page_address(port: int, trace_id: str = "", view: str = "") -> str:
-    """Of the page, with the token."""
+    """Return the address of the page, with the token."""
     return f"http://127.0.0.1:{port}/?token={TOKEN}" + (f"#/{trace_id}{view}" if trace_id else "")
 
 

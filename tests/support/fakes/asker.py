@@ -35,9 +35,9 @@ class FakeAsker:
         self.asked_for: list[PermissionRequest] = []
         self.replies: list[tuple[str, Answer, str | None, str]] = []
         self.remembered: list[tuple[tuple[Grant, ...] | None, Scope]] = []
-        """Of each reply."""
+        """Grants and scope of each reply."""
         self.everywhere: Callable[[], tuple[Rule, ...]] = tuple
-        """What was granted for more than this session."""
+        """Returns the rules granted for more than this session."""
         self.broken = False
         """Its log cannot be written."""
 

@@ -25,7 +25,7 @@ class Deaf:
 
 
 class Editor:
-    """What an editor tells about one file."""
+    """An editor's state of one file."""
 
     def __init__(self, path: Path, uri: str = "") -> None:
         self.path = path

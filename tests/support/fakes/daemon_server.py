@@ -60,7 +60,7 @@ class Connection:
 
 
 class Turn:
-    """What a scripted turn can do. ``canceled`` is set by ``session/cancel``."""
+    """The actions of a scripted turn. ``canceled`` is set by ``session/cancel``."""
 
     def __init__(self, fake: FakeDaemon, session_id: str, params: dict[str, Any]) -> None:
         self.fake = fake

@@ -41,7 +41,7 @@ class DyingOs:
     counted: frozenset[str] = CALLS
     error: int = errno.ENOSPC
     power_cut: bool = False
-    """What was not flushed is lost too: files end up empty."""
+    """Whether unflushed data is lost too, so that files end up empty."""
     count: int = 0
     dead: bool = False
     names: list[str] = field(default_factory=list[str])
@@ -78,7 +78,7 @@ class DyingOs:
         raise Killed
 
     def die(self) -> None:
-        """What the kernel does with a killed process: its handles are closed, and its locks go with them."""
+        """Do what the kernel does with a killed process: its handles are closed, and its locks go with them."""
         self.dead = True
         for descriptor in self._open:
             if self.power_cut and descriptor in self._unflushed:

@@ -59,7 +59,7 @@ class FakeEditor:
         await until(lambda: self._busy == 0, "the last answers")
 
     def truth(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """What is so on disk."""
+        """Return the diagnostics for the texts on disk."""
         self._generation += 1
         files = [self._file(file, question["since"] is not None) for file in question["files"]]
         others = self.others if question["since"] else []

@@ -27,13 +27,13 @@ def answering(folder: Path, name: str, answer: Mapping[str, Any]) -> Path:
 
 
 def listening(folder: Path, name: str = "listen") -> tuple[Path, Path]:
-    """A program that keeps what it is told, one line a call, and the file it keeps it in."""
+    """Return a program that stores its input, one line a call, and the file that it writes."""
     kept = folder / f"{name}.log"
     return program(folder, name, f'cat >> "{kept}"; echo >> "{kept}"'), kept
 
 
 def told(kept: Path) -> list[dict[str, Any]]:
-    """What such a program was told so far."""
+    """Return the input of such a program so far."""
     if not kept.exists():
         return []
     return [json.loads(line) for line in kept.read_text().splitlines() if line]

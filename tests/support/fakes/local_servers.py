@@ -51,7 +51,7 @@ class LocalServer:
         )
 
     def side_door(self, path: str) -> tuple[int, Json] | None:
-        """What it tells of its models."""
+        """Return its report about its models."""
         if not self.tells:
             return None
         if path == "/v1/models":

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 _OWN = re.compile(
     r"<(goal_summary|earlier_attempts|instructions)\b.*?</\1>|^(## Current Plan|Note: ).*", re.DOTALL
 )
-"""What Goalwright itself puts into user messages: it is no prompt."""
+"""Text that Goalwright itself puts into user messages, which is no prompt."""
 
 
 class RejectedError(Exception):

@@ -1,4 +1,4 @@
-"""What the fake model server answers: a reply, how it misbehaves, and where replies come from."""
+"""Answers of the fake model server: a reply, how it misbehaves, and where replies come from."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def _failing(reply: Reply, error: Json) -> Reply:
 def scripted(path: Path, workspace: str) -> Callable[[Json, str], ReplyLike]:
     """Replies of a script file (``daemon.provider.scripted``).
 
-    A turn is told by the prompts in the request, which always stay; the steps of a turn are counted, because messages
-    of finished goals do not.
+    A turn is identified by the prompts in the request, which always stay; the steps of a turn are counted, because
+    messages of finished goals do not.
     """
     from daemon.provider.scripted import load_script, next_step
     from tests.support.fakes.model_messages import prompt_messages

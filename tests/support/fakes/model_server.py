@@ -54,7 +54,7 @@ class Recorded:
     status: int = 0
     usage: Json = field(default_factory=dict[str, Any])
     frames: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
-    """What was streamed, each piece with the seconds of ``time.time()`` when it was handed to the system."""
+    """The streamed pieces, each with the seconds of ``time.time()`` when it was handed to the system."""
     client_left: asyncio.Event = field(default_factory=asyncio.Event)
     """The client closed the connection before the answer was over."""
 
@@ -82,7 +82,7 @@ class ModelServer:
         self.other_headers: list[dict[str, str]] = []
         """Their headers, names in lower case."""
         self.rejected: list[str] = []
-        """What was wrong with requests that got 400 for their form."""
+        """Errors in requests that got 400 for their form."""
         self.problems: list[str] = []
         """Requests that the replies did not foresee; leaving the context raises for them."""
         self.connections = 0

@@ -38,7 +38,7 @@ def frames(wire: Wire, reply: Reply, usage: Json, number: int, request: Json) ->
 
 
 def content_type(wire: Wire) -> str:
-    """Of a streamed answer."""
+    """Return the content type of a streamed answer."""
     return "application/x-ndjson" if wire == "ollama" else "text/event-stream; charset=utf-8"
 
 

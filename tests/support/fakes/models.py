@@ -25,7 +25,7 @@ from daemon.provider.model_calls import (
 from daemon.provider.pricing import model_info
 
 USAGE = Usage(input=100, output=10, cache_read=1000, cache_write=50)
-"""What every step costs unless it says otherwise."""
+"""Usage of every step unless it names another."""
 
 
 class ScriptExhaustedError(AssertionError):

@@ -26,7 +26,7 @@ class FakeNavigation:
     asked: list[tuple[str, int, int]] = field(default_factory=list[tuple[str, int, int]])
     """Operation, line, column."""
     queries: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """What was looked for, and near which file."""
+    """Searches so far, and near which file."""
     places: Sequence[CodePlace] = ()
     defined: Callable[[Position], Sequence[CodePlace]] | None = None
     symbols: Sequence[CodeSymbol] = ()

@@ -39,7 +39,7 @@ class FakePermission:
     outside: bool = False
     """Whether it lets commands leave the sandbox."""
     leave: Callable[[tuple[FileChange, ...]], tuple[FileChange, ...]] | None = None
-    """What the person leaves of proposed changes; None: all."""
+    """The changes that the user leaves of a proposal; None: all."""
     rules: list[tuple[str, str, Action]] = field(default_factory=list[tuple[str, str, Action]])
     """``(permission, pattern, action)`` for ``decide``; the last match wins, else "allow"."""
 
@@ -98,12 +98,12 @@ class FakeFiles:
     clean: set[Path] = field(default_factory=set[Path])
     """Files that are open without unsaved changes."""
     stale: dict[Path, str] = field(default_factory=dict[Path, str])
-    """What the editor still shows of such files, when it is not what is on disk."""
+    """Text that the editor still shows of such files, when it differs from the disk."""
     refusals: dict[Path, str] = field(default_factory=dict[Path, str])
     gone: set[Path] = field(default_factory=set[Path])
     """Open files whose editor goes away when it is asked."""
     written: list[Path] = field(default_factory=list[Path])
-    """What was changed through the editor, in order."""
+    """Changes through the editor, in order."""
     moves: list[tuple[Path, Path]] = field(default_factory=list[tuple[Path, Path]])
 
     def opened(self, path: Path) -> OpenFile | None:
@@ -126,7 +126,7 @@ class FakeFiles:
         self.moves.append((source, target))
 
     format_on_save: Callable[[str], str] = lambda text: text
-    """What the editor makes of a text when it saves it."""
+    """Turns a text into the one that the editor saves."""
     deaf: set[Path] = field(default_factory=set[Path])
     """Files whose editor refuses changes."""
 
@@ -189,7 +189,7 @@ class FakeHistory:
     watched: list[str] = field(default_factory=list[str])
     """Tool calls whose commands were watched."""
     seen: tuple[CommandChange, ...] = ()
-    """What a watched command is said to have changed."""
+    """Changes that a watched command is reported to have made."""
 
     async def keep(
         self, changes: Sequence[FileChange], tool_call_id: str, counts: Counts | None = None
@@ -204,7 +204,7 @@ class FakeHistory:
         self.done += versions
 
     settled: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
-    """What files held after they were written, when it was not what was kept."""
+    """Contents of files after they were written, when they differ from the kept ones."""
     remaining: list[str] = field(default_factory=list[str])
 
     async def settle(self, versions: Sequence[str], contents: Mapping[Path, bytes]) -> None:
@@ -346,7 +346,7 @@ class FakeToolContext(ToolContext):
     diagnostics: FakeDiagnostics
     plan: FakePlan
     output: list[str] = field(default_factory=list[str])
-    """What the tool sent to ``on_output``."""
+    """Output that the tool sent to ``on_output``."""
 
 
 def fake_context(

@@ -41,7 +41,7 @@ class BranchPlace:
         return self.state / "branches"
 
     def rules(self, *user: Rule, mode: Mode = "ask", session: Sequence[Rule] = ()) -> RuleSet:
-        """Those of the branch, with what the person wrote and granted."""
+        """Return the rules of the branch, with those that the user wrote and granted."""
         return RuleSet(
             (*SHIPPED, *user),
             session=session,

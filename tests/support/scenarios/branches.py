@@ -26,7 +26,8 @@ FILES = {
 
 
 class BranchModels(FakeModels):
-    """The main line plays ``main``, a branch what its id names; ``s1`` of a branch is ``A.s1``."""
+    """Models by session: the main session plays ``main``, a branch the list with its id; ``s1`` of a branch is
+    ``A.s1``."""
 
     def __init__(
         self, main: Iterable[Step], branches: Mapping[str, Iterable[Step]], delay_s: float = 0.0
@@ -81,7 +82,7 @@ def git(workspace: Path, *args: str) -> str:
 
 
 def state_of(workspace: Path) -> dict[str, Any]:
-    """Everything of the person's repository that nobody may change: bytes of the index and of all of .git."""
+    """Return everything in the user's repository that must not change: bytes of the index and of all of .git."""
     kept = {
         path.relative_to(workspace).as_posix(): path.read_bytes()
         for path in sorted(workspace.rglob("*"))
@@ -103,13 +104,13 @@ def explore(*directions: str, background: str | None = None) -> Call:
 
 
 def told(session: Session, name: str = "explore") -> ToolResultPart:
-    """What the last call of a tool answered."""
+    """Return the answer of the last call of a tool."""
     results = (m.tool_result() for m in reversed(session.state.messages) if m.role == "tool")
     return next(result for result in results if result is not None and result.name == name)
 
 
 def kinds(events: Sequence[Event]) -> list[str]:
-    """What happened, without messages' parts and what is not about the exploration."""
+    """Return the events, without messages' parts and those that are not about the exploration."""
     left_out = ("message_part_added", "tool_started", "session_updated", "notice")
     return [event.event for event in events if event.event not in left_out]
 

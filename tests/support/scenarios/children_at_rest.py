@@ -1,4 +1,4 @@
-"""What must hold of the records of branches and sub-agents, whoever looks at them."""
+"""Conditions for the records of branches and sub-agents, whoever looks at them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.drivers.waiting import until
 
 
 def fold_of(store: TraceStore, session_id: str) -> StepFold:
-    """What ``trace show`` tells of it."""
+    """Return the steps that ``trace show`` prints."""
     fold = StepFold(session_id)
     for event in store.events(session_id):
         fold.apply(event)
@@ -63,7 +63,7 @@ def at_rest(store: TraceStore, session_id: str) -> bool:
 
 
 async def check_told_as_ended(store: TraceStore, session_id: str) -> None:
-    """Nobody works on a stored session: whoever reads it is told so, also of what it had started."""
+    """Check that a stored session, and everything it had started, is shown as ended."""
     reader = TraceReader(store, lambda _: None)
     told = await reader.trace(session_id)
     assert told["status"] not in ("running", "waiting")

@@ -29,7 +29,7 @@ def build(workspace: Path) -> Path:
 
 
 def verdict(line: str, place: CommandPlace, *, contained: bool = False) -> Action:
-    """What the rules say to a line."""
+    """Return the rules' decision on a line."""
     rules = [
         Rule(permission=permission, pattern=pattern, action=action, source="user")
         for permission, pattern, action in _RULES

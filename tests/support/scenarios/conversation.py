@@ -56,7 +56,7 @@ class Conversation:
         return message
 
     def user(self, text: str = "", *, files: Sequence[str] = (), note: str = "") -> Message:
-        """What the person says, with attachments by name and a note of ours."""
+        """Return a message of the user, with attachments by name and a note of ours."""
         parts: list[Part] = [TextPart(text=text)] if text else []
         parts += [FilePart(name=name, media_type="text/plain", data="aGk=") for name in files]
         if note:

@@ -1,7 +1,7 @@
-"""A small project that init and execute do together, as a script for models (source: seed 001).
+"""A small project that init and execute do together, as a script for models.
 
 Init designs rules for postal codes and their file format. Execute generates a checker and samples, and evaluates
-them by running it: half of them fail, because the design forgot the spaces that people write. Init mends the design,
+them by running it: half of them fail, because the design forgot the spaces that people write. Init fixes the design,
 and the next iteration passes.
 """
 
@@ -39,7 +39,8 @@ Make = Callable[[str, dict[str, Any]], Any]
 
 
 def init_steps(call: Make, *, refused: bool) -> list[list[Any]]:
-    """One list a model call; texts are texts. ``refused``: the person sends the first change of the design back."""
+    """Return one list per model call; strings are texts. ``refused``: the user sends the first change of the design
+    back."""
 
     def write(path: str, content: str) -> Any:
         return call("write", {"file_path": path, "content": content})
@@ -61,7 +62,7 @@ def init_steps(call: Make, *, refused: bool) -> list[list[Any]]:
 
 
 def execute_steps(call: Make, number: int) -> list[list[Any]]:
-    """Of one iteration."""
+    """Return the steps of one iteration."""
     folder = f"out/iteration_{number}"
 
     def write(name: str, content: str) -> Any:
@@ -83,7 +84,7 @@ def execute_steps(call: Make, number: int) -> list[list[Any]]:
 
 
 def script(*, refused: bool) -> str:
-    """The same as a file for the scripted model: ``scripted/<path>``."""
+    """Return the same script as the text of a file for the scripted model: ``scripted/<path>``."""
 
     def call(name: str, arguments: dict[str, Any]) -> Any:
         return {"name": name, "input": arguments}

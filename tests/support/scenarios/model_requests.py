@@ -23,12 +23,12 @@ READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"file_
 
 
 def user(*content: str | FilePart) -> PromptMessage:
-    """What the person says."""
+    """Return a message of the user."""
     return PromptMessage("user", tuple(TextPart(text=c) if isinstance(c, str) else c for c in content))
 
 
 def assistant(*content: str | Part) -> PromptMessage:
-    """What the model said."""
+    """Return a message of the model."""
     return PromptMessage("assistant", tuple(TextPart(text=c) if isinstance(c, str) else c for c in content))
 
 
@@ -78,15 +78,15 @@ async def failure(provider: Provider, wanted: ModelRequest) -> ProviderError:
 
 
 def anthropic_env(server: ModelServer, key: str = KEY) -> dict[str, str]:
-    """What leads the Anthropic SDK to the fake server."""
+    """Return variables that lead the Anthropic SDK to the fake server."""
     return {"ANTHROPIC_API_KEY": key, "ANTHROPIC_BASE_URL": server.url}
 
 
 def openai_env(server: ModelServer, key: str = KEY) -> dict[str, str]:
-    """What leads OpenAI clients to the fake server."""
+    """Return variables that lead OpenAI clients to the fake server."""
     return {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": f"{server.url}/v1"}
 
 
 def ollama_env(server: ModelServer) -> dict[str, str]:
-    """What leads Ollama clients to the fake server."""
+    """Return variables that lead Ollama clients to the fake server."""
     return {"OLLAMA_HOST": server.url}

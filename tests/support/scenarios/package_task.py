@@ -38,7 +38,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class PackageTask:
-    """What is to be done, and how the model does it."""
+    """A task, and the model's way to do it."""
 
     prompt: str
     path: str
@@ -72,7 +72,7 @@ class PackageTask:
         return self._editing([result.content for result in results[3:]])
 
     def _editing(self, results: Sequence[str]) -> Reply:
-        """What follows these results of edits."""
+        """Return the reply to these results of edits."""
         edits = (self.good, self.wrong, self.repair)
         if len(results) > len(edits):
             return Reply(text=self.summary)
@@ -104,7 +104,7 @@ def _results(request: Json) -> list[ToolResultPart]:
 
 @dataclass(frozen=True, slots=True)
 class PlayedTask:
-    """What came of it."""
+    """The outcome of a played task."""
 
     run: Finished
     before: str

@@ -15,7 +15,7 @@ from tools.tool import ToolError
 
 
 def by_git(folder: Path, old: bytes, new: bytes, context: int) -> bytes:
-    """What ``git diff -U<context>`` says about two contents of ``x.txt``."""
+    """Return the output of ``git diff -U<context>`` for two contents of ``x.txt``."""
     for side, data in (("a", old), ("b", new)):
         (folder / side).mkdir(exist_ok=True)
         (folder / side / "x.txt").write_bytes(data)

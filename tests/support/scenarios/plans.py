@@ -47,7 +47,7 @@ def planned(bench: Bench, mode: str, **more: Any) -> Session:
 
 
 def notes(session: Session) -> list[str]:
-    """What the planner told the model, without its tag, each with its first line."""
+    """Return the notes of the planner for the model, without their tag, each with its first line."""
     texts = [p.text for m in session.state.messages for p in m.content if isinstance(p, NotePart)]
     return [text.splitlines()[1] for text in texts if text.startswith("<planning>\n")]
 

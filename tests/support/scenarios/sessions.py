@@ -37,13 +37,13 @@ FINISH = FinishPart(reason="end_turn", time=NOW)
 PROFILE = ContextProfile("test", window=100_000, compact_at=75_000, keep_steps=3)
 
 Call = tuple[str, int]
-"""What a call of a step does, and a number that chooses among what there is."""
+"""The action of a call of a step, and a number that chooses among its objects."""
 Action = tuple[str, int, tuple[Call, ...]]
 
 
 @dataclass
 class FakeSession:
-    """What a session's state is, without the session."""
+    """The state of a session, without the session."""
 
     profile: ContextProfile = PROFILE
     messages: list[Message] = field(default_factory=list[Message])
@@ -140,7 +140,7 @@ class FakeSession:
     # -- the plan --
 
     def change(self, kind: str, number: int) -> bool:
-        """An operation of the model or the person; False when it is not possible now."""
+        """Apply an operation of the model or the user; False when it is not possible now."""
         try:
             for part in kind.split("+"):
                 for change in self._planned(part, number):
@@ -190,7 +190,7 @@ class FakeSession:
         return first
 
     def mark(self, *, pruned: Sequence[int] = (), history: bool = False) -> None:
-        """What ``ContextMarked`` does."""
+        """Do what ``ContextMarked`` does."""
         self.jumps += 1
         before = len(self.messages) + 1 if history else self.marks.history_before
         self.marks = Marks(self.marks.pruned | frozenset(pruned), before)

@@ -68,7 +68,7 @@ class Recorded:
         self.append_to(store)
 
     def append_to(self, store: TraceStore) -> None:
-        """What the store does not have yet."""
+        """Append the events that the store does not have yet."""
         for event in self.events[store.last_event_id(self.trace_id) :]:
             store.append(event)
 
@@ -99,7 +99,7 @@ class Recorded:
         self.change(lambda plan: plan.plan_abandon(reason))
 
     def begin(self, text: str = "修改配置文件") -> None:
-        """The person says something, and a turn begins."""
+        """Add a prompt of the user, and begin a turn."""
         self.emit(TurnStarted(trace_id=self.trace_id, time=self.now(), prompt_id="p1"))
         self.message("user", TextPart(text=text), goal_id=None)
         self.emit(SessionUpdated(trace_id=self.trace_id, time=self.now(), updates={"mission": text}))

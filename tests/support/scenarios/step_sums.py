@@ -1,4 +1,4 @@
-"""What holds of the numbers of every step tree whose turns have ended."""
+"""Conditions for the numbers of every step tree whose turns have ended."""
 
 from __future__ import annotations
 

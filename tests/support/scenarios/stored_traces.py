@@ -42,7 +42,7 @@ class Written:
         self.store.append(event.model_copy(update={"time": self.time}))
 
     def says(self, sequence: int, text: str, goal_id: str | None = None) -> None:
-        """A message of the person (odd) or the model (even)."""
+        """Add a message of the user (odd) or the model (even)."""
         session_id = self.trace.trace_id
         message = Message(
             message_id=f"msg_{sequence:06d}_{sequence:08x}",
@@ -110,7 +110,7 @@ def write_children(store: FileTraceStore, trace_id: str = ID) -> None:
 
 
 def tell_of_branch(written: Written, name: str) -> None:
-    """The main line's event of a branch."""
+    """Add the main session's event of a branch."""
     from daemon.model.branches import BranchMeta
 
     meta = BranchMeta(id=name, explore_start_id="1", description="one way")

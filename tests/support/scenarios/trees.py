@@ -61,7 +61,7 @@ def commit(folder: Path) -> None:
 
 
 def oracle_tree(top: Path, *, borrows: bool = False) -> str:
-    """What ``add -A`` on another index and ``write-tree`` say, with a store of their own.
+    """Return the result of ``add -A`` on another index and ``write-tree``, with a store of their own.
 
     ``borrows``: the repository reads objects of another one. They are copied, as git renews the times of what it finds.
     """

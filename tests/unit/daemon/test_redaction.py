@@ -1,4 +1,4 @@
-"""What leaves the record and the log, and what must not be touched."""
+"""Texts that are redacted in the record and the log, and texts that must stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is there to answer what a turn asks, over the real wire."""
+"""Clients that can answer the requests of a turn, over the real wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients ask about branches, over the real door: real git, real copies, a model that plays each branch."""
+"""Requests of clients about branches, over the real wire: real git, real copies, a model that plays each branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model would be sent, compaction and hand-over, over the real wire."""
+"""The model's next request, compaction and hand-over, over the real wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is on disk beside a buffer: read in threads, in parts, and only where it can be the same."""
+"""The text on disk beside a buffer: read in threads, in parts, and only where it can be the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which buffers count as unsaved."""
+"""Buffers that count as unsaved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from an editor about problems, and what is quoted of files: pure parts."""
+"""Problems from an editor, and quotations of files: pure parts."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ HANG_S = 30.0
 
 
 class OwnServers(Source):
-    """The daemon's servers, which say what they are told to say and note what they are given."""
+    """Fake servers of the daemon that give scripted answers and record their input."""
 
     def __init__(self, read: Read) -> None:
         self.read = read

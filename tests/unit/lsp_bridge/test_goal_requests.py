@@ -1,4 +1,4 @@
-"""What the person does to the plan, over the real wire."""
+"""Changes of the plan by the user, over the real wire."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from lsp_bridge.language_client.server.pulls import Pulls
 
 FILES = [Path(f"/w/{number}.py") for number in range(5)]
 TURNS = 2000
-"""Of the event loop: far more than anything that ends by itself takes here."""
+"""Rounds of the event loop: far more than anything that ends on its own takes here."""
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""What servers leave open is judged when the answer comes, and told once."""
+"""Questions that servers leave open are judged when the answer arrives, and reported once."""
 
 from __future__ import annotations
 

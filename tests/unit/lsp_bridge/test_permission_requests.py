@@ -1,4 +1,4 @@
-"""What the person does about permission, over the real wire: answers that last, rules, taking back, trust and modes."""
+"""The user's permission requests, over the real wire: lasting answers, rules, revoking, trust and modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan at a terminal: its goals are told, not the JSON that the model wrote."""
+"""A plan at a terminal: it shows goals, not the JSON that the model wrote."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ PATIENT = EditorTiming(answer_s=2 * HANG_S, baseline_s=5.0)
 
 
 class Reloading(FakeEditor):
-    """It has opened the file before a write, is told of as if the old text were unsaved, and then takes in the disk."""
+    """An editor that opened the file before a write, first reports the old text as unsaved, and then reloads the
+    disk."""
 
     def __init__(self) -> None:
         super().__init__()

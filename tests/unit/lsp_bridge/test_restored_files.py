@@ -1,6 +1,6 @@
-"""What an undo, a revert or a user brings back in one file is never told as new after a change of another one.
+"""Problems that an undo, a revert or a user restores in one file are never new after a change of another file.
 
-What the change itself breaks there is told all the same.
+Problems that the change itself causes there are reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run took is what the session's totals, as they are told beside events, grew by while it ran."""
+"""The totals of a run are the growth of the session's totals, as sent beside events, while it ran."""
 
 from __future__ import annotations
 

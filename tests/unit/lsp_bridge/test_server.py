@@ -1,4 +1,4 @@
-"""What a client is told: every request, right and wrong, over the real wire."""
+"""Answers to clients: every request, right and wrong, over the real wire."""
 
 from __future__ import annotations
 

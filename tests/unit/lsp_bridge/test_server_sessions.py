@@ -1,4 +1,4 @@
-"""What clients of a session hear, see and lose: over the real wire."""
+"""Events, states and losses of clients of a session, over the real wire."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def test_the_bytes_of_an_answer_have_a_limit(monkeypatch: pytest.MonkeyPat
             """One that no other test sees guarded."""
 
         class Client(httpx.Client):
-            """The same."""
+            """Another one that no other test sees guarded."""
 
     monkeypatch.setattr(answer_guard, "MAX_BYTES", 10_000)
     guard_all(Library)

@@ -1,4 +1,4 @@
-"""Which providers can be used, what they offer, and whether a model answers: against servers on the wire."""
+"""Usable providers, their models, and whether a model answers: against servers on the wire."""
 
 from __future__ import annotations
 

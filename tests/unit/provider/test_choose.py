@@ -1,4 +1,4 @@
-"""Which model answers."""
+"""The choice of the model that answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failures mean."""
+"""The meaning of failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learned of a model's window: by asking its server, and by what it refuses."""
+"""Learning a model's window: by asking its server, and from its refusals."""
 
 from __future__ import annotations
 

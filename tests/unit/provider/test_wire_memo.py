@@ -1,4 +1,4 @@
-"""What the wires remember of messages that are sent again: nothing that one request gets may show in another."""
+"""Wires remember messages that are sent again: nothing that one request gets may show in another."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def initialize(params: object) -> dict[str, Any]:
 
 
 def sent(monkeypatch: pytest.MonkeyPatch, data: bytes, size: int = 1 << 16) -> bytes:
-    """What reaches the daemon when an editor writes ``data``."""
+    """Return what reaches the daemon when an editor writes ``data``."""
     for name in ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"):
         monkeypatch.delenv(name, raising=False)
     for name, value in ENV.items():

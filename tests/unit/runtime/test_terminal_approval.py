@@ -1,4 +1,4 @@
-"""What the terminal asks before something is done, and how scripts and people answer."""
+"""Questions of the terminal before an action, and answers of scripts and users."""
 
 from __future__ import annotations
 

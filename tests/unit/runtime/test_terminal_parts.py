@@ -1,4 +1,4 @@
-"""At a terminal, too, parts of a change can be accepted, and a text of one's own."""
+"""The terminal, too, can accept parts of a change, or a text of the user's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which trace a command means."""
+"""The trace that a command means."""
 
 from __future__ import annotations
 

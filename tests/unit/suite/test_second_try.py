@@ -1,4 +1,4 @@
-"""Which failed tests ``make test`` runs once more."""
+"""Failed tests that ``make test`` runs once more."""
 
 from __future__ import annotations
 

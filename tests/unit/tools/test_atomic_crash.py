@@ -28,7 +28,7 @@ SMALL = 8
 
 
 class Field:
-    """A workspace and its journal, made anew for every point."""
+    """A workspace and its journal, created again for every point."""
 
     def __init__(self, folder: Path, plan: Callable[[Path], list[FileChange]]) -> None:
         self.folder = folder

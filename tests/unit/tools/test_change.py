@@ -395,7 +395,7 @@ async def test_move_is_reported_as_one_file(ctx: FakeToolContext, workspace: Pat
 
 
 def dirty(ctx: FakeToolContext, path: Path, text: str) -> Path:
-    """The person has typed ``text``, and the model has read it."""
+    """Act as a user who has typed ``text``, which the model has read."""
     ctx.files.buffers[path] = text
     ctx.files.note_read(path, sha256(text.encode()))
     return path

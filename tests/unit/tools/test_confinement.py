@@ -1,4 +1,4 @@
-"""What a branch runs cannot change the workspace, whatever rules can read of it, though there is no sandbox."""
+"""Commands of a branch cannot change the workspace, whatever rules say about it, although there is no sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs get of the user's environment."""
+"""Variables of the user's environment that programs receive."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tools.tool import ToolResult
 
 @dataclass
 class Other:
-    """Who takes over."""
+    """The agent that takes over."""
 
     heard: list[tuple[str, float | None]] = field(default_factory=list[tuple[str, float | None]])
 

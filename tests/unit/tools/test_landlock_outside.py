@@ -1,4 +1,4 @@
-"""What is outside of a command under Landlock: other processes, sockets, files that others share."""
+"""Objects outside of a command under Landlock: other processes, sockets, shared files."""
 
 from __future__ import annotations
 

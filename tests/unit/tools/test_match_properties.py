@@ -45,7 +45,7 @@ CALLS = st.lists(st.one_of(LINES, st.just("")), max_size=4).map("\n".join)
 
 
 def said(text: str) -> list[str]:
-    """What carries meaning: the bodies of lines without the blanks around them, in plain characters."""
+    """Return the meaningful part: the bodies of lines without the blanks around them, in plain characters."""
     bodies = [line.body.translate(LOOK_ALIKES).strip(" \t") for line in split_lines(text)]
     while bodies and not bodies[-1]:
         bodies.pop()

@@ -1,4 +1,4 @@
-"""What is left of a proposed change when the person accepts parts of it: exactly these parts, byte for byte."""
+"""The rest of a proposed change when the user accepts parts of it: exactly these parts, byte for byte."""
 
 from __future__ import annotations
 

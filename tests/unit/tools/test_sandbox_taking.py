@@ -369,7 +369,7 @@ FORGED = {
     "echo 'exec touch ../pwned' >> .git/rebase-merge/git-rebase-todo",
     "another working tree": "mkdir -p .git/worktrees/x; cd .git/worktrees/x; echo ../.. > commondir",
 }
-"""What a command in the sandbox makes, while the user has begun nothing."""
+"""Entries that a command in the sandbox creates, while the user has started nothing."""
 
 
 @pytest.mark.parametrize("back_end", ["bwrap", "Landlock"])

@@ -1,4 +1,4 @@
-"""Searching sees what the person has typed, with ripgrep and without."""
+"""Searching sees text that the user has typed, with ripgrep and without."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a long session costs, and what the model still knows at its end, with different ways to keep the context small.
+"""The cost of a long session, and the model's knowledge at its end, with different ways to keep the context small.
 
-One session is played in each way: 12 goals in three levels, 300 tool calls on the files of real packages, two attempts
-that are given up, five prompts of the person, who also changes the plan in the middle. It is the same to the letter
-for all: prompts, texts, calls, results, the seconds between them. Only what is *sent* differs.
+One session is played in each way: 12 goals in three levels, 300 tool calls on the files of real packages, two abandoned
+attempts, five prompts of the user, who also changes the plan in the middle. It is the same to the letter for all:
+prompts, texts, calls, results, the seconds between them. Only what is *sent* differs.
 
 Rules, so that nobody is favoured:
 

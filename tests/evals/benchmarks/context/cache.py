@@ -1,4 +1,4 @@
-"""What a request costs with prefix caching: a model of the provider's cache, fed with the real wire form.
+"""The cost of a request with prefix caching: a model of the provider's cache, fed with the real wire form.
 
 The rules are those of Anthropic's documentation of prompt caching (as of November 2026):
 
@@ -27,7 +27,7 @@ from daemon.model.messages import Usage
 LOOKBACK = 20
 MINIMUM = 1_024
 _BLOCK_TOKENS = 4
-"""What the marks around a block take."""
+"""Tokens of the marks around a block."""
 
 Json = Mapping[str, Any]
 """Parts of a request as the wire has them; their shape is the API's."""
@@ -55,7 +55,7 @@ class PrefixCache:
     _seen: set[str] = field(default_factory=set[str])
 
     def send(self, body: Json, now: float) -> Usage:
-        """What the request takes as input at ``now`` (seconds); ``body`` is that of ``messages.create``."""
+        """Return the input tokens of the request at ``now`` (seconds); ``body`` is that of ``messages.create``."""
         blocks = request_blocks(body)
         ends: list[int] = []
         total = 0

@@ -61,7 +61,7 @@ class OpenCode:
     _restart: list[PromptMessage] = field(default_factory=list[PromptMessage])
 
     def prepare(self, player: Player, moment: Moment, meter: Meter) -> None:
-        """What is done before the model is called again."""
+        """Prepare the context before the model is called again."""
         if moment.new_turn:
             # It ran when the turn before ended: the new prompt was not there yet.
             cleared = prunable(self._live(player)[:-1], self._cleared)

@@ -28,7 +28,7 @@ NOTE = (
     f'Note: since your last message the user renamed the goal "{RENAMED[0]}" to "{RENAMED[1]}".\nThen the '
     f'user removed the goal "{DROPPED}".'
 )
-"""What the model is told of it: the same words for all variants."""
+"""The text that the model receives about it: the same for all variants."""
 _START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 
 
@@ -38,7 +38,7 @@ class Moment:
 
     new_turn: bool
     step: Step | None
-    """What it is going to answer; None: the script ends here."""
+    """The model's next answer; None: the script ends here."""
 
 
 class Player:

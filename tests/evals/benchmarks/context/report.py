@@ -1,4 +1,4 @@
-"""What the variants took, as a Markdown table for people, JSON for programs, and measures for ``make bench``."""
+"""The results of the variants, as a Markdown table for readers, JSON for programs, and measures for ``make bench``."""
 
 from __future__ import annotations
 

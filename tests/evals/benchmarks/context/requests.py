@@ -1,4 +1,4 @@
-"""What all variants share of a request: system prompt, tools, model, and the wire form."""
+"""The common part of a request of all variants: system prompt, tools, model, and the wire form."""
 
 from __future__ import annotations
 

@@ -66,13 +66,13 @@ class Meter:
         return body
 
     def tokens(self, request: ModelRequest) -> int:
-        """What a request would take."""
+        """Return the tokens of a request."""
         return request_tokens(wire(request))
 
     def summary(self, request: ModelRequest) -> str:
-        """What a model would make of everything that this request shows, by one rule for all variants.
+        """Return a model's summary of everything that this request shows, by one rule for all variants.
 
-        Half of SUMMARY_TOKENS is for what was said and found out: sentences of the person and findings that can be
+        Half of SUMMARY_TOKENS is for what was said and found out: sentences of the user and findings that can be
         read in the request, newest first, word for word. The other half is for the state of the work: what the model
         said it does, newest first.
         """
@@ -95,14 +95,14 @@ def _newest(texts: list[str], chars: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came out."""
+    """The result of a run."""
 
     name: str
     meter: Meter
     recalled: dict[Kind, tuple[int, int]]
     """Planted facts that are in the last request, and how many there are, by kind."""
     live: tuple[int, int]
-    """The same for the goal that is at work in the end."""
+    """``recalled`` for the goal in progress at the end."""
     missing: tuple[str, ...]
 
     @property

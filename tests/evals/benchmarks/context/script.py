@@ -70,7 +70,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the person says; ``changes_plan``: before that they changed the tree (see play.PersonsChange)."""
+    """A prompt of the user; ``changes_plan``: before it they changed the tree (see play.PersonsChange)."""
 
     text: str
     pause_s: float
@@ -83,7 +83,7 @@ class Script:
 
     actions: tuple[Prompt | Step, ...]
     sayings: tuple[str, ...]
-    """Sentences of the person, and findings: planted facts and others. In the order in which they appeared."""
+    """Sentences of the user, and findings: planted facts and others. In the order in which they appeared."""
 
     @property
     def calls(self) -> int:
@@ -113,7 +113,7 @@ class _Writer:
     _files: list[SourceFile] = field(default_factory=list[SourceFile])
     _span: Span | None = None
     _found: list[str] = field(default_factory=list[str])
-    """What was found out in the span at work, oldest first."""
+    """Findings in the current span, oldest first."""
 
     def story(self) -> Iterator[Prompt | Step]:
         """Prompts and steps in order."""

@@ -125,7 +125,7 @@ class Sources:
         return Edit(file.path, "\n".join(old), "\n".join(new), result)
 
     def tests(self, rng: random.Random, files: Sequence[SourceFile], error: str | None) -> str:
-        """What pytest prints: the tests that passed and, with ``error``, the traceback of one that did not."""
+        """Return pytest's output: the tests that passed and, with ``error``, the traceback of a failed one."""
         file = rng.choice(files)
         stem = Path(file.path).stem
         lines = [
@@ -150,7 +150,7 @@ class Sources:
         return "\n".join([*lines, f"========= 1 failed, {len(names) - 1} passed in 3.07s ========="])
 
     def diff(self, rng: random.Random, files: Sequence[SourceFile]) -> str:
-        """What ``git diff`` prints after some edits."""
+        """Return the output of ``git diff`` after some edits."""
         lines = ["Exit code: 0"]
         for file in rng.sample(list(files), min(len(files), rng.randint(1, 3))):
             edit = self.edit(rng, file)

@@ -1,6 +1,6 @@
-"""The story of the session: goals, the person's prompts, and the 40 planted facts. Data only.
+"""The story of the session: goals, the user's prompts, and the 40 planted facts. Data only.
 
-The workspace is a monorepo with the sources of real packages. The person wants running requests of a language
+The workspace is a monorepo with the sources of real packages. The user wants running requests of a language
 server to be cancellable, and changes to be reviewed hunk by hunk. 12 goals stand in the plan at the end, in three
 levels; two more were tried and abandoned.
 """
@@ -16,7 +16,7 @@ WorkKind = Literal["explore", "build", "finish"]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A planted fact. ``in_result``: it stands in a tool's result; else the model (or the person) says it."""
+    """A planted fact. ``in_result``: it is in a tool's result; otherwise the model (or the user) states it."""
 
     kind: Kind
     text: str
@@ -223,7 +223,7 @@ PROMPTS: tuple[str, ...] = (
     "Almost there. Write the tests for all of it and report what you did. {rules}",
 )
 PAUSES_S = (0.0, 95.0, 420.0, 150.0, 60.0)
-"""Seconds between the model's last word and the person's next prompt; one is longer than a cache lasts."""
+"""Seconds between the model's last message and the user's next prompt; one is longer than a cache lasts."""
 
 TURN_ENDS = (
     "I have followed a request from the socket to its handler and back, and the plan for the rest stands. The server "
@@ -244,6 +244,6 @@ LIVE: tuple[Fact, ...] = SPANS["tests"].facts
 
 
 def planted() -> list[Fact]:
-    """All of them, the person's rules too."""
+    """Return all planted facts, including the user's rules."""
     rules = [Fact("rule", rule) for prompt in RULES for rule in prompt]
     return [*(fact for span in SPANS.values() for fact in span.facts), *rules]

@@ -1,4 +1,4 @@
-"""The person's own agents at work: begun with, given tasks, told about, kept from a folder that is not trusted."""
+"""The user's own agents at work: started with, given tasks, listed, kept from a folder that is not trusted."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.support.drivers.watched import TRACE, Watched, watched
 from tests.support.fakes.memory_store import MemoryTraceStore
 
 MOST = 2**20
-"""What Python's ``websockets`` takes by default."""
+"""Default size limit of Python's ``websockets``."""
 KEY = "sk-ant-abcdefgh12345678ABCDEFGH"
 PICTURE = base64.b64encode(bytes(range(256)) * 4_100).decode()
 LARGE_FILE = ("x = 1  # " + "y" * 90 + "\n") * 14_000
@@ -56,7 +56,7 @@ def large_events(bench: Watched) -> list[Event]:
 
 
 async def texts(socket: ClientConnection, to: int) -> list[bytes]:
-    """Of the frames up to an event, as they came."""
+    """Return the texts of the frames up to an event, as they arrived."""
     found: list[bytes] = []
     async with asyncio.timeout(60):
         while not found or json.loads(found[-1]).get("event_id", 0) < to:

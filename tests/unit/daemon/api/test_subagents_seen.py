@@ -1,4 +1,4 @@
-"""What the API tells of sub-agents: while they work, when they have ended, and from the store."""
+"""The API's reports about sub-agents: while they work, when they have ended, and from the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.scenarios.subagents import task, with_subagents
 
 
 async def told(reader: TraceReader, trace_id: str, name: str = "s1") -> tuple[JsonObject, JsonObject]:
-    """As the session above tells of it, in its details and in ``connected``; and as it is told of by itself."""
+    """Return the reports about it: by the session above, in its details and in ``connected``, and by itself."""
     above, _, last = name.rpartition(".")
     seen = await reader.seen(f"{trace_id}:{above}" if above else trace_id)
     meta: JsonObject = seen.children()["subagents"][last]

@@ -1,4 +1,4 @@
-"""What the API says of traces whose files somebody else wrote, or a crash left behind."""
+"""The API's answers about traces whose files somebody else wrote, or a crash left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The WebSocket with real sockets: what clients are told, and who is refused."""
+"""The WebSocket with real sockets: frames for clients, and refused clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a full compaction keeps word for word."""
+"""Texts that a full compaction keeps word for word."""
 
 from __future__ import annotations
 

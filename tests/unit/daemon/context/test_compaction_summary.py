@@ -1,4 +1,4 @@
-"""What a full compaction asks for, and which answers are summaries."""
+"""The request of a full compaction, and the answers that count as summaries."""
 
 from __future__ import annotations
 

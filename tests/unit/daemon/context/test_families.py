@@ -1,4 +1,4 @@
-"""Which family of models is told what (mission M6)."""
+"""Each family of models receives its own instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one agent hands over to the other."""
+"""The content that one agent hands over to the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request carries, whatever is talked about: system prompt and tools in 16 KB.
+"""The fixed part of every request: system prompt and tools in 16 KB.
 
 What a project adds is bounded apart: its map (at most 300 tokens) and its instruction files.
 """

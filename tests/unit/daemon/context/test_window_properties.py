@@ -82,7 +82,7 @@ class Stored:
         return self.message.goal_id
 
     def left(self, plan: PlanTree) -> Sequence[Part]:
-        """What belongs to no ended goal."""
+        """Return the blocks that belong to no ended goal."""
         parts = [
             part
             for part in self.message.content
@@ -354,17 +354,17 @@ def test_pruned_results_are_cleared_and_tokens_counted(script: list[Action]) -> 
 
 @dataclass
 class Call:
-    """What was sent at one call of the model."""
+    """The request of one call of the model."""
 
     parts: list[tuple[str, Part]]
     goals: list[str | None]
-    """Of each part."""
+    """Goal of each part."""
     ended: set[str]
     jumps: int
 
 
 def _key(part: Part) -> str:
-    """What tells a part from all others; a result belongs where its call does."""
+    """Return what tells a part from all others; a result belongs with its call."""
     match part:
         case ToolCallPart():
             return part.id

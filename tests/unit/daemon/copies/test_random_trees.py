@@ -125,5 +125,5 @@ def _counted(top: Path) -> dict[str, tuple[str, bytes, int]]:
 def _bare(
     files: dict[str, tuple[str, bytes, int]], tracked: dict[str, tuple[str, bytes, int]]
 ) -> dict[str, tuple[str, bytes, bool]]:
-    """Of the mode what git keeps."""
+    """Reduce modes to the bit that git keeps."""
     return {name: (kind, content, bool(mode & 0o100)) for name, (kind, content, mode) in files.items()}

@@ -1,4 +1,4 @@
-"""Hooks while branches are at work: what guards tools guards theirs, too; the rest is about the person's session."""
+"""Hooks while branches are running: hooks that guard tools guard theirs too; the others see the user's session only."""
 
 from __future__ import annotations
 

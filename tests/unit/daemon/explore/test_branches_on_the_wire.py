@@ -1,4 +1,4 @@
-"""What a branch inherits is sent by the real SDK to a server that refuses what the real one refuses."""
+"""The real SDK sends the messages that a branch inherits to a server as strict as the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was chosen is remembered: while others are at work, across restarts, and when it is taken back."""
+"""Choices are remembered: while other branches are running, across restarts, and when they are undone."""
 
 from __future__ import annotations
 

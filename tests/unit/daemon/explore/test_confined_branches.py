@@ -1,4 +1,4 @@
-"""What branches run without the sandbox, in whole explorations: nothing reaches the workspace or outlives them."""
+"""Commands of branches without the sandbox, in whole explorations: nothing reaches the workspace or outlives them."""
 
 from __future__ import annotations
 

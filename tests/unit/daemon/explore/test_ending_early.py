@@ -1,4 +1,4 @@
-"""Cancel, the person's plan, budgets and hooks while branches are at work: nothing of them is left."""
+"""Cancel, the user's plan, budgets and hooks while branches are running: nothing of them is left."""
 
 from __future__ import annotations
 

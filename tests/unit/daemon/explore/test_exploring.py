@@ -1,4 +1,4 @@
-"""Explorations in one process: goals, events, storage, what the main line is told."""
+"""Explorations in one process: goals, events, storage, and the report to the main session."""
 
 from __future__ import annotations
 

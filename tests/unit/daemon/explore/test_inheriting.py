@@ -1,4 +1,4 @@
-"""What a branch knows when it begins, and that places in it are those of its copy."""
+"""The messages that a branch begins with, whose paths are those of its copy."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def selecting(session: Session, *choice: str, call: str = "call_1") -> asyncio.T
 
 
 async def selected(bench: Bench, session: Session, *choice: str, call: str = "call_1") -> WorkOutcome:
-    """The person accepts all of it."""
+    """Select it, and accept all of it as the user."""
     task = selecting(session, *choice, call=call)
     await bench.answer("once")
     return await task

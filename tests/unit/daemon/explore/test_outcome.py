@@ -1,4 +1,4 @@
-"""What a working copy tells of its changes."""
+"""The changes that a working copy reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules say of the workspace holds in a branch's copy; the workspace itself is not a branch's to change."""
+"""Rules for the workspace also hold in a branch's copy; a branch may not change the workspace itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say to a branch while it works is part of its work; from the moment its outcome is fixed nothing is."""
+"""Prompts to a running branch are part of its work; once its outcome is fixed, none is accepted."""
 
 from __future__ import annotations
 

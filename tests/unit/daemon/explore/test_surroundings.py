@@ -1,4 +1,4 @@
-"""What a branch's session has of its own: history of commands, eyes, rules, environment; and nothing of it is left."""
+"""The parts of a branch's own session: history of commands, eyes, rules, environment; and nothing of it is left."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Told(NoDiagnostics):
 
 
 class Watching(NoEyes):
-    """Eyes that only write down what they were told of."""
+    """Eyes that only record their calls."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

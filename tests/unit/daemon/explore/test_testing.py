@@ -40,7 +40,7 @@ def hostile(bench: Bench) -> Path:
 
 
 async def agreed(bench: Bench, session: Session) -> tuple[str | None, bool]:
-    """The command, and whether the person was asked."""
+    """Return the command, and whether the user was asked."""
     task = asyncio.create_task(agree_on_test(session, "call_1"))
     await until(lambda: task.done() or bool(bench.core.permissions.pending()))
     asked = not task.done()

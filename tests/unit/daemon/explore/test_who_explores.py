@@ -1,4 +1,4 @@
-"""Who may explore, and what holds in the branches of sessions that may not do everything."""
+"""Agents that may explore, and the limits in branches of restricted sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a branch wrote where comparing does not see it, or does not work: real copies, real git."""
+"""Files that a branch wrote where comparing does not see them, or fails: real copies, real git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands change is seen, with what it was before: real files, real git, the real kernel's events."""
+"""Changes by commands are seen, with the content before: real files, real git, the real kernel's events."""
 
 from __future__ import annotations
 

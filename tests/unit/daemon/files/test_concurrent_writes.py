@@ -70,7 +70,7 @@ class Line:
         await until(lambda: self.watches._covering is None or self.watches._covering.done())
 
     def check(self, name: str, first: dict[str, bytes | None]) -> list[Version]:
-        """Of each file, the changes lead from the first content to the last one, step by step."""
+        """Check that the changes of each file lead from the first content to the last one, step by step."""
         record = Record()
         for line in VersionFile(self.folder / name / "versions.jsonl").read():
             record.add(line)

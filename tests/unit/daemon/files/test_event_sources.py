@@ -1,4 +1,4 @@
-"""What the real kernel says of changed files."""
+"""The real kernel's reports about changed files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.drivers.waiting import until
 
 
 class Heard:
-    """What a source has told; it can be made to wait."""
+    """The reports of a source; it can be made to wait."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []

@@ -1,4 +1,4 @@
-"""Undo and redo over random histories: what the agent did goes and comes exactly, what the person did stays."""
+"""Undo and redo over random histories: the agent's changes come and go exactly, the user's changes stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Disk:
         self.history = SessionHistory(folder / "files", lambda: NOW, self.root)
 
     def apply(self, changes: Sequence[FileChange], call_id: str) -> None:
-        """What a tool call does."""
+        """Do what a tool call does."""
         versions = self.history._keep(changes, call_id)
         self.write(changes)
         self.history.written(versions)
@@ -74,7 +74,7 @@ def encoded(lines: Sequence[str], codec: str) -> bytes:
 
 @st.composite
 def agent_and_person(draw: st.DrawFn) -> tuple[str, list[str], list[str], list[str], list[str]]:
-    """A codec, a file, the file as the agent left it, and both once the person has edited other lines."""
+    """Generate a codec, a file, the file as the agent left it, and both after the user has edited other lines."""
     codec = draw(CODECS)
     letters = LETTERS.get(codec, "aé中")
     count = draw(st.integers(3, 25))

@@ -1,4 +1,4 @@
-"""What hooks may say, and what is a failure instead."""
+"""Valid answers of hooks, and answers that count as failures."""
 
 from __future__ import annotations
 

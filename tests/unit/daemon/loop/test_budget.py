@@ -155,7 +155,7 @@ async def test_below_the_limits_nothing_is_asked(tmp_path: Path, limit: dict[str
 
 
 def cost_notices(bench: Bench) -> list[str]:
-    """What was said of the cost."""
+    """Return the notices about the cost."""
     return [notice.text for notice in bench.events(Notice) if notice.code == COST]
 
 

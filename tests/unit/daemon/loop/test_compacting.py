@@ -37,7 +37,7 @@ SUMMARY: dict[str, Any] = {
     "key_paths": {"files": "f0.txt …"},
 }
 LINES = 350
-"""Of each file; about 2 600 tokens when it is read."""
+"""Lines of each file; about 2 600 tokens when it is read."""
 
 
 def settings(compact_at: int = 12_800, keep: int = 2, **more: Any) -> Mapping[str, Any]:
@@ -114,7 +114,7 @@ def check_valid(request: ModelRequest) -> None:
 
 
 async def compact(session: Session, instructions: str = "") -> Compacted:
-    """By hand, as a request of the person's does it."""
+    """Compact by hand, as the user's request does."""
     await session.assembly.prepare()
     return await session.compactor.compact("manual", instructions)
 

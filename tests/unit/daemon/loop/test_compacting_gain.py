@@ -31,7 +31,7 @@ SUMMARY: dict[str, Any] = {
     "key_paths": {},
 }
 Answers = Callable[[int], Step]
-"""What is said to the n-th request for a summary, from 0."""
+"""Answers to the n-th request for a summary, from 0."""
 
 
 def good(number: int, length: int = 0) -> Step:
@@ -47,7 +47,7 @@ class Worker(FakeModels):
         self.answers = answers
         self.questions = 0
         self.fails: list[Step] = []
-        """What is played next instead of work."""
+        """Steps that are played next instead of work."""
         self._done = 0
 
     async def stream(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
@@ -83,7 +83,7 @@ async def running(folder: Path, models: Worker, lines: int) -> AsyncGenerator[Da
 
 
 def settled(core: Daemon, session: Session, compact_at: int, **more: Any) -> list[str]:
-    """Puts the settings on a session; what the person is told is in the list."""
+    """Set the settings of a session; the list receives the notices to the user."""
     values = {"permission": {"*": "allow"}, "compact_at_tokens": compact_at, "keep_steps": 2, **more}
     session.policy.use(config=session.config.overlaid(values, "editor", "test"))
     told: list[str] = []

@@ -45,7 +45,7 @@ class Model:
     """Reads one file a step, ``steps`` of them a turn, then says that it is done."""
 
     def __init__(self, steps: int, summaries: Summaries, *, counts: bool = False) -> None:
-        """``counts``: the server does not count tokens by itself."""
+        """``counts``: the server itself does not count tokens."""
         self._steps = steps
         self._counts = counts
         self._summaries = summaries

@@ -1,4 +1,4 @@
-"""Circles: equal calls in a row, two calls in turn (seed 004 §5.5); and what was given up, done again (M4)."""
+"""Circles: equal calls in a row, two calls in turn; and repeated work of an abandoned goal."""
 
 from __future__ import annotations
 

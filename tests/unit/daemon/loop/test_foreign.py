@@ -1,4 +1,4 @@
-"""A cloned repository may bring a ``.trace`` along: nothing in it acts in the person's name."""
+"""A cloned repository may bring a ``.trace`` along: nothing in it acts in the user's name."""
 
 from __future__ import annotations
 

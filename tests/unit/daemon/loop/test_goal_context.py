@@ -46,7 +46,7 @@ def read(bench: Bench, name: str) -> Call:
 
 
 async def plan_a_then_b(bench: Bench) -> Session:
-    """The example of seed 000: plan A is tried, given up, and plan B takes its place."""
+    """Play an example: plan A is tried and abandoned, and plan B takes its place."""
     files(bench, code="text of the code", deps="no such dependency", other="plan B's file")
     bench.models.then(
         goal(add="Analyse the code, Implement plan A, Test", focus="1"),

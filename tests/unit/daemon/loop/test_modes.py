@@ -1,4 +1,4 @@
-"""Modes in a session: what is refused, and that the model is told why."""
+"""Modes in a session: what is refused, and the reason that the model receives."""
 
 from __future__ import annotations
 

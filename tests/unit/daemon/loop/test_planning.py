@@ -1,4 +1,4 @@
-"""A goal is given up with its file changes, by the model and by the person; the model is told what the person did."""
+"""A goal is abandoned with its file changes, by the model and by the user; the model learns of the user's changes."""
 
 from __future__ import annotations
 

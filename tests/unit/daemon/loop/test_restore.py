@@ -1,4 +1,4 @@
-"""Undo, redo and restore in a real session: the agent's hunks go and come, the person's edits stay."""
+"""Undo, redo and restore in a real session: the agent's hunks come and go, the user's edits stay."""
 
 from __future__ import annotations
 

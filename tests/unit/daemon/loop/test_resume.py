@@ -1,4 +1,4 @@
-"""A turn that waits for the person goes on after the daemon was stopped or killed; nothing else is done twice."""
+"""A turn that waits for the user continues after the daemon was stopped or killed; nothing else is done twice."""
 
 from __future__ import annotations
 

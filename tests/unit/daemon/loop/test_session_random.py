@@ -60,7 +60,7 @@ def random_step(chance: random.Random) -> Step:
 
 
 async def meddle(bench: Bench, chance: random.Random, sessions: list[str]) -> None:
-    """The person, at random: answers, cancels, and takes prompts back."""
+    """Act as the user, at random: answer, cancel, and withdraw prompts."""
     while True:
         for _ in range(chance.randrange(30)):
             await asyncio.sleep(0)

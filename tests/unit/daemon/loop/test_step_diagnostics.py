@@ -57,7 +57,7 @@ def results(session: Session) -> list[ToolResultPart]:
 
 
 def notes(bench: Bench) -> list[str]:
-    """What the model was told beside the person's words, over all sessions."""
+    """Return the notes that the model received beside the user's messages, over all sessions."""
     parts = [
         part
         for trace_id in bench.core.store.trace_ids()

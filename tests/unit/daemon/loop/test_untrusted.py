@@ -1,4 +1,5 @@
-"""Words of a folder that nobody trusts, of files and of commands: information, never the person's or the project's."""
+"""Texts of an untrusted folder, of files and of commands: information, never the user's or the project's
+instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the person allowed for good: kept in two files that several daemons share."""
+"""The user's permanent grants: kept in two files that several daemons share."""
 
 from __future__ import annotations
 

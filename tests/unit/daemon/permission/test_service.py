@@ -1,4 +1,4 @@
-"""The permission service: one inbox, the first answer wins, nobody waits for ever."""
+"""The permission service: one inbox, the first answer wins, no caller waits forever."""
 
 from __future__ import annotations
 

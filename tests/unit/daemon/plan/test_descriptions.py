@@ -1,4 +1,4 @@
-"""What a goal may be called: it stands on terminals, in lists and in the context."""
+"""Valid descriptions of goals, which stand on terminals, in lists and in the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person can do to the plan (mission M7), and what of abandoned goals goes on with their successors."""
+"""Changes of the plan by the user, and abandoned goals whose successors continue them."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ async def test_focus_on_a_missing_goal_fails_and_adds_nothing(
 
 
 class Reverter:
-    """Takes files back, after the person was asked: meanwhile anything may happen."""
+    """A port that undoes file changes after the user was asked: meanwhile anything may happen."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.goals: list[Goal] = []

@@ -1,4 +1,4 @@
-"""What holds for the goal tree after any sequence of operations, by the model and by the person."""
+"""Invariants of the goal tree after any sequence of operations, by the model and by the user."""
 
 from __future__ import annotations
 
@@ -359,7 +359,7 @@ def test_a_preview_takes_tools_of_any_name(tools: list[str], before: str | None)
 
 @st.composite
 def strange_trees(draw: st.DrawFn) -> GoalTree:
-    """What a damaged or foreign file may hold: lost parents, circles, the same id twice, a focus anywhere."""
+    """Generate damaged or untrusted files: lost parents, cycles, the same id twice, a focus anywhere."""
     ids = st.sampled_from(["1", "2", "3", "4", "x", "9" * 6000])
     statuses: list[GoalStatus] = ["pending", "in_progress", "completed", "abandoned"]
     status = st.sampled_from(statuses)

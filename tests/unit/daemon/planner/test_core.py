@@ -1,4 +1,4 @@
-"""What a turn does next: tables over the mode, the tree and what has happened."""
+"""The next action of a turn: tables over the mode, the tree and past events."""
 
 from __future__ import annotations
 

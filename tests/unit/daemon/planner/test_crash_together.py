@@ -40,7 +40,7 @@ def ended(folder: Path) -> int:
 
 
 def effects(folder: Path) -> dict[str, str]:
-    """What each step has written."""
+    """Return the text that each step has written."""
     files = [folder / "workspace" / name for name in GOALS]
     return {file.name: file.read_text().strip() for file in files if file.exists()}
 
@@ -54,7 +54,7 @@ def gone(pid: int) -> bool:
 
 
 def careful(folder: Path, name: str) -> list[Step]:
-    """A sub-agent that looks how far an earlier one came, as it is told."""
+    """A sub-agent that checks how far an earlier one came, as its instructions say."""
     return (
         [f"{name} is there."] if name in effects(folder) else [[leave(name, "second")], f"{name} is built."]
     )

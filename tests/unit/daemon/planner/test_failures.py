@@ -14,7 +14,8 @@ NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 def play(script: str) -> list[str]:
-    """What is told after each word: ``tool:argument`` with ``!`` for an error, ``~`` denied, ``#`` exit code 1."""
+    """Return the report after each word of ``script``: ``tool:argument`` with ``!`` for an error, ``~`` for a denial,
+    ``#`` for exit code 1."""
     messages: list[Message] = []
     failures = Failures(0)
     told: list[str] = []

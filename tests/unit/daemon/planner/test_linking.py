@@ -1,4 +1,4 @@
-"""What the steps of an answer need of each other: who is meant, in which order they stand, and what is refused."""
+"""Needs between the steps of an answer: which step is meant, their order, and refused needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models make of the question for steps."""
+"""Answers of models to the question for steps."""
 
 from __future__ import annotations
 

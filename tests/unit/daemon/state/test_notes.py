@@ -1,4 +1,4 @@
-"""What the model is told of what the person did."""
+"""Notes for the model about the user's actions."""
 
 from __future__ import annotations
 

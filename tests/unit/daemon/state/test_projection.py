@@ -1,4 +1,4 @@
-"""What is told beside events adds up to what the session says: live, from the log, and by the fold of steps."""
+"""Totals beside events match the session: live, from the log, and by the fold of steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every log: random sessions, and logs that somebody made up."""
+"""Invariants of every log: random sessions, and forged logs."""
 
 from __future__ import annotations
 

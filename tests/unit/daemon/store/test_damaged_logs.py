@@ -1,4 +1,4 @@
-"""One damaged byte costs one event at most, and never what the person does afterwards."""
+"""One damaged byte costs one event at most, and never the user's later actions."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def folder(store: FileTraceStore) -> Path:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """What stands elsewhere, in the form in which the store would like it."""
+    """Return a file outside the store, in the form that the store would accept."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "events.jsonl").write_bytes(

@@ -1,4 +1,4 @@
-"""Which old traces go, and that none goes that somebody needs."""
+"""Which old traces are deleted, and that no needed one is."""
 
 from __future__ import annotations
 

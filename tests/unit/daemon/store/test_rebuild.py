@@ -1,4 +1,4 @@
-"""Everything that is derived from the log is made anew from it, and what was wrong is said."""
+"""Everything derived from the log is rebuilt from it, and errors are reported."""
 
 from __future__ import annotations
 

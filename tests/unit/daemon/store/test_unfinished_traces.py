@@ -1,4 +1,4 @@
-"""What a beginning that was killed leaves goes; whatever holds anything stays."""
+"""The remains of a session killed at its start are deleted; folders with any content stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of sub-agents change is in the main line's history, and is taken back there: real commands."""
+"""Changes by commands of sub-agents are in the main session's history, and are undone there: real commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sh(command: str) -> Call:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All there is of the person's, by name."""
+    """Return all files of the user, by name."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""Each change of a design is the person's to approve, whoever makes it and whatever is allowed."""
+"""The user must approve each change of a design, whoever makes it and whatever is allowed."""
 
 from __future__ import annotations
 
@@ -106,12 +106,13 @@ WRITES_DESIGN = Call("bash", {"command": "python3 gen.py", "description": "gener
 
 
 def told_of_design(bench: Bench) -> list[str]:
-    """Once for each record that has it: the worker's own, and the main line's."""
+    """Return the events about the design, once for each record that has them: the worker's own, and the main
+    session's."""
     return [event.text for event in bench.events(Notice) if event.code == "design"]
 
 
 async def designed_and_carried_out(folder: Path, *steps: Step, answers: int = 0) -> tuple[list[str], str]:
-    """What the main line tells of the design, and the result of init's hand-over."""
+    """Return the main session's events about the design, and the result of init's hand-over."""
     rules = Call("write", {"file_path": "design/rules.md", "content": "one\n"})
     async with daemon(folder, rules, over(), *steps, "I see.") as bench:
         (bench.workspace / "gen.py").write_text("open('design/rules.md', 'a').write('more\\n')\n")

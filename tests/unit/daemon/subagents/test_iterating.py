@@ -31,7 +31,7 @@ def iterations(session: Session) -> list[SubagentMeta]:
 
 
 def first_words(bench: Bench, request: int) -> str:
-    """What a session was given first."""
+    """Return the first prompt of a session."""
     return "".join(
         str(getattr(part, "text", "")) for part in bench.models.requests[request].messages[0].content
     )

@@ -1,4 +1,4 @@
-"""What may be meant as a limit in an agent's file is understood, or the file is no agent."""
+"""A text that may mean a limit in an agent's file is understood, or the file is no agent."""
 
 from __future__ import annotations
 

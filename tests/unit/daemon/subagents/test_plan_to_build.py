@@ -1,4 +1,4 @@
-"""The plan agent hands its plan over to build, after the person's yes."""
+"""The plan agent hands its plan over to build, after the user's approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real person's rules let pass, and what they do not: everyday lines under rules as people write them."""
+"""Everyday lines under rules as users write them, and which of them run without approval."""
 
 from __future__ import annotations
 

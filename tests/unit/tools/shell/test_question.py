@@ -27,7 +27,7 @@ def more(line: str) -> list[str]:
 
 
 def suggested(line: str) -> list[str]:
-    """What "always" would remember, patterns of bash without the name of the permission."""
+    """Return the patterns that "always" would store, those of bash without the name of the permission."""
     return [
         one.pattern if one.permission == "bash" else f"{one.permission}:{one.pattern}"
         for one in question(line, PLACE).suggestions

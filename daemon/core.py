@@ -329,7 +329,7 @@ class Daemon:
         """Sessions with a turn under way, branches and sub-agents among them."""
         return [session for session in self._at_hand.live.values() if session.running]
 
-    # -- life --
+    # -- life cycle --
 
     async def wait_until_idle(self, poll_s: float = 1.0) -> None:
         """Return when there has been no client and no work for ``idle_timeout_s``."""
@@ -356,7 +356,7 @@ class Daemon:
         self._background.cancel()
         self.store.close()
 
-    # -- inside --
+    # -- internals --
 
     def _beginning(self, name: str, trust: Trust) -> AgentProfile:
         """Return an agent to begin a session with. Raises UnknownAgentError."""

@@ -141,7 +141,7 @@ class SessionJobs:
         """Stop all of them; new ones can be started."""
         await asyncio.gather(*(self._stop(entry) for entry in list(self._jobs.values())))
 
-    # -- inside --
+    # -- internals --
 
     def _path(self, number: int) -> Path:
         return self._folder / f"job_{number}.txt"

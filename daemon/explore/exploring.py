@@ -149,7 +149,7 @@ class RunningExploration:
             path.relative_to(workspace).as_posix() for path in paths if path.is_relative_to(workspace)
         )
 
-    # -- the beginning --
+    # -- start --
 
     def _begin(self, tasks: list[BranchTask]) -> None:
         """Add the goal and all branches, so that viewers see all of them from the start."""
@@ -181,7 +181,7 @@ class RunningExploration:
                 )
             )
 
-    # -- the work --
+    # -- work --
 
     async def _work(self, tasks: Sequence[BranchTask]) -> bool:
         """Returns when all branches have ended; True when we were canceled. Raises StoreError."""
@@ -246,7 +246,7 @@ class RunningExploration:
         ):
             self._cancel_all()
 
-    # -- what a branch has of it --
+    # -- services for branches --
 
     async def _test_command(self, task: BranchTask) -> Agreed:
         # While a branch waits for the user's answer, another one may use its slot.
@@ -285,7 +285,7 @@ class RunningExploration:
             )
         self._change(plan_counted(self._session.state.plan, self._start_id, outcome.stats))
 
-    # -- the end --
+    # -- end --
 
     async def _told(self, unsaved: Sequence[str]) -> WorkOutcome:
         session = self._session

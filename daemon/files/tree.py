@@ -174,7 +174,7 @@ class Tree:
         }
         self._baseline.save(copies)
 
-    # -- looking --
+    # -- reading the disk --
 
     def _matters(self, path: str) -> bool:
         if path in self._ignored:

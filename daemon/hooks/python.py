@@ -107,7 +107,7 @@ class PythonHost:
         async with self._turn:
             await self._kill()
 
-    # -- inside --
+    # -- internals --
 
     async def _call(self, entry: HookFunction, payload: Mapping[str, Any], timeout_s: float) -> object:
         process = self._process

@@ -137,7 +137,7 @@ class HookRunner:
             )
         return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]
 
-    # -- moments that are waited for --
+    # -- hooks that are awaited --
 
     async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> Said:
         """Ask hooks whether a new prompt of the user is allowed, and for context to add."""
@@ -292,7 +292,7 @@ class HookRunner:
             self._tell_once(text, (hook.label, name, failed.kind))
             return None
 
-    # -- moments that are only watched --
+    # -- hooks that only observe --
 
     async def begin(self) -> None:
         """The session begins to work, for the first time in this daemon."""
@@ -360,7 +360,7 @@ class HookRunner:
             self._watching.cancel()
             await asyncio.wait({self._watching})
 
-    # -- inside --
+    # -- internals --
 
     def _payload(self, name: HookName, payload: dict[str, Any]) -> dict[str, Any]:
         session = self._session

@@ -202,7 +202,7 @@ class Budget:
             main._record.notice("warning", limits.told, RUN_LIMIT)
         return limits.told
 
-    # -- inside --
+    # -- internals --
 
     def _reached(self) -> Overspent | None:
         state = self._record.state

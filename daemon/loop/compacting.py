@@ -205,7 +205,7 @@ class Compactor:
             self._record.notice("warning" if summary.fallback else "info", " ".join(more), "compaction")
         return Compacted(before, after, " ".join([done, *more]))
 
-    # -- inside --
+    # -- internals --
 
     def _prune(self, profile: ContextProfile, before: int, target: int) -> bool:
         """Clear old tool results, when that alone is enough."""

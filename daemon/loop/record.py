@@ -274,7 +274,7 @@ class Record:
         """Record a change of the plan. ``by``: the user who made it, if one did. Raises StoreError."""
         self.emit(goal_event(change, self.session_id, self.now(), by, plan=self.state.plan))
 
-    # -- on the disk --
+    # -- snapshots on disk --
 
     def snapshot(self) -> None:
         """Write the current metadata and goal tree. A failure is logged: the event log has everything."""

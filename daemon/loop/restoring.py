@@ -178,7 +178,7 @@ class Restorer:
             raise ToolError(f"{error} {t(_STILL_OPEN)}") from error
         return revert_words(planned, self._names)
 
-    # -- inside --
+    # -- internals --
 
     def _wanted(
         self, overview: Overview, belongs: Callable[[Caller], bool], what: str

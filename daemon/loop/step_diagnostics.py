@@ -160,7 +160,7 @@ class StepDiagnostics:
         elif run is not None:
             run.drop()
 
-    # ---- late
+    # ---- late reports
 
     @property
     def owed(self) -> bool:

@@ -155,7 +155,7 @@ class PlanDriver:
             self._given_up.add(change.goal_id)
         self._session.record.goal(change)
 
-    # -- inside --
+    # -- internals --
 
     async def _go(self, happening: Happening) -> tuple[StopReason, str]:
         while True:

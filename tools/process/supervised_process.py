@@ -154,7 +154,7 @@ class Warded:
         if fd in self._pipes:
             asyncio.get_running_loop().add_reader(self._pipes[fd], self._read, fd, self._pipes[fd])
 
-    # -- inside --
+    # -- internals --
 
     async def attach(self, control: socket.socket, pipes: Mapping[int, int]) -> None:
         """The warden has been asked for: wait for its first word."""

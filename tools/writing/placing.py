@@ -136,7 +136,7 @@ def _compare(item: Item, stamp: Stamp | None) -> None:
         raise ChangedOnDiskError(item.path, "changed")
 
 
-# -- back --
+# -- rollback --
 
 
 def put_back(batch: Batch, *, placed: bool) -> Undone:

@@ -171,7 +171,7 @@ class _Work:
             else:
                 self.folders += [folder for folder in change.path.parents if not folder.exists()]
 
-    # -- back
+    # -- rollback
 
     async def take_back(self) -> list[NotTakenBack]:
         left: list[NotTakenBack] = []

@@ -127,7 +127,7 @@ const NOWHERE = { x: 0, y: 0 };
 // -- ranks
 
 /**
- * Ranks the nodes. Dagre places each connected piece; pieces of a single node follow each other on the main line without it.
+ * Ranks the nodes. Dagre places each connected piece; pieces of a single node are placed in one line without it.
  * @param {Dag} dag
  * @param {number} width width of a node, across the reading direction
  * @param {number} gap

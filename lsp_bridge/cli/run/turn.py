@@ -285,7 +285,7 @@ class _Run:
         else:
             self._leave.set()
 
-    # -- the way of a prompt -------------------------------------------------------------------------------
+    # -- from prompt to answer -----------------------------------------------------------------------------
 
     async def _work(self) -> tuple[str, str]:
         """Returns stop reason and detail. Raises LaunchError and what ``Client.request`` raises."""

@@ -344,7 +344,7 @@ class TextView:
         for line in lines[-_OUTPUT_TAIL:]:
             self.line(self._style.dim(f"    {short(line, 200)}"))
 
-    # -- the rest ------------------------------------------------------------------------------------------
+    # -- other events --------------------------------------------------------------------------------------
 
     def _retry(self, event: dict[str, Any]) -> None:
         seconds = number(event.get("delayS"))

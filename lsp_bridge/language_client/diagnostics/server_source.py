@@ -115,7 +115,7 @@ class ServerSource(Source):
         await self._background.close()
         await self.servers.close()
 
-    # ---- for the watches
+    # ---- interface for the watches
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run ``work`` in the background."""
@@ -234,7 +234,7 @@ class ServerObserver(Observer):
     def gone(self) -> bool:
         return self._server.gone
 
-    # ---- before
+    # ---- before the change
 
     def take_baseline(self, texts: Texts) -> None:
         """Ask about these texts in the background."""
@@ -271,7 +271,7 @@ class ServerObserver(Observer):
             return self._server.answers.known(path, version) or ()
         return self._known.get(path)
 
-    # ---- after
+    # ---- after the change
 
     async def ask(self, after: Texts, started: float) -> Heard:
         server, now = self._server, asyncio.get_running_loop().time
@@ -395,7 +395,7 @@ class ServerObserver(Observer):
                 found.append(OtherFile(path, text, self._around.get(path, ()), raw))
         return found
 
-    # ---- later
+    # ---- late reports
 
     async def again(self, texts: Mapping[Path, str]) -> dict[Path, Raw]:
         """Asks the server that has this one's place now."""

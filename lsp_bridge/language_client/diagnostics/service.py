@@ -194,7 +194,7 @@ class DiagnosticsService:
         except RuntimeError:  # no event loop: nothing to notify
             work.close()
 
-    # ---- for the runs
+    # ---- interface for the runs
 
     def older(self, key: Hashable, path: Path) -> str | None:
         file = self._open_file(key, path)

@@ -157,7 +157,7 @@ class ServerNavigation:
         question = ServerQuestion("renameProvider", "renaming", ask, lambda files: not files)
         return (await self._asking.first(at.path, question)).value
 
-    # ---- inside
+    # ---- internals
 
     async def _refresh(self, server: LanguageServer, paths: Collection[Path]) -> bool:
         """Tell ``server`` the texts that it knows in an older state. Returns whether there were any."""

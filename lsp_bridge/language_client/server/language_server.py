@@ -98,7 +98,7 @@ class LanguageServer:
             timeout_s=self.timing.pull_s,
         )
 
-    # ---- life
+    # ---- life cycle
 
     @property
     def gone(self) -> bool:

@@ -165,7 +165,7 @@ class EditorSource(Source):
             trial.cancel()
         await asyncio.gather(*trials, return_exceptions=True)
 
-    # ---- for the changes
+    # ---- interface for the changes
 
     async def observers(self, texts: Texts) -> list[EditorObserver]:
         """Return all editors' diagnostics of these files, old and new; missing files, and those that cannot be shown,

@@ -108,7 +108,7 @@ class RequestContext:
         """Return the model of this client."""
         return await self.choose(self.provider_env(), self.client_config().settings.model.model)
 
-    # -- taking hold of a session --
+    # -- opening a session --
 
     async def at_hand(self, session_id: str) -> Session:
         """Return the session; at rest, with this client's settings and keys. Raises UnknownTraceError, StoreError."""

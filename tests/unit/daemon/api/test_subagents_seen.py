@@ -13,7 +13,7 @@ from tests.support.scenarios.subagents import task, with_subagents
 
 
 async def told(reader: TraceReader, trace_id: str, name: str = "s1") -> tuple[JsonObject, JsonObject]:
-    """Return the reports about it: by the session above, in its details and in ``connected``, and by itself."""
+    """Return the reports about it: by the session above, in its details and in ``connected``, and on its own."""
     above, _, last = name.rpartition(".")
     seen = await reader.seen(f"{trace_id}:{above}" if above else trace_id)
     meta: JsonObject = seen.children()["subagents"][last]

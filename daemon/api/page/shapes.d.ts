@@ -217,7 +217,7 @@ export interface SessionView {
   lastEventId: number;
 }
 
-/** What an event changed, so that only that is redrawn. */
+/** Changes by an event, so that only that is redrawn. */
 export interface Changed {
   /** Whether any field changed. */
   told: boolean;

@@ -195,7 +195,7 @@ def test_handover_separates_the_agent_report_from_previous_round() -> None:
     assert "business rules" not in text  # told two rounds ago
 
 
-def test_handover_stored_with_the_heading_of_earlier_versions_is_read_alike() -> None:
+def test_handover_with_the_old_heading_is_read_alike() -> None:
     talk = Conversation("Build a shop")
     talk.user(rounds(1)[0].replace("## What the user said", "## What the person said"))
     talk.says("Done.")

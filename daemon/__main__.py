@@ -99,6 +99,13 @@ def _dispatch(args: argparse.Namespace) -> int:
     if args.command == "connect":
         return _connect_command(args)
 
+    if "asyncio" not in sys.modules:
+        # Commands talk to the daemon alone, without TLS: asyncio may do without ssl, which takes 4.5 MB.
+        # None: https://docs.python.org/3/reference/import.html#the-module-cache
+        sys.modules["ssl"] = None  # pyright: ignore[reportArgumentType]
+        import asyncio
+
+        del sys.modules["ssl"]
     import asyncio
 
     from lsp_bridge.cli.command_line import run_command

@@ -97,8 +97,6 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
 
     A note reports a name that looks like a file but does not exist. Everything else is plain text.
     """
-    from tools.paths import did_you_mean
-
     found: list[str] = []
     notes: list[str] = []
     for quoted, plain in _NAMED.findall(task):
@@ -110,6 +108,8 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
         if path is not None:
             found.append(str(path.absolute()))
         elif names and (suffix := Path(names[-1]).suffix) and not (workspace / names[-1]).exists():
+            from tools.paths import did_you_mean  # with pydantic, which costs half a start and 9 MB
+
             near = did_you_mean(workspace / names[-1])
             if near or len(suffix) <= _SHORT_SUFFIX:
                 hint = (

@@ -338,13 +338,14 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
+    unloading = asyncio.create_task(core.keeping.unload_unused())
     # In parallel, because turns do not wait for the API.
     opened = asyncio.create_task(_open_api(core, api, args, stopping))
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         log.info("stopping")
-        for task in (idle, stopped, tidying, tending):
+        for task in (idle, stopped, tidying, unloading, tending):
             task.cancel()
         paths.clear()  # the next client starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that connected clients learn how their turns ended

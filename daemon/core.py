@@ -247,6 +247,7 @@ class Daemon:
 
     async def session(self, session_id: str) -> Session:
         """Return the live session, opened from the store when needed. Raises UnknownTraceError, StoreError."""
+        await self.keeping.wanted(root_of(session_id))
         live = self._at_hand.live.get(session_id)
         if live is not None:
             return live
@@ -343,8 +344,10 @@ class Daemon:
 
     async def close(self) -> None:
         """Cancel all turns, store everything, let go of everything."""
-        # Main sessions end their children.
-        await asyncio.gather(*(session.close() for session in self.open_sessions))
+        # Main lines end their children.
+        await asyncio.gather(
+            *self.keeping.unloading.values(), *(session.close() for session in self.open_sessions)
+        )
         if self._dumps is not None:
             await self._dumps.close()
         for step in self._closing:

@@ -13,10 +13,13 @@ import re
 import secrets
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.bus import Bus
+from daemon.collector import COLLECTOR
+from daemon.loop.children import close_child
 from daemon.model.branches import root_of
 from daemon.store.files import FileTraceStore
 from daemon.store.listed import Unreadable, last_used, left_out
@@ -41,6 +44,7 @@ log = logging.getLogger(__name__)
 
 _LIMIT = re.compile(r": trace_\w+: ")
 _DAY_S = 24 * 60 * 60.0
+_UNUSED_S = 15 * 60.0
 
 
 def limits_of(config: Config) -> PruneLimits:
@@ -84,6 +88,10 @@ class Keeping:
         self._held: set[str] = set()
         """Traces that are worked on here: they are not to be opened."""
         self._one = asyncio.Lock()
+        self._unused_since: dict[str, float] = {}
+        """Main sessions at hand that nobody uses, and since when."""
+        self.unloading: dict[str, asyncio.Task[None]] = {}
+        """Main sessions that are being closed, because nobody used them."""
 
     def refuse_held(self, session_id: str) -> None:
         """Before a session is opened. Raises InUseError while its record is being rebuilt or deleted."""
@@ -215,6 +223,24 @@ class Keeping:
                 log.warning("old sessions could not be deleted: %s", error)
             await asyncio.sleep(pause_s)
 
+    async def unload_unused(self, after_s: float = _UNUSED_S, look_s: float = 60.0) -> None:
+        """Close sessions that nobody has used for ``after_s``, until canceled: they are opened again when needed."""
+        while True:
+            await asyncio.sleep(look_s)
+            now = time.monotonic()
+            rest = [key for key in {root_of(key) for key in self._sessions} if self._rests(key)]
+            self._unused_since = {key: self._unused_since.get(key, now) for key in rest}
+            for trace_id in [key for key, since in self._unused_since.items() if now - since >= after_s]:
+                closing = asyncio.create_task(self._unload(trace_id), name=f"unload {trace_id}")
+                self.unloading[trace_id] = closing
+                closing.add_done_callback(lambda _, key=trace_id: self.unloading.pop(key))
+
+    async def wanted(self, trace_id: str) -> None:
+        """Somebody is about to use a main session: wait until it is closed, if it is being closed."""
+        self._unused_since.pop(trace_id, None)
+        if (closing := self.unloading.get(trace_id)) is not None:
+            await asyncio.wait({closing})
+
     async def delete(self, trace_id: str) -> None:
         """Delete one trace, also while clients show it. Raises UnknownTraceError, InUseError, StoreError."""
         if trace_id != root_of(trace_id):
@@ -307,6 +333,19 @@ class Keeping:
             yield
         finally:
             self._held.discard(trace_id)
+
+    def _rests(self, trace_id: str) -> bool:
+        return not self.in_use(trace_id) and not any(
+            session.compacting or session.status == "waiting" for session in self._at_hand(trace_id)
+        )
+
+    async def _unload(self, trace_id: str) -> None:
+        at_hand = self._at_hand(trace_id)
+        for session in at_hand:
+            del self._sessions[session.session_id]
+        for session in at_hand:
+            await close_child(session)
+        COLLECTOR.died(-1)  # a session has cycles
 
     def _at_hand(self, trace_id: str) -> list[Session]:
         return [session for key, session in self._sessions.items() if root_of(key) == trace_id]

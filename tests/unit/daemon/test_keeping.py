@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -175,6 +177,41 @@ async def test_the_settings_prune_at_the_start_and_every_day(tmp_path: Path) -> 
         write_trace(store, ID)
         await until(lambda: left(bench) == [OTHER], "the old one is gone, the next day")
         tidying.cancel()
+
+
+async def test_a_session_that_nobody_uses_is_closed_and_opens_again_as_it_was(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one", "two", "three") as bench:
+        watched = bench.session()
+        await finish(prompted(watched, "stay"))
+        unused = await worked(bench)
+        bench.core.bus.subscribe(watched.session_id, bench.heard.append)
+        session = bench.core.live(unused)
+        assert session is not None
+        before, session = session.state.messages, weakref.ref(session)
+        unloading = asyncio.create_task(bench.core.keeping.unload_unused(after_s=0, look_s=0.01))
+        await until(lambda: bench.core.live(unused) is None, "nobody uses it")
+        again = await bench.core.session(unused)
+        unloading.cancel()
+        assert bench.core.live(watched.session_id) is watched
+        assert again.state.messages == before
+        gc.collect()
+        assert session() is None
+        assert (await finish(prompted(again, "go on"))).stop == "end_turn"
+
+
+async def test_a_session_at_work_or_with_a_question_stays_open(tmp_path: Path) -> None:
+    async with daemon(tmp_path, "one", Call("bash", {"command": "make it"}), "done") as bench:
+        unused = await worked(bench)
+        session = bench.session()
+        turn = prompted(session, "do it")
+        await until(lambda: bool(session.state.pending), "the question")
+        bench.core.bus.unsubscribe(bench.heard.append)
+        unloading = asyncio.create_task(bench.core.keeping.unload_unused(after_s=0, look_s=0.001))
+        await until(lambda: bench.core.live(unused) is None, "nobody uses the other one")
+        assert bench.core.live(session.session_id) is session
+        unloading.cancel()
+        session.cancel()
+        await turn
 
 
 async def test_leftovers_of_a_killed_import_are_removed_at_start(tmp_path: Path) -> None:

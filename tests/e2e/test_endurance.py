@@ -6,7 +6,7 @@ from tests.evals.endurance.play import Plan, play
 from tests.evals.endurance.samples import COUNTED, problems, summary
 
 
-async def test_an_afternoon_of_sessions_editors_and_crashes_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_sessions_editors_and_crashes_leave_nothing_behind(tmp_path: Path) -> None:
     plan = Plan(hours=1.5, sessions=2, calls=44, block_steps=6, quiet_steps=4)
     samples = await play(plan)
     # Memory is compared only in a long run: in the first hours caches fill.

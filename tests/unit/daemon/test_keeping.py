@@ -179,7 +179,7 @@ async def test_the_settings_prune_at_the_start_and_every_day(tmp_path: Path) -> 
         tidying.cancel()
 
 
-async def test_a_session_that_nobody_uses_is_closed_and_opens_again_as_it_was(tmp_path: Path) -> None:
+async def test_an_unused_session_is_closed_and_opens_again_unchanged(tmp_path: Path) -> None:
     async with daemon(tmp_path, "one", "two", "three") as bench:
         watched = bench.session()
         await finish(prompted(watched, "stay"))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.provider import anthropic_wire, errors, http
 from daemon.provider.answer_guard import AnswerRefusedError, provider_error
 from daemon.provider.anthropic_sign_in import BASE_URL, Credential, SignIn
-from daemon.provider.anthropic_stream import MessageBuilder
+from daemon.provider.anthropic_stream import MessageBuilder, joined
 from daemon.provider.http import EventReader
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.version import product_version
@@ -76,7 +76,7 @@ class AnthropicProvider:
             "User-Agent": f"goalwright/{product_version()}",
             "anthropic-version": anthropic_wire.version_for(args),
         }
-        body = json.dumps({**args, "stream": True}, ensure_ascii=False).encode()
+        body = anthropic_wire.encode({**args, "stream": True})
         try:
             async with self._http.post(f"{access.base_url}/v1/messages", headers, body) as response:
                 if response.status != 200:
@@ -111,13 +111,16 @@ async def _events(
     reader = EventReader()
     message = MessageBuilder(errors.host_of(access.base_url), request.model)
     async with aclosing(http.pieces(response)) as pieces:
+
+        def fed(data: bytes) -> list[ProviderEvent]:
+            event = _decoded(data, message)
+            if event.get("type") == "error":
+                raise _said(event, data.decode(errors="replace"), response, access, request)
+            return message.feed(event)
+
         async for piece in pieces:
-            for data in reader.feed(piece):
-                event = _decoded(data, message)
-                if event.get("type") == "error":
-                    raise _said(event, data.decode(errors="replace"), response, access, request)
-                for out in message.feed(event):
-                    yield out
+            for out in joined(out for data in reader.feed(piece) for out in fed(data)):
+                yield out
             if message.ended:
                 break
         else:

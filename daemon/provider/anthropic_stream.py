@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
 from daemon.provider import errors
@@ -22,6 +22,9 @@ from daemon.provider.model_calls import (
     ToolCallStart,
 )
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 Event = dict[str, Any]
 """An event, or a part of one, as decoded JSON. Any, because a server may leave out what the API promises."""
@@ -213,3 +216,35 @@ class MessageBuilder:
             cache_write=count("cache_creation_input_tokens", 0),
         )
         return Complete(parts, reason, usage, self._model, self._detail)
+
+
+def joined(events: Iterable[ProviderEvent]) -> Iterator[ProviderEvent]:
+    """Yield events that came at once; deltas of one part that follow each other become one."""
+    held: ProviderEvent | None = None
+    try:
+        for event in events:
+            if held is not None and (longer := _longer(held, event)) is not None:
+                held = longer
+                continue
+            if held is not None:
+                yield held
+            held = event
+    except ProviderError:
+        if held is not None:
+            yield held
+        raise
+    if held is not None:
+        yield held
+
+
+def _longer(one: ProviderEvent, more: ProviderEvent) -> ProviderEvent | None:
+    """Return the delta ``one`` with what ``more`` adds to it; None when that is something else."""
+    if isinstance(one, ToolCallDelta):
+        if isinstance(more, ToolCallDelta) and one.index == more.index:
+            return ToolCallDelta(one.index, one.id, one.json + more.json)
+    elif isinstance(one, TextDelta):
+        if isinstance(more, TextDelta) and one.index == more.index:
+            return TextDelta(one.index, one.text + more.text)
+    elif isinstance(one, ReasoningDelta) and isinstance(more, ReasoningDelta) and one.index == more.index:
+        return ReasoningDelta(one.index, one.text + more.text)
+    return None

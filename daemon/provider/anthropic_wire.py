@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, ToolCallPart, ToolResultPart
@@ -47,33 +49,90 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
     ``replay_thinking=False`` leaves earlier thinking out, for a model that refuses another one's signatures.
     """
     messages = to_messages(request.messages, replay_thinking=replay_thinking)
-    tools = [_tool(tool) for tool in request.tools]
     free = MAX_BREAKPOINTS
     # Mark the last two, because the cache lookup goes back from a breakpoint: the second to last finds what the
     # previous call wrote.
-    users = [message for message in messages if message["role"] == "user"][-2:]
-    for message in users:
-        _mark(message["content"], -1)
+    users = _last_users(messages)
+    for number in users:
+        _mark(messages, number, -1)
     free -= len(users) + _mark_what_stays(messages, request, replay_thinking)
     _add_tail(messages, request.tail)
     args: dict[str, Any] = {"model": request.model, "messages": messages}
-    system = _system(request.system, free)
+    system, tools = _frame(request, free)
     if system:
         args["system"] = system
     if tools:
         args["tools"] = tools
-        if not any("cache_control" in block for block in system):
-            # Otherwise the breakpoint in the system prompt covers them, because tools come before it.
-            tools[-1]["cache_control"] = _EPHEMERAL
     return args | _sampling(request, messages)
 
 
-def _mark(content: list[Block], at: int) -> None:
+def encode(args: Mapping[str, Any]) -> bytes:
+    """Return the body as JSON in UTF-8. What an earlier request had, too, is not encoded again."""
+    fields = [
+        _json(name)
+        + b": "
+        + (b"[%b]" % b", ".join(map(_json, value)) if name == "messages" else _json(value))
+        for name, value in args.items()
+    ]
+    return b"{%b}" % b", ".join(fields)
+
+
+class _KeptMessage(dict[str, Any]):
+    """A message that later requests repeat, with its JSON."""
+
+    __slots__ = ("json",)
+    json: bytes
+
+
+class _KeptList(list[Block]):
+    """The system prompt or the tools, which later requests repeat, with their JSON."""
+
+    __slots__ = ("json",)
+    json: bytes
+
+
+def _json(value: object) -> bytes:
+    if isinstance(value, _KeptMessage | _KeptList):
+        try:
+            return value.json
+        except AttributeError:
+            value.json = found = json.dumps(value, ensure_ascii=False).encode()
+            return found
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _last_users(messages: Sequence[Block]) -> list[int]:
+    """Return where the last two messages of the user are, the newest first."""
+    numbers = range(len(messages) - 1, -1, -1)
+    return list(islice((number for number in numbers if messages[number]["role"] == "user"), 2))
+
+
+_framed: list[tuple[tuple[object, ...], tuple[_KeptList, _KeptList]]] = []
+"""System prompt and tools of the last request, and what they were made from."""
+
+
+def _frame(request: ModelRequest, free: int) -> tuple[_KeptList, _KeptList]:
+    """Return the system prompt and the tools, with the ``free`` breakpoints."""
+    made_of = (request.system, request.tools, free)
+    if _framed and _framed[0][0] == made_of:
+        return _framed[0][1]
+    system = _KeptList(_system(request.system, free))
+    tools = _KeptList(map(_tool, request.tools))
+    if tools and not any("cache_control" in block for block in system):
+            # Otherwise the breakpoint in the system prompt covers them, because tools come before it.
+        tools[-1]["cache_control"] = _EPHEMERAL
+    _framed[:] = [(made_of, (system, tools))]
+    return system, tools
+
+
+def _mark(messages: list[Block], number: int, at: int) -> None:
     # Mark a copy, because blocks are shared with the requests before and after this one.
+    content: list[Block] = list(messages[number]["content"])
     content[at] = {**content[at], "cache_control": _EPHEMERAL}
+    messages[number] = {**messages[number], "content": content}
 
 
-def _mark_what_stays(messages: Sequence[Block], request: ModelRequest, replay_thinking: bool) -> bool:
+def _mark_what_stays(messages: list[Block], request: ModelRequest, replay_thinking: bool) -> bool:
     """Return a breakpoint behind ``request.stays``: so this prefix is still cached when the goal ends. Whether it is
     new."""
     memo = _with_thinking if replay_thinking else _without_thinking
@@ -86,11 +145,11 @@ def _mark_what_stays(messages: Sequence[Block], request: ModelRequest, replay_th
             break
     if last is None:
         return False
-    for message in reversed(messages):
-        content: list[Block] = message["content"]
+    for number in range(len(messages) - 1, -1, -1):
+        content: list[Block] = messages[number]["content"]
         for at in range(len(content) - 1, -1, -1):
             if content[at] is last:
-                _mark(content, at)
+                _mark(messages, number, at)
                 return True
     return False  # it is the end of one of the last messages, which is marked already
 
@@ -98,24 +157,61 @@ def _mark_what_stays(messages: Sequence[Block], request: ModelRequest, replay_th
 def _add_tail(messages: list[Block], tail: str) -> None:
     """Behind the last breakpoint: the next call is without it, and must still find the cached prefix."""
     if messages and messages[-1]["role"] == "user":
-        messages[-1]["content"].extend(_text(tail))
+        messages[-1] = {**messages[-1], "content": [*messages[-1]["content"], *_text(tail)]}
     elif tail.strip():
         messages.append({"role": "user", "content": _text(tail)})
+
+
+class _Begun:
+    """The messages that a conversation was made into so far: later requests mostly only add to them."""
+
+    __slots__ = ("covers", "out")
+
+    def __init__(self) -> None:
+        self.out: list[Block] = []
+        self.covers: tuple[PromptMessage, ...] = ()
+        """What they were made from, but for the first one, which must not be kept alive from here."""
 
 
 def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = True) -> list[Block]:
     """Alternating user and assistant messages; tool results open the user message that follows the call.
 
-    The messages are the caller's, the blocks in them are shared: a message that is sent again is not made again.
+    The list is the caller's. What is in it is shared: a message that is sent again is not made again.
     """
+    given = tuple(messages)
+    if not given:
+        return []
+    begun = (_begun_with_thinking if replay_thinking else _begun_without).get(given[0], lambda _: _Begun())
+    known, start = begun.out, len(begun.covers) + 1
+    if not known or given[1:start] != begun.covers:
+        known, start = [], 0
+    out, starts, thoughts = _alternating(given, start, replay_thinking)
+    if known and (thoughts or (out and out[0]["role"] == known[-1]["role"])):
+        known = []
+        out, starts, thoughts = _alternating(given, 0, replay_thinking)
+    if thoughts:
+        return _merge(out) if _without_last_thoughts(out) else out
+    done = _last_users(out)[-1] if len(_last_users(out)) == 2 else 0
+    begun.out = [*known, *map(_KeptMessage, out[:done])]
+    if done or not known:
+        begun.covers = given[1 : starts[done]] if done else ()
+    return [*begun.out, *out[done:]]
+
+
+def _alternating(
+    messages: Sequence[PromptMessage], start: int, replay_thinking: bool
+) -> tuple[list[Block], list[int], bool]:
+    """Return the messages from ``start`` on, where each of them begins, and whether one ends in thoughts."""
     memo = _with_thinking if replay_thinking else _without_thinking
     blocks_of = _blocks_of if replay_thinking else _blocks_but_thinking
     out: list[Block] = []
+    starts: list[int] = []
     mixed: list[Block] = []
     content: list[Block] = []
     before = ""
     ends_in_thoughts = False
-    for message in messages:
+    for number in range(start, len(messages)):
+        message = messages[number]
         blocks = memo.get(message, blocks_of)
         if not blocks:
             continue
@@ -127,13 +223,14 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
         else:
             content = list(blocks)
             out.append({"role": role, "content": content})
+            starts.append(number)
             before = role
         ends_in_thoughts = ends_in_thoughts or blocks[-1]["type"] in _THINKING
     for message in mixed:
         if message["role"] == "user":
             # A stable sort: results first, everything else in its order.
             message["content"].sort(key=_after_results)
-    return _merge(out) if ends_in_thoughts and _without_last_thoughts(out) else out
+    return out, starts, ends_in_thoughts
 
 
 def _without_last_thoughts(messages: Iterable[Block]) -> bool:
@@ -179,6 +276,9 @@ def _blocks_but_thinking(message: PromptMessage) -> tuple[Block, ...]:
 
 _with_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
 _without_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
+_begun_with_thinking: Memo[PromptMessage, _Begun] = Memo()
+_begun_without: Memo[PromptMessage, _Begun] = Memo()
+"""By the first message of a conversation."""
 
 
 def _blocks(part: Part, replay_thinking: bool) -> list[Block]:

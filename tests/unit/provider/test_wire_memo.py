@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import copy
 import gc
+import json
 from dataclasses import replace
 from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from daemon.model.messages import FilePart
 from daemon.provider import anthropic_wire, openai_wire
@@ -41,6 +45,44 @@ def test_breakpoints_do_not_leak_into_the_next_request() -> None:
     assert len(marks) == 2
     assert "plan 1" not in str(longer)
     assert first == kept
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12), st.booleans())
+def test_a_conversation_that_grows_and_is_cut_is_sent_as_a_fresh_one(
+    steps: list[tuple[int, int]], replay: bool
+) -> None:
+    kinds = [
+        lambda n: user(f"said {n}"),
+        lambda n: assistant(f"text {n}", call(f"c{n}")),
+        lambda n: result(f"c{n - 1}", f"result {n}"),
+        lambda n: assistant(thought("why", f"s{n}"), f"b {n}"),
+        lambda n: assistant(thought("broken off", f"s{n}")),
+        lambda n: user(" "),
+        lambda n: assistant(call(f"c{n}")),
+    ]
+    talk = [user("a")]
+    for number, (kind, cut) in enumerate(steps):
+        del talk[max(1, len(talk) - (cut if cut < 3 else 0)) :]
+        talk.append(kinds[kind](number))
+        one = request(*talk, tail=f"plan {number}", stays=len(talk) // 2)
+        made = anthropic_wire.build(one, replay_thinking=replay)
+        again = request(*copy.deepcopy(talk), tail=f"plan {number}", stays=len(talk) // 2)
+        assert made == anthropic_wire.build(again, replay_thinking=replay)
+        assert json.loads(anthropic_wire.encode(made)) == made
+
+
+def test_a_message_that_was_sent_is_not_encoded_again() -> None:
+    first = anthropic_wire.build(request(*TALK))
+    anthropic_wire.encode(first)
+    more = anthropic_wire.build(request(*TALK, assistant(call("c3")), result("c3", "r3")))
+    more = anthropic_wire.build(request(*TALK, assistant(call("c3")), result("c3", "r3"), user("on")))
+    body = anthropic_wire.encode(more)
+    assert json.loads(body) == more
+    later = anthropic_wire.build(
+        request(*TALK, assistant(call("c3")), result("c3", "r3"), user("on"), assistant("d"))
+    )
+    assert later["messages"][0] is more["messages"][0]
+    assert later["tools"] is more["tools"]
 
 
 def test_request_without_thinking_leaves_memoized_ones_intact() -> None:

@@ -7,8 +7,9 @@ Trace ids and message ids sort by age, so the newest are found by name without o
 ``write`` of one line: data that the kernel has accepted survives a ``kill -9`` of the daemon. A torn last line (power
 loss) is cut off when the log is opened again.
 
-The log holds the messages. The files in ``messages/`` are written from it for people and scripts; nothing here reads
-them, so they need no repair: the last one is written again when a session is opened, all of them by ``rebuild``.
+The log holds the messages. The files in ``messages/`` are written from it for people and scripts, within a second or at
+the end of the turn; nothing here reads them. Those that a kill left out are written when the session is opened, all of
+them again by ``rebuild``.
 
 The folder is part of an untrusted workspace: links in it are not followed, and only regular files are opened.
 """
@@ -22,11 +23,12 @@ import os
 import shutil
 import stat
 import threading
+from collections import deque
 from typing import IO, TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, root_of, session_of
 from daemon.model.encoding import json_bytes
-from daemon.model.events import Event, MessageAdded
+from daemon.model.events import Event, MessageAdded, TurnEnded
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
@@ -75,6 +77,9 @@ class FileTraceStore:
         self._snapshots = threading.Lock()
         self._newest: dict[str, int] = {}
         """Event ids of the newest snapshots."""
+        self._unwritten: dict[str, deque[Message]] = {}
+        """Messages of the log whose files are still to be written: with the next snapshot, as no step waits for
+        them."""
 
     def prepare(self) -> None:
         """Make the folder and keep git out of it. Raises StoreError when it cannot be written."""
@@ -179,10 +184,9 @@ class FileTraceStore:
         self._last_ids[trace_id] = event_id
         self._newest_line = numbered, line[:-1]
         if isinstance(numbered, MessageAdded):
-            try:
-                self._write_message(trace_id, numbered.message)
-            except StoreError as error:
-                log.warning("a message is in the log alone: %s", error)
+            self._unwritten.setdefault(trace_id, deque()).append(numbered.message)
+        elif isinstance(numbered, TurnEnded):
+            self._write_waiting(trace_id)
         return numbered
 
     def line(self, event: Event) -> bytes | None:
@@ -197,6 +201,7 @@ class FileTraceStore:
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
         """Write the goals first, because metadata that names an event id vouches for both."""
         folder = self._folder(trace.trace_id)
+        self._write_waiting(trace.trace_id)
         with self._snapshots:
             if trace.last_event_id < self._newest.get(trace.trace_id, 0):
                 return  # one that began earlier, in a thread, finishes late
@@ -253,6 +258,8 @@ class FileTraceStore:
 
     def close(self, trace_id: str | None = None) -> None:
         for key in [trace_id] if trace_id is not None else list(self._logs):
+            self._write_waiting(key)
+            self._unwritten.pop(key, None)
             handle = self._logs.pop(key, None)
             self._last_ids.pop(key, None)
             self._goals.pop(key, None)
@@ -350,6 +357,19 @@ class FileTraceStore:
                 return True
             folder = folder.parent
         return folder.is_symlink()
+
+    def _write_waiting(self, trace_id: str) -> None:
+        """Write the files of messages that have none yet, from any thread."""
+        waiting = self._unwritten.get(trace_id)
+        while waiting:
+            try:
+                message = waiting.popleft()
+            except IndexError:
+                return  # another thread took the last one
+            try:
+                self._write_message(trace_id, message)
+            except StoreError as error:
+                log.warning("a message is in the log alone: %s", error)
 
     def _write_message(self, trace_id: str, message: Message, *, compare: bool = False) -> bool:
         """Write the file of a message of the log, with ``compare`` only where it is another; whether it was written.

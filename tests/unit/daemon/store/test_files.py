@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.model.events import Event, MessageAdded, SessionCreated, SessionUpdated, TurnStarted
+from daemon.model.events import Event, MessageAdded, SessionCreated, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.goals import GoalTree
 from daemon.model.messages import Message, TextPart
 from daemon.model.traces import FORMAT, Trace
@@ -244,6 +244,7 @@ def test_a_damaged_goal_tree_is_a_clear_error(store: FileTraceStore, content: by
 @pytest.mark.parametrize("content", [b"", b"{", b"{}", None])
 def test_message_files_are_written_but_never_read(store: FileTraceStore, content: bytes | None) -> None:
     store.append(added(message(1)))
+    store.close()
     file = store.root / ID / "messages" / "msg_000001_0000000a.json"
     assert Message.model_validate_json(file.read_bytes()) == message(1)
     if content is None:
@@ -253,11 +254,27 @@ def test_message_files_are_written_but_never_read(store: FileTraceStore, content
     assert store.messages(ID) == FileTraceStore(store.root).messages(ID) == [message(1)]
 
 
+def test_message_files_are_written_at_the_end_of_a_turn_and_after_a_kill(store: FileTraceStore) -> None:
+    folder = store.root / ID / "messages"
+    store.append(added(message(1)))
+    store.append(TurnEnded(trace_id=ID, time=NOW, prompt_id="p1", stop_reason="end_turn"))
+    first = list(folder.iterdir())
+    assert [path.name for path in first] == ["msg_000001_0000000a.json"]
+    store.append(added(message(2)))
+    store.save_snapshot(trace(last_event_id=3), GoalTree())
+    store.append(added(message(3)))  # and now the daemon is killed
+    again = FileTraceStore(store.root)
+    assert len(list(folder.iterdir())) == 2
+    again.recover(ID)
+    assert sorted(path.name[:10] for path in folder.iterdir()) == ["msg_000001", "msg_000002", "msg_000003"]
+
+
 def test_a_lost_messages_folder_is_made_again(store: FileTraceStore) -> None:
     (store.root / ID / "messages").rmdir()
     assert store.messages(ID) == []
     store.append(added(message(1)))
     assert store.messages(ID) == [message(1)]
+    store.close()
     assert len(list((store.root / ID / "messages").iterdir())) == 1
 
 
@@ -266,6 +283,7 @@ def test_message_file_lost_by_a_kill_is_rewritten_on_recover(
 ) -> None:
     for number in (1, 2, 3):
         store.append(added(message(number)))
+    store.close()
     folder = store.root / ID / "messages"
     whole = {path: path.read_bytes() for path in folder.iterdir()}
     (folder / "msg_000003_0000000a.json").unlink()
@@ -282,8 +300,8 @@ def test_unwritable_message_file_is_written_on_recovery(store: FileTraceStore) -
     folder.write_text("Make the folder writable, or remove whatever is in its place.")
     store.append(added(message(1)))
     assert store.messages(ID) == [message(1)]
-    folder.unlink()
     store.close()
+    folder.unlink()
     FileTraceStore(store.root).recover(ID)
     assert len(list(folder.iterdir())) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import stat
 from dataclasses import dataclass, replace
 
 from pydantic import AliasChoices, Field
@@ -21,6 +22,8 @@ MAX_LINES = 2000
 MAX_COLUMNS = 2000
 MAX_BYTES = 50 * 1024
 MAX_FILE_BYTES = 100 * 1024 * 1024
+_SMALL = 64 * 1024
+"""Bytes of a file that is read on the event loop."""
 MAX_IMAGE_BYTES = 4 * 1024 * 1024
 SEPARATOR = "→"
 """Between line number and text. Not a tab: it must not be taken for a part of the text."""
@@ -99,13 +102,16 @@ class ReadTool(Tool[ReadInput]):
 
 async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: ReadInput) -> _Picture | _Shown:
     try:
-        size = target.path.stat().st_size
-        if size > MAX_FILE_BYTES:
+        info = target.path.stat()
+        if info.st_size > MAX_FILE_BYTES:
             raise ToolError(
-                f"{target.rule} has {size} bytes: too large to read. Search it with grep instead."
+                f"{target.rule} has {info.st_size} bytes: too large to read. Search it with grep instead."
             )
+        if info.st_size <= _SMALL and stat.S_ISREG(info.st_mode):
         # Do everything in one thread call, because for most files the call takes longer than the work.
-        found = await asyncio.to_thread(_read, target, unsaved, args)
+            found = _read(target, unsaved, args)
+        else:
+            found = await asyncio.to_thread(_read, target, unsaved, args)
     except FileNotFoundError:
         found = None
         if unsaved is not None:

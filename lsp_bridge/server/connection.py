@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import logging
 import os
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from pygls.protocol import lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
 from daemon.collector import COLLECTOR
-from daemon.model.events import Delta, Event
+from daemon.model.events import Delta, Event, PermissionAsked, TraceCompleted, TurnEnded
 from daemon.model.meters import Metered
 from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
 from lsp_bridge.protocol import sessions as p
@@ -32,6 +33,7 @@ from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentProtocol, Docume
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
 from lsp_bridge.server.editor.lazy_features import EditorOffer, SharedDecisions
 from lsp_bridge.server.editor.sanitize import code_action_params
+from lsp_bridge.server.frames import Frames
 from lsp_bridge.server.requests.activity import Activity
 from lsp_bridge.server.requests.client_state import ClientState
 from lsp_bridge.server.requests.request_context import ModelChooser, RequestContext
@@ -54,6 +56,8 @@ log = logging.getLogger(__name__)
 
 _SLOW_CLIENT = 512 * 1024
 """Bytes waiting for a client above which deltas are dropped for it."""
+_WAITED_FOR = (PermissionAsked, TurnEnded, TraceCompleted)
+"""Events that a client acts on: they are not held back."""
 _DEAD_CLIENT = 64 * 1024 * 1024
 """Unsent bytes above which a client is disconnected; it can reconnect and request the events that it missed."""
 
@@ -110,6 +114,7 @@ class ClientServer:
         self._core = core
         self._bridge = bridge
         self._writer = writer
+        self._frames = Frames(writer)
         self._client = ClientState()
         self._peer: EditorPeer | None = None
         self._held: dict[str, list[tuple[Event | Delta | Metered, ViewUpdate | None]]] = {}
@@ -140,7 +145,7 @@ class ClientServer:
             notebook_document_sync=NOTEBOOKS,
             max_workers=1,
         )
-        self._server.protocol.set_writer(writer)
+        self._server.protocol.set_writer(self._frames)
         self._editor = EditorOffer(
             self._server,
             core,
@@ -214,11 +219,12 @@ class ClientServer:
     def hang_up(self) -> None:
         """End the connection; the daemon keeps running."""
         self.closed = True
-        self._writer.close()
+        self._frames.close()
 
     def gone(self) -> None:
         """Forget the ended connection; running work continues."""
         self.closed = True
+        self._frames.flush()
         self._core.bus.unsubscribe(self._published)
         if self._activity is not None:
             self._activity.close()
@@ -260,7 +266,7 @@ class ClientServer:
     def _send(self, item: Event | Delta | Metered, view: ViewUpdate | None) -> None:
         if self.closed or self._writer.is_closing():
             return
-        waiting = self._writer.transport.get_write_buffer_size()
+        waiting = self._frames.waiting
         if not isinstance(item, Delta | Metered):
             if waiting > _DEAD_CLIENT:
                 log.warning("hung up on %s: it does not read", self._client.name)
@@ -275,7 +281,12 @@ class ClientServer:
 
     def _notify(self, told: p.Notification) -> None:
         if not (self.closed or self._writer.is_closing()):
-            self._server.protocol.notify(told.method, told.wire())
+            # Not by way of pygls, which looks at each value to find out how to encode it.
+            message = {"jsonrpc": "2.0", "method": told.method, "params": told.wire()}
+            body = json.dumps(message, separators=(",", ":")).encode()
+            frame = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+            waited_for = isinstance(told, p.SessionUpdate) and isinstance(told.event, _WAITED_FOR)
+            (self._frames.write if waited_for else self._frames.tell)(frame)
 
     # -- handlers --
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from operator import is_
+from typing import TYPE_CHECKING
 
 from daemon.context.check_command import find_test_command
 from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM, ContextProfile, answer_tokens, profile_for
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from daemon.loop.services import Services
     from daemon.permission.rules import RuleSet
     from daemon.plan.tree import PlanTree
-    from tools.tool import Tool
 
 _LONG_PRICE_MARGIN = 0.95
 """Estimates err: stay this much below the size from which a provider charges the whole request more."""
@@ -64,8 +64,12 @@ class Assembly:
         self._services = services
         self._project: tuple[tuple[object, ...], str] | None = None
         """The map of the project, and the inputs that it was built for."""
-        self._frame: tuple[Sequence[Layer], tuple[str, ...], int] | None = None
+        self._frame: tuple[Sequence[Layer], tuple[ToolSpec, ...], int] | None = None
         """Tokens of the system prompt and the tools, and which ones."""
+        self._tools: tuple[tuple[object, ...], tuple[ToolSpec, ...]] | None = None
+        """The tools on offer, and the inputs that they were chosen by."""
+        self._window: tuple[tuple[object, ...], Window] | None = None
+        """The window with the marks in force, and the inputs that it was built from."""
         self._plan: tuple[tuple[int, str], str] | None = None
         """The plan for the model, and of which state of it."""
         self._metered_goal: str | None = None
@@ -136,22 +140,25 @@ class Assembly:
 
     def window(self, marks: Marks | None = None) -> Window:
         """Return the messages the model would be sent now, or with other marks."""
-        return build_window(
-            self._state.messages,
-            self._state.plan,
-            marks or self._state.marks,
-            self.profile,
-            cache=self.window_cache,
-        )
+        state, profile = self._state, self.profile
+        messages, plan = state.messages, state.plan
+        if marks is not None:
+            return build_window(messages, plan, marks, profile, cache=self.window_cache)
+        newest = messages[-1] if messages else None
+        seen = (id(messages), len(messages), newest, id(plan), plan.revision, state.marks, profile)
+        if self._window is None or self._window[0] != seen:
+            self._window = (seen, build_window(messages, plan, state.marks, profile, cache=self.window_cache))
+        return self._window[1]
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools on offer, see ``daemon.loop.offered``."""
-        return tuple(
-            ToolSpec(tool.name, described(self._policy, tool), tool.schema()) for tool in self._offered()
-        )
-
-    def _offered(self) -> list[Tool[Any]]:
-        return offered(self._policy, self._services.tools)
+        policy = self._policy
+        chosen_by = (policy.rules, policy.agent, policy.agents, policy.client, policy.handed_over)
+        if self._tools is None or not all(map(is_, self._tools[0], chosen_by)):
+            tools = offered(policy, self._services.tools)
+            specs = tuple(ToolSpec(tool.name, described(policy, tool), tool.schema()) for tool in tools)
+            self._tools = (chosen_by, specs)
+        return self._tools[1]
 
     def plan(self) -> str:
         """Return the plan for the model; empty when there is none, or when the model reads it on demand."""
@@ -225,11 +232,11 @@ class Assembly:
 
     def frame(self) -> int:
         """Tokens of the system prompt and the tools; counted once a turn, or when other tools are on offer."""
-        names = tuple(tool.name for tool in self._offered())
-        if self._frame is None or self._frame[0] is not self.layers or self._frame[1] != names:
+        tools = self.tool_specs()
+        if self._frame is None or self._frame[0] is not self.layers or self._frame[1] is not tools:
             system = tuple(system_blocks(self.layers))
-            alone = ModelRequest(model="", system=system, messages=(), tools=self.tool_specs())
-            self._frame = (self.layers, names, request_tokens(alone).total)
+            alone = ModelRequest(model="", system=system, messages=(), tools=tools)
+            self._frame = (self.layers, tools, request_tokens(alone).total)
         return self._frame[2]
 
     def publish(self, window: Window | None = None) -> None:
@@ -244,12 +251,12 @@ class Assembly:
         """Return the session's numbers now; ``goals``: which of them, None for all."""
         window = window or self.window()
         ratio = self._state.calibration
-        shown: dict[str | None, int] = {}
-        for entry in window.entries:
-            shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
         profile = self.profile
         trace = self._state.trace
         wanted = self._state.plan.goals if goals is None else dict.fromkeys(goals)
+        shown: dict[str | None, int] = {}
+        for entry in window.entries if wanted else ():
+            shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
         budget = self._budget.in_force()
         for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
         return Meter(

@@ -156,7 +156,7 @@ class Policy:
         # Grants for the session apply to the main session and all its branches.
         config, session, mode = self.client.config, tuple(self.record.main.state.granted), self.mode
         # Searches ask for each file they find, so keep the set while nothing in it changes.
-        agents = (self.agent, self.bounds, self.insists, self.looks)
+        agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])
         made_of = (config, session, granted, granted_here, mode, self.client.trust, agents)
         if self._rules is None or self._rules[0] != made_of:
             rules = RuleSet(

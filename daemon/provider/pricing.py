@@ -7,6 +7,7 @@ guess; only a new Claude model is assumed to cost the same as its family.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from dataclasses import dataclass, replace
@@ -136,13 +137,15 @@ def model_info(model: str) -> ModelInfo:
     local = _LOCAL.get(model.partition("/")[0])
     if local is not None:
         return local
-    name = _bare(model)
+    return _listed(_bare(model)) or _from_litellm(model) or UNKNOWN
+
+
+@functools.lru_cache
+def _listed(name: str) -> ModelInfo | None:
     matching = [key for key in _MODELS if name.startswith(key) and _VARIANT.fullmatch(name[len(key) :])]
     if name.startswith("claude-"):
         matching += [key for key in _MODELS if name.startswith(f"{key}-")]
-    if matching:
-        return _MODELS[max(matching, key=len)]
-    return _from_litellm(model) or UNKNOWN
+    return _MODELS[max(matching, key=len)] if matching else None
 
 
 def cost(model: str, usage: Usage) -> float | None:

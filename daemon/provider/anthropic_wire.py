@@ -170,7 +170,7 @@ class _Begun:
     def __init__(self) -> None:
         self.out: list[Block] = []
         self.covers: tuple[PromptMessage, ...] = ()
-        """What they were made from, but for the first one, which must not be kept alive from here."""
+        """The messages they were made from, but for the first one: it must not be kept alive from here."""
 
 
 def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = True) -> list[Block]:

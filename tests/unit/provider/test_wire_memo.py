@@ -48,9 +48,7 @@ def test_breakpoints_do_not_leak_into_the_next_request() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12), st.booleans())
-def test_a_conversation_that_grows_and_is_cut_is_sent_as_a_fresh_one(
-    steps: list[tuple[int, int]], replay: bool
-) -> None:
+def test_grown_and_cut_conversations_equal_fresh_ones(steps: list[tuple[int, int]], replay: bool) -> None:
     kinds = [
         lambda n: user(f"said {n}"),
         lambda n: assistant(f"text {n}", call(f"c{n}")),

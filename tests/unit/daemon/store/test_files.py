@@ -254,7 +254,7 @@ def test_message_files_are_written_but_never_read(store: FileTraceStore, content
     assert store.messages(ID) == FileTraceStore(store.root).messages(ID) == [message(1)]
 
 
-def test_message_files_are_written_at_the_end_of_a_turn_and_after_a_kill(store: FileTraceStore) -> None:
+def test_message_files_follow_after_a_turn_and_after_a_kill(store: FileTraceStore) -> None:
     folder = store.root / ID / "messages"
     store.append(added(message(1)))
     store.append(TurnEnded(trace_id=ID, time=NOW, prompt_id="p1", stop_reason="end_turn"))

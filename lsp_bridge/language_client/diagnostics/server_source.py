@@ -291,6 +291,8 @@ class ServerObserver(Observer):
         self._around = {path: raw for path, raw in everything.items() if path not in unsettled}
         self.since = self._change.sent(self.key, files, everything)
         versions = self._send(files)
+        # Together with the changed files, but not while it is still loading for its first answer.
+        around = server.ask_around(after.keys()) if versions and server.answers.has_answered else {}
         answered = await self._answered(versions, started)
         heard.fresh = {
             path: (there[path], server.answers.known(path, versions[path]) or ()) for path in answered
@@ -306,10 +308,8 @@ class ServerObserver(Observer):
             heard.complete = heard.complete and (looked or bool(versions))
             # When no other file is open, no server can be asked: neither clean nor a missing answer.
             heard.asked = others or bool(versions)
-        elif heard.complete and versions:
-            await server.look_around(
-                after.keys(), min(started + server.deadline_s(), now() + server.timing.around_s)
-            )
+        elif heard.complete:
+            await server.heard(around, min(started + server.deadline_s(), now() + server.timing.around_s))
         return heard
 
     def _was_deleted(self, path: Path) -> bool:
@@ -371,10 +371,10 @@ class ServerObserver(Observer):
             # These findings arrive after the report, and are reported late.
             await asyncio.sleep(server.timing.deletion_s)
             if not server.gone:
-                await server.look_around(after.keys(), now() + server.timing.answer_s)
+                await server.heard(server.ask_around(after.keys()), now() + server.timing.answer_s)
 
         while now() < until and not server.gone and not broken():
-            await server.look_around(after.keys(), until)
+            await server.heard(server.ask_around(after.keys()), until)
             if not broken():
                 await server.quiet(min(until, now() + server.timing.quiet_s / 2))
         self._source.spawn(look_once_more())

@@ -55,6 +55,8 @@ class ServerDocument:
     """The version before was not saved, and the server said nothing about it for a while."""
     changed: bool = False
     """It was open with another text before: the server knows the file, and need not load its dependencies."""
+    pulled_after: int = 0
+    """The number of the last thing that was sent before it was pulled."""
     final: bool = False
     """There has been a final answer about this version: what the server works on since does not undo that."""
 
@@ -78,7 +80,8 @@ class Settling:
 
     One rule for all servers (300 ms in other agents) would make the quick ones slow and the slow ones wrong: an
     answer that was pulled is final at once, a push about our very version nearly so, and one that may be about an
-    older text is waited out. An *empty* answer of a server that is at work is never final (see ``ServerWork``).
+    older text is waited out. An *empty* answer of a server that is at work is never final (see ``ServerWork``), except
+    one that was pulled from a server whose ``pulls_are_final``.
     """
 
     versioned_s: float = 0.15
@@ -93,9 +96,17 @@ class Settling:
 class Answers:
     """The documents open at one server and its reports on them."""
 
-    def __init__(self, settling: Settling | None = None, progress: ServerWork | None = None) -> None:
+    def __init__(
+        self,
+        settling: Settling | None = None,
+        progress: ServerWork | None = None,
+        *,
+        pulls_are_final: bool = False,
+    ) -> None:
+        """``pulls_are_final``: as in ``ServerSpec``."""
         self.settling = settling or Settling()
         self.progress = progress or ServerWork(time.monotonic)
+        self._pulls_are_final = pulls_are_final
         self.documents: OrderedDict[Path, ServerDocument] = OrderedDict()
         """Least recently used first."""
         self._pushed: dict[Path, FileDiagnostics] = {}
@@ -109,8 +120,8 @@ class Answers:
         """How many changes in a row it left without a fresh answer."""
         self._sent: OrderedDict[int, Path] = OrderedDict()
         """The versions that the server has received, newest last."""
-        self._sent_last = 0
-        """The number of the newest text that was (or is about to be) sent, for any file."""
+        self.sent_last = 0
+        """The number of the newest text that was (or is about to be) sent, or change on disk, for any file."""
         self.empty_first_s = 0.0
         """Seconds that an empty push must stay unchanged, by experience with this server: several push their first
         quick result (nothing) before a thorough check."""
@@ -143,8 +154,8 @@ class Answers:
             passed_over = self.passed_over_at(path, pull=pull)
             orderly = settled is not None and settled <= now
             if passed_over is not None and passed_over <= now:
-                orderly = document.orderly  # no late report can be about the older text
-        self._sent_last = self._count
+                orderly = document.orderly  # Nothing will come about the older text that could be mixed up.
+        self.sent_last = self._count
         told, told_text = self._count, text
         if document is not None and not tell:
             told, told_text = document.told, document.told_text
@@ -171,6 +182,11 @@ class Answers:
         self._sent[version] = path
         if len(self._sent) > _MAX_SENT:
             self._sent.popitem(last=False)
+
+    def changed_on_disk(self) -> None:
+        """Record that the server is told of a change on disk: answers from before may be out of date."""
+        self._count += 1
+        self.sent_last = self._count
 
     def saved(self, path: Path) -> bool:
         """Record that a save of ``path`` is sent. False: the server knows that already."""
@@ -200,12 +216,13 @@ class Answers:
         )
         return "; ".join(filter(None, found))
 
-    def has_pulled(self, path: Path, *, with_problems: bool = False) -> bool:
-        """Return whether there is a pulled answer about the newest text of ``path`` (in which there are problems)."""
+    def has_pulled(self, path: Path, *, surely: bool = False) -> bool:
+        """Return whether there is a pulled answer about the newest text of ``path``; ``surely``: not one that came
+        perhaps too early."""
         document, answer = self.documents.get(path), self._pulled.get(path)
         if document is None or answer is None or not _is_about(answer, document.version):
             return False
-        return bool(answer.items) or not with_problems
+        return bool(answer.items) or self._pulls_are_final or not surely
 
     def _version_of(self, path: Path, version: int | None) -> int | None:
         """Return the version of a push if it can be trusted; None when it is none of ours."""
@@ -257,7 +274,7 @@ class Answers:
         self, before: FileDiagnostics | None, items: tuple[RawDiagnostic, ...], now: float
     ) -> None:
         """It pushed nothing, and now problems. If no text was sent in between, both are its answer to the same."""
-        if before is None or before.items or not items or before.number < self._sent_last:
+        if before is None or before.items or not items or before.number < self.sent_last:
             return
         pause = now - before.at
         if pause <= _LONGEST_PAUSE_S:
@@ -296,7 +313,7 @@ class Answers:
             wait = settling.versioned_s
         else:
             wait = settling.unversioned_s if document.orderly else settling.doubtful_s
-        if answer.items:
+        if answer.items or (pull and self._pulls_are_final):
             return answer.at + wait
         final = self.progress.final_at(
             answer.at, document.sent_at, after_work_s=settling.unversioned_s, doubtful_s=settling.doubtful_s

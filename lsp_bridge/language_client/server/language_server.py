@@ -14,7 +14,7 @@ from lsp_bridge.language_client.connection.process import ServerLog
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.fresh_answers import Answers, Bell, Timing
 from lsp_bridge.language_client.server.opened_files import Documents
-from lsp_bridge.language_client.server.pulls import Pulls
+from lsp_bridge.language_client.server.pulls import PULL, Pulls
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.server.work_progress import ServerWork
 from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16
@@ -75,7 +75,7 @@ class LanguageServer:
         self._progress = ServerWork(
             lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s
         )
-        self.answers = Answers(self.timing.settling, self._progress)
+        self.answers = Answers(self.timing.settling, self._progress, pulls_are_final=spec.pulls_are_final)
         self._found = found
         self._environment = environment
         self._least_severity: Severity = least_severity
@@ -310,16 +310,13 @@ class LanguageServer:
 
     def ask_again(self, path: Path) -> None:
         """Pull ``path`` once more though its text is the same: files that it depends on may have changed."""
-        if path in self.answers.documents:
-            self._pulls.soon(path)
-            self._pulls.catch_up()
+        self._pulls.again(path)
 
-    async def look_around(self, changed: Collection[Path], until: float) -> None:
-        """Pull other open documents after a change, and wait for the answers, but not longer than ``until``.
+    def ask_around(self, changed: Collection[Path]) -> dict[Path, int]:
+        """Pull other open documents after a change. Returns them, each with the number after which to hear about it.
 
         A server that pushes reports them on its own.
         """
-        mark = self.answers.count
         paths = [
             path
             for path in reversed(self.answers.documents)
@@ -328,8 +325,12 @@ class LanguageServer:
         ][:_MAX_LOOK_AROUND]
         for path in paths:
             self._pulls.soon(path)
+        return dict.fromkeys(paths, self.answers.count)
+
+    async def heard(self, asked: Mapping[Path, int], until: float) -> None:
+        """Wait for the answers to ``ask_around``, but not longer than ``until``."""
         # Unlike ``answered``, wait for one answer only; a refresh requests the next one.
-        while not all(self.answers.heard(path, mark) for path in paths):
+        while not all(self.answers.heard(path, number) for path, number in asked.items()):
             if self.gone or not await self._bell.heard(until):
                 return
 
@@ -404,7 +405,8 @@ class LanguageServer:
             self.log.add(params)
         if method == "client/registerCapability":
             self._documents.open_late()
-            self._pulls.everything()
+            if any(mapping(item).get("method") == PULL for item in array(params.get("registrations"))):
+                self._pulls.everything()
         if method == "workspace/diagnostic/refresh":
             self._pulls.refresh()
         self._bell.ring()

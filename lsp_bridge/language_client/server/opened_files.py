@@ -98,6 +98,7 @@ class Documents:
             # It registered nothing, perhaps because it expects its client to have its own watchers.
             wanted = self._spec.language_of(path) is not None
         if wanted:
+            self._answers.changed_on_disk()
             changes = [{"uri": path.as_uri(), "type": wire_kind(kind)}]
             self._notify("workspace/didChangeWatchedFiles", {"changes": changes})
 

@@ -55,7 +55,8 @@ class Pulls:
         self._spawn = spawn
         self._waited = waited
         self._timeout_s = timeout_s
-        self._soon: set[Path] = set()
+        self._soon: dict[Path, None] = {}
+        """In order: whoever waits for one of them asks about it first."""
         self._running: dict[Path, asyncio.Task[None]] = {}
         self._once_more: set[Path] = set()
         """Files whose answer, under way, was made out of date by a refresh."""
@@ -71,6 +72,17 @@ class Pulls:
             self._after_work_left.clear()
         self._after_work_left[path] = _TIMES_AFTER_WORK
         self._ask_soon(path)
+
+    def again(self, path: Path) -> None:
+        """Ask about ``path`` though its text is the same, unless nothing has happened since the last time."""
+        document = self._answers.documents.get(path)
+        if document is None:
+            return
+        outdated = path in self._stale or path in self._once_more
+        asked = path in self._running or self._answers.has_pulled(path, surely=True)
+        if outdated or not asked or document.pulled_after != self._answers.sent_last:
+            self.soon(path)
+        self.catch_up()
 
     def catch_up(self) -> None:
         """Pull files that the server has reported as changed since: a caller is going to compare with them."""
@@ -125,18 +137,18 @@ class Pulls:
     def _after_work(self) -> None:
         for path in list(self._answers.documents):
             left = self._after_work_left.get(path, 0)
-            if left and path not in self._running and not self._answers.has_pulled(path, with_problems=True):
+            if left and path not in self._running and not self._answers.has_pulled(path, surely=True):
                 self._after_work_left[path] = left - 1
                 self._ask_soon(path)
 
     def _ask_soon(self, path: Path) -> None:
         if not self._soon:
             asyncio.get_running_loop().call_soon(self._now)
-        self._soon.add(path)
+        self._soon[path] = None
         self._stale.pop(path, None)
 
     def _now(self) -> None:
-        paths, self._soon = self._soon, set()
+        paths, self._soon = self._soon, {}
         for path in paths:
             document = self._answers.documents.get(path)
             sources = self._identifiers(path) if document is not None else []
@@ -144,6 +156,7 @@ class Pulls:
                 continue
             if previous := self._running.pop(path, None):
                 previous.cancel()
+            document.pulled_after = self._answers.sent_last
             task = self._spawn(self._pull(path, document.version, sources))
             self._running[path] = task
             task.add_done_callback(functools.partial(self._done, path))

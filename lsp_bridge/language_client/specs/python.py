@@ -89,6 +89,8 @@ PYTHON: tuple[ServerSpec, ...] = (
             Command("pyright", ("pyright-langserver", "--stdio"), version=("pyright", "--version")),
         ),
         configure=_pyright,
+        # Each pull is work that it announces, often after the answer: waiting for its end takes up to 300 ms.
+        pulls_are_final=True,
         roots=("pyrightconfig.json", *_ROOTS),
         install=("pip install basedpyright", "npm install -g pyright", "brew install basedpyright"),
     ),

@@ -113,6 +113,8 @@ class ServerSpec:
     announce_pull: bool = True
     """Tell the server that diagnostics may be pulled. Measured: basedpyright answers a pull in 15 ms, and its
     pushes, 270 ms after the change, may be about a file it has not finished checking."""
+    pulls_are_final: bool = False
+    """It answers a pull when it has checked the file, whatever work it announces meanwhile or afterwards."""
     pull_through: Callable[[Ask], Ask] | None = None
     """For a server without ``textDocument/diagnostic`` but with its own kind of request: translates between the two. It
     is then pulled, and push support is not announced."""

@@ -115,6 +115,45 @@ async def test_refreshed_files_are_pulled_before_a_comparison() -> None:
     assert await server.settle() == len(FILES)
 
 
+async def test_answered_file_is_asked_about_again_only_after_a_change() -> None:
+    server = Server([{"message": "bad"}])
+    server.pulls.soon(FILES[0])
+    server.pulls.again(FILES[0])
+    await server.settle()
+    server.pulls.again(FILES[0])
+    assert await server.settle() == 1
+    server.answers.sync(FILES[1], "other", now=0.0, pull=True)
+    server.pulls.again(FILES[0])
+    assert await server.settle() == 2
+    server.answers.changed_on_disk()
+    server.pulls.again(FILES[0])
+    assert await server.settle() == 3
+    server.pulls.refresh()
+    server.pulls.again(FILES[0])
+    await server.settle()
+    assert "0.py" in server.asked[3:]
+
+
+async def test_unanswered_or_closed_files_are_not_taken_for_answered() -> None:
+    server = Server()
+    server.pulls.again(FILES[0])
+    server.pulls.again(Path("/w/closed.py"))
+    await server.settle()
+    assert server.asked == ["0.py"]
+    # An empty answer may be too early; that of such a server is asked for again.
+    server.pulls.again(FILES[0])
+    await server.settle()
+    assert server.asked == ["0.py", "0.py"]
+
+
+async def test_the_file_that_is_waited_for_is_asked_about_first() -> None:
+    server = Server()
+    for path in reversed(FILES):
+        server.pulls.soon(path)
+    await server.settle()
+    assert server.asked == ["4.py", "3.py", "2.py", "1.py", "0.py"]
+
+
 async def test_newly_registered_server_is_pulled_for_everything() -> None:
     server = Server()
     server.pulls.everything()

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lsp_bridge.language_client.connection.process import ServerLog
 from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.pool.usage import ProcessUsage, UsageLimits, UsageWatch, usage_of
@@ -109,6 +111,22 @@ def test_answer_settles_when_work_ends_but_problems_at_once() -> None:
     clock.now = 3.0
     books.progress.take(end())
     assert books.settled_at(FILE, version, pull=False) == 3.3
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_work_delays_empty_pulls_of_most_servers(final: bool) -> None:
+    clock = Clock()
+    progress = ServerWork(clock)
+    books = Answers(Settling(unversioned_s=0.3), progress, pulls_are_final=final)
+    _, version = books.sync(FILE, "text", now=clock.now, pull=True)
+    clock.now = 1.0
+    progress.take(begin())
+    books.pull(FILE, version, (), now=2.0)
+    assert books.settled_at(FILE, version, pull=True) == (2.0 if final else None)
+    assert books.has_pulled(FILE, surely=True) is final
+    clock.now = 3.0
+    progress.take(end())
+    assert books.settled_at(FILE, version, pull=True) == (2.0 if final else 3.3)
 
 
 def test_server_without_change_sync_is_judged_by_order() -> None:

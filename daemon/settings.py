@@ -252,7 +252,7 @@ class LanguageSettings(_Group):
         default="error", description="The least severe problem of an edit that the model sees."
     )
     diagnostics_timeout_s: float = Field(
-        default=2.5,
+        default=1.0,
         ge=0.1,
         le=60,
         description="Seconds to wait for all language servers to answer about an edit.",

@@ -16,7 +16,7 @@ from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace
 from tools.language import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
-PATIENT = Timing(answer_s=40.0, cold_answer_s=60.0, around_s=10.0, quiet_s=2.0)
+PATIENT = Timing(answer_s=40.0, around_s=10.0, quiet_s=2.0)
 CART = "def total(prices: list[int]) -> int:\n    return sum(prices)\n"
 ONE = "from cart import total\n\nprint(total([1]))\n"
 OTHER = "import cart\n\nprint(cart.total([2]))\n"

@@ -23,8 +23,8 @@ from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace
 from tools.language import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
-PATIENT = Timing(answer_s=40.0, cold_answer_s=60.0, silent_answer_s=40.0, around_s=10.0, quiet_s=2.0)
-HASTY = dataclasses.replace(PATIENT, answer_s=0.5, cold_answer_s=0.5, silent_answer_s=0.5)
+PATIENT = Timing(answer_s=40.0, silent_answer_s=40.0, around_s=10.0, quiet_s=2.0)
+HASTY = dataclasses.replace(PATIENT, answer_s=0.5, silent_answer_s=0.5)
 """For a server that is frozen: the whole wait is waited for."""
 
 pytestmark = [

@@ -25,7 +25,7 @@ from tests.support.scenarios.language_workspace import (
 )
 
 FRESH, NONE = "problems", "no_fresh_answer"
-PATIENCE = dataclasses.replace(HASTY, answer_s=4.0, cold_answer_s=4.0, silent_answer_s=4.0)
+PATIENCE = dataclasses.replace(HASTY, answer_s=4.0, silent_answer_s=4.0)
 """For servers that do answer in the end; those that do not are given HASTY's wait."""
 
 

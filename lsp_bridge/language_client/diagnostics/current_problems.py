@@ -27,6 +27,8 @@ MAX_FILES = 50
 _AT_ONCE = 30
 """Files open at a server for this at the same time; below the number at which it closes older ones."""
 _WORTH_A_WORKSPACE_PULL = 8
+_PATIENCE = 2.5
+"""How many times as long as for the answer to an edit a server has for many files."""
 
 Read = Callable[[Path], Awaitable[str | None]]
 
@@ -97,30 +99,27 @@ async def _ask_safely(server: LanguageServer, read: Read, files: Sequence[Path],
 async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:
     now = asyncio.get_running_loop().time
     heard = _Heard(server)
-    if not await server.ready(started + server.deadline_s()):
+    until = started + _PATIENCE * server.deadline_s()
+    if not await server.ready(until):
         heard.complete = False
         return heard
     at_once = len(files) >= _WORTH_A_WORKSPACE_PULL and _offers_workspace(server)
-    if at_once and await _pull_workspace(heard, read, files, started + server.deadline_s() - now()):
+    if at_once and await _pull_workspace(heard, read, files, until - now()):
         return heard
     heard.skipped = set(files[MAX_FILES:])
     for first in range(0, min(len(files), MAX_FILES), _AT_ONCE):
         texts = {path: await read(path) for path in files[first : min(first + _AT_ONCE, MAX_FILES)]}
         versions = {path: server.sync(path, text) for path, text in texts.items() if text is not None}
         pulled = await asyncio.gather(
-            *(
-                _pull(heard, path, started + server.deadline_s() - now())
-                for path in versions
-                if server.pulls(path)
-            )
+            *(_pull(heard, path, until - now()) for path in versions if server.pulls(path))
         )
         rest = {path: version for path, version in versions.items() if path not in pulled}
-        answered = await server.answered(rest, started + server.deadline_s())
+        answered = await server.answered(rest, until)
         for path in (path for path in rest if path in answered):
             heard.answers[path] = server.answers.known(path, rest[path]) or ()
         if len(answered) < len(rest):
             heard.complete = False
-        if now() >= started + server.deadline_s():
+        if now() >= until:
             # There is no time left for the others.
             heard.skipped.update(files[first + _AT_ONCE :])
             heard.complete = heard.complete and not files[first + _AT_ONCE : MAX_FILES]

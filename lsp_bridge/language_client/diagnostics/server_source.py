@@ -293,7 +293,7 @@ class ServerObserver(Observer):
         versions = self._send(files)
         # Together with the changed files, but not while it is still loading for its first answer.
         around = server.ask_around(after.keys()) if versions and server.answers.has_answered else {}
-        answered = await self._answered(versions, started)
+        answered = await server.answered(versions, started + server.deadline_s())
         heard.fresh = {
             path: (there[path], server.answers.known(path, versions[path]) or ()) for path in answered
         }
@@ -338,16 +338,6 @@ class ServerObserver(Observer):
             versions[path] = server.sync(path, text)
             server.saved(path)
         return versions
-
-    async def _answered(self, versions: Mapping[Path, int], started: float) -> set[Path]:
-        """Return the files about which there is a fresh answer before the one deadline of all."""
-        server = self._server
-        deadline = started + server.deadline_s()
-        answered = await server.answered(versions, deadline)
-        # A server that has started to answer is no longer cold: it gets more time, counted from the same start.
-        if len(answered) < len(versions) and started + server.deadline_s() > deadline:
-            answered = await server.answered(versions, started + server.deadline_s())
-        return answered
 
     async def _look_for_importers(
         self, after: Texts, around: Mapping[Path, Raw], mark: int, started: float

@@ -117,7 +117,7 @@ class Answers:
         self._answers_unsaved = False
         self.has_answered = False
         self.unanswered = 0
-        """How many changes in a row it left without a fresh answer."""
+        """How many changes in a row it left without a fresh answer, and has reported nothing since."""
         self._sent: OrderedDict[int, Path] = OrderedDict()
         """The versions that the server has received, newest last."""
         self.sent_last = 0
@@ -373,14 +373,10 @@ class Timing:
     moment has given no fresh answer; it keeps starting, and its reports come late.
     """
 
-    answer_s: float = 2.5
+    answer_s: float = 1.0
     """For a fresh answer about a change (the setting ``diagnostics_timeout_s``)."""
-    cold_answer_s: float = 1.0
-    """The limit for a server that has never reported anything: most likely it is still starting, and waiting for that
-    would make the first edit the slowest. As soon as it reports something, it has ``answer_s``, counted from the same
-    start."""
-    silent_answer_s: float = 1.0
-    """The limit for a server that left the last two changes unanswered."""
+    silent_answer_s: float = 0.4
+    """The limit for a server that left the last two changes unanswered: perhaps it is still starting."""
     quiet_s: float = 0.5
     """Without news, after a change that leaves no file to answer about (a deletion)."""
     deletion_s: float = 1.2
@@ -400,16 +396,10 @@ class Timing:
 
     @classmethod
     def within(cls, answer_s: float) -> Timing:
-        """Return the defaults, with at most ``answer_s`` for an answer, and a share of it for servers without any
-        report yet."""
+        """Return the defaults, with at most ``answer_s`` for an answer, and a share of it for silent servers."""
         normal = cls()
-        share = answer_s / normal.answer_s
-        return dataclasses.replace(
-            normal,
-            answer_s=answer_s,
-            cold_answer_s=normal.cold_answer_s * share,
-            silent_answer_s=normal.silent_answer_s * share,
-        )
+        silent_s = normal.silent_answer_s * answer_s / normal.answer_s
+        return dataclasses.replace(normal, answer_s=answer_s, silent_answer_s=silent_s)
 
 
 class Bell:

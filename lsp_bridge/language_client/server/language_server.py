@@ -151,9 +151,7 @@ class LanguageServer:
 
     def deadline_s(self) -> float:
         """Return how long to wait for its answer to a change."""
-        if self.answers.unanswered >= 2:
-            return self.timing.silent_answer_s
-        return self.timing.answer_s if self.answers.has_answered else self.timing.cold_answer_s
+        return self.timing.silent_answer_s if self.answers.unanswered >= 2 else self.timing.answer_s
 
     async def _start(self) -> None:
         # In a thread, because the first import of pygls and lsprotocol takes some hundred milliseconds.
@@ -354,7 +352,7 @@ class LanguageServer:
         self._note_final()
         items = [item for report in reports for item in array(report.get("items"))]
         if self.answers.pull(path, version, self._diagnostics(path, items), now=now):
-            self.answers.has_answered = True
+            self.answers.has_answered, self.answers.unanswered = True, 0
         for report in reports:
             for uri, related in mapping(report.get("relatedDocuments")).items():
                 other, body = self.path_of(uri), mapping(related)
@@ -395,7 +393,7 @@ class LanguageServer:
         self._note_final()
         found = self._diagnostics(path, array(params.get("diagnostics")))
         if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
-            self.answers.has_answered = True
+            self.answers.has_answered, self.answers.unanswered = True, 0
             self._bell.ring()
 
     def _on_request(self, method: str, params: Mapping[str, Any]) -> object:

@@ -54,7 +54,7 @@ _COVER_HOLDS_S = 30.0
 class EditorTiming:
     """Every wait on an editor, in seconds."""
 
-    answer_s: float = 2.5
+    answer_s: float = 1.0
     """For reports of extensions about a change."""
     settle_s: float = 0.3
     baseline_s: float = 0.3

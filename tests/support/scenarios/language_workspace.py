@@ -21,7 +21,6 @@ from tools.tool import DiagnosticsReport
 FAKE = Path(__file__).parents[1] / "programs" / "language_server.py"
 SOON = Timing(
     answer_s=20.0,
-    cold_answer_s=20.0,
     silent_answer_s=0.2,
     around_s=0.2,
     quiet_s=0.1,
@@ -30,7 +29,7 @@ SOON = Timing(
     settling=Settling(versioned_s=0.02, unversioned_s=0.2, doubtful_s=0.6),
 )
 """For servers that answer: the wait ends then, and a busy machine may be slow."""
-HASTY = dataclasses.replace(SOON, answer_s=1.0, cold_answer_s=1.0)
+HASTY = dataclasses.replace(SOON, answer_s=1.0)
 """For servers that do not answer: the whole wait is waited for."""
 HANG_S = 60.0
 """Far beyond every deadline: whoever reaches it hangs."""

@@ -34,7 +34,7 @@ from tests.support.scenarios.language_workspace import (
 from tools.language import DiagnosticsReport, Position
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
-PATIENT = Timing(answer_s=30.0, cold_answer_s=60.0, around_s=5.0, quiet_s=2.0)
+PATIENT = Timing(answer_s=30.0, around_s=5.0, quiet_s=2.0)
 CART = "def total(prices: list[int]) -> int:\n    return sum(prices)\n"
 
 Open = Callable[..., BranchEyes]

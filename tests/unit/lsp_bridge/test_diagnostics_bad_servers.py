@@ -90,14 +90,25 @@ async def test_pull_without_a_result_is_no_fresh_answer(open_workspace: Open, an
 
 
 async def test_silent_server_is_not_clean_and_gets_a_shorter_deadline(open_workspace: Open) -> None:
-    timing = dataclasses.replace(HASTY, cold_answer_s=0.5)
-    workspace = await open_workspace(fake_spec(plan=[["nothing"]]), timing=timing)
+    workspace = await open_workspace(fake_spec(plan=[["nothing"]]), timing=HASTY)
     [server] = workspace.servers.alive()
-    assert server.deadline_s() == timing.cold_answer_s
+    assert server.deadline_s() == HASTY.answer_s
     for text in ("x", "y"):
         assert await workspace.change(a_txt=text) == NO_ANSWER
-    assert server.deadline_s() == timing.silent_answer_s
+    assert server.deadline_s() == HASTY.silent_answer_s
     assert await workspace.change(a_txt="z") == NO_ANSWER
+
+
+async def test_late_answer_ends_the_shorter_deadline(open_workspace: Open) -> None:
+    plan = [["fresh"], ["hold"], ["hold"], ["release"], ["fresh"]]
+    workspace = await open_workspace(fake_spec(plan=plan), timing=HASTY)
+    [server] = workspace.servers.alive()
+    for text in ("x", "y"):
+        assert await workspace.change(a_txt=text) == NO_ANSWER
+    assert server.deadline_s() == HASTY.silent_answer_s
+    await workspace.change(a_txt="z")
+    await eventually(lambda: server.deadline_s() == HASTY.answer_s, "a sign of life")
+    assert (await workspace.change(a_txt="BAD")).verdict == "problems"
 
 
 async def test_a_server_that_never_initializes_is_not_clean(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ async def test_odd_versions_and_uris_are_understood(tmp_path: Path, step: str) -
 
 
 async def test_server_that_only_checks_saved_files_gets_save_events(tmp_path: Path) -> None:
-    timing = dataclasses.replace(SOON, answer_s=4.0, cold_answer_s=4.0)
+    timing = dataclasses.replace(SOON, answer_s=4.0)
     spec = fake_spec(*ONLY_ON_SAVE, plan=[["nothing"]])
     async with workspace(tmp_path, spec, timing) as made:
         await made.change(a_txt="fine too")

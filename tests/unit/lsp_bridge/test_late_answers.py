@@ -26,7 +26,7 @@ from tools.language import DiagnosticsReport
 Open = Callable[..., Awaitable[LanguageWorkspace]]
 HELD = [["fresh"], ["hold"], ["release", "fresh"]]
 """The answer to the first change comes when another file is opened."""
-QUICK = dataclasses.replace(SOON, answer_s=0.4, cold_answer_s=0.4)
+QUICK = dataclasses.replace(SOON, answer_s=0.4)
 """The deadline comes before the answer."""
 
 

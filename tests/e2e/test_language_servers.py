@@ -17,7 +17,7 @@ from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace
 from tools.tool import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
-PATIENT = Timing(answer_s=30.0, around_s=5.0, quiet_s=2.0)
+PATIENT = Timing(answer_s=30.0, around_s=5.0, quiet_s=0.5, deletion_s=30.0)
 
 CART = "def total(prices: list[int]) -> int:\n    return sum(prices)\n"
 USER = "from cart import total\n\nprint(total([1, 2]))\n"

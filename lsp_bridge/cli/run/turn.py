@@ -108,7 +108,7 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
         if path is not None:
             found.append(str(path.absolute()))
         elif names and (suffix := Path(names[-1]).suffix) and not (workspace / names[-1]).exists():
-            from tools.paths import did_you_mean  # with pydantic, which costs half a start and 9 MB
+            from tools.paths import did_you_mean  # pydantic comes with it
 
             near = did_you_mean(workspace / names[-1])
             if near or len(suffix) <= _SHORT_SUFFIX:

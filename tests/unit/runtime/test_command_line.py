@@ -192,7 +192,10 @@ def test_safe_path_guard_imports_nothing_that_can_be_shadowed() -> None:
 
 def test_terminal_client_imports_nothing_heavy() -> None:
     modules = "lsp_bridge.cli.run.turn, lsp_bridge.cli.launch, lsp_bridge.cli.command_line"
-    code = f"import {modules}, sys; print(*sys.modules)"
+    code = (
+        f"import {modules}, pathlib, sys; "
+        "lsp_bridge.cli.run.turn.named_files('fix a.py and @nothing', pathlib.Path()); print(*sys.modules)"
+    )
     result = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "pygls", "lsprotocol", "anthropic", "litellm", "filelock", "httpx", "platformdirs"}
     assert heavy.isdisjoint(name.partition(".")[0] for name in result.stdout.split())

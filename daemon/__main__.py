@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tools.language import Navigation
 
 EXIT_ALREADY_RUNNING = 3
+_PRELOAD_AFTER_S = 5.0
+"""A daemon starts the preloader when it has done what it was started for."""
 
 
 def main(*, through_current_folder: bool = False) -> int:
@@ -98,6 +100,11 @@ def _dispatch(args: argparse.Namespace) -> int:
         return 0
     if args.command == "connect":
         return _connect_command(args)
+    if args.command == "preload":
+        from lsp_bridge.cli.preloader import preload
+
+        code = preload(args.idle_timeout)
+        return main() if code is None else code  # None: this is a fork, which has its own arguments now
 
     if "asyncio" not in sys.modules:
         # Commands talk to the daemon alone, without TLS: asyncio may do without ssl, which takes 4.5 MB.
@@ -215,6 +222,22 @@ async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stoppi
         with contextlib.suppress(OSError):  # nobody reads it any more; the daemon keeps running
             print(json.dumps({"url": found.url, "token": found.token}), flush=True)
     return ""
+
+
+async def _preload(wanted: bool) -> None:
+    """Have a process ready that the next daemon starts from, soon."""
+    import asyncio
+    import logging
+
+    from daemon.runtime import RuntimeFolderError
+    from lsp_bridge.cli.launch import start_preloader
+
+    if wanted:
+        await asyncio.sleep(_PRELOAD_AFTER_S)
+        try:
+            await asyncio.to_thread(start_preloader)
+        except (OSError, RuntimeFolderError) as error:
+            logging.getLogger("goalwright").warning("cannot start the preloader: %s", error)
 
 
 async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
@@ -338,14 +361,14 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
-    unloading = asyncio.create_task(core.keeping.unload_unused())
+    preloading = asyncio.create_task(_preload(settings.daemon.preload))
     # In parallel, because turns do not wait for the API.
     opened = asyncio.create_task(_open_api(core, api, args, stopping))
     try:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         log.info("stopping")
-        for task in (idle, stopped, tidying, unloading, tending):
+        for task in (idle, stopped, tidying, tending, preloading):
             task.cancel()
         paths.clear()  # the next client starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that connected clients learn how their turns ended

@@ -336,6 +336,11 @@ class DaemonSettings(_Group):
         ge=0,
         description="Seconds without a client or a running turn after which the daemon stops; 0: never.",
     )
+    preload: bool = Field(
+        default=True,
+        description="On Linux, keep one process ready from which the daemons of other folders start at once. It ends "
+        "after an hour without such a start.",
+    )
     api_port: int | None = Field(
         default=None,
         ge=0,

@@ -87,6 +87,12 @@ _IDLE = value(
     noted("stop the daemon when it has been unused for this long; 0: never (default: as configured)"),
     of.seconds,
 )
+_PRELOADED_IDLE = value(
+    "--idle-timeout",
+    "SECONDS",
+    noted("end when no daemon was started for so long; 0: never (default: an hour)"),
+    of.seconds,
+)
 _THE_SESSION = noted("the session (see: goalwright sessions; default: the last one used)")
 _SESSION = value("session", "SESSION", _THE_SESSION, nargs="?")
 _LAST_SESSION = value("--session", "ID", noted("the session (default: the last one used)"))
@@ -547,7 +553,11 @@ COMMANDS = (
         "stop",
         noted("stop the daemon of this workspace"),
         "commands.daemon:stop",
-        (_WORKSPACE, flag("--force", noted("kill it if it does not stop"))),
+        (
+            _WORKSPACE,
+            flag("--all", noted("stop the daemons of all folders, and the preloader")),
+            flag("--force", noted("kill it if it does not stop")),
+        ),
     ),
     Command(
         "serve",
@@ -567,6 +577,11 @@ COMMANDS = (
                 of.port,
             ),
         ),
+    ),
+    Command(
+        "preload",
+        noted("be the process from which daemons start at once (daemons start it when they need it)"),
+        arguments=(_PRELOADED_IDLE,),
     ),
     Command(
         "connect",

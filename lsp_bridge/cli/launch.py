@@ -20,6 +20,7 @@ from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from daemon.safe_path import own_folders
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
+from lsp_bridge.cli.preloaded import Forked, fork, preloader_environment, preloader_paths
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
 from tools.files.regular_files import read_regular
 from tools.localization import t
@@ -189,7 +190,7 @@ class Launcher:
     async def _start(
         self, paths: RuntimePaths, greeting: Greeting, deadline: float
     ) -> tuple[Client, Address]:
-        process: subprocess.Popen[bytes] | None = None
+        process: subprocess.Popen[bytes] | Forked | None = None
         log_start = 0
         pause = _FIRST_PAUSE_S
         while True:
@@ -212,16 +213,16 @@ class Launcher:
             await self.clock.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_S)
 
-    def _spawn(self, paths: RuntimePaths) -> tuple[subprocess.Popen[bytes], int]:
+    def _spawn(self, paths: RuntimePaths) -> tuple[subprocess.Popen[bytes] | Forked, int]:
         """Start ``serve`` so that it outlives us. Returns it with the length of the log before it."""
-        command = [*(self.command or daemon_command()), "serve", "--workspace", str(paths.workspace)]
+        arguments = ["serve", "--workspace", str(paths.workspace), *self.serve_args]
         env = daemon_environment(os.environ, passed_on(self.home))
         if self.home is not None or "GOALWRIGHT_HOME" in env:
             env["GOALWRIGHT_HOME"] = str(
                 state_dir(self.home)
             )  # absolute: the daemon starts in another folder
         try:
-            descriptor, log_start = _open_log(paths.log_file)
+            descriptor, log_start = open_log(paths.log_file)
         except OSError as error:
             raise LaunchError(
                 "runtimeFolder",
@@ -230,9 +231,16 @@ class Launcher:
         flags = 0
         if sys.platform == "win32":
             flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        command = [*(self.command or daemon_command()), *arguments]
         try:
+            if self.command is None:
+                with Path(os.devnull).open("r+b", buffering=0) as nothing:
+                    streams = (nothing.fileno(), nothing.fileno(), descriptor)
+                    forked = fork(arguments, env, paths.folder, streams, self.home)
+                if forked is not None:
+                    return forked, log_start
             process = subprocess.Popen(
-                [*command, *self.serve_args],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=descriptor,
@@ -310,7 +318,28 @@ def daemon_command() -> list[str]:
     return [sys.executable, "-I", "-m", "goalwright"]
 
 
-def _open_log(path: Path) -> tuple[int, int]:
+def start_preloader() -> None:
+    """Have the preloader of this installation run. Blocks for a moment. Raises RuntimeFolderError, OSError."""
+    paths = preloader_paths()
+    if sys.platform != "linux" or paths.is_locked():
+        return
+    paths.prepare()
+    process = subprocess.Popen(
+        [*daemon_command(), "preload"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=paths.folder,
+        env=preloader_environment(os.environ),
+    )
+    with contextlib.suppress(OSError):
+        # It imports when the processor has nothing better to do.
+        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+    process.wait()  # it goes on in the background
+
+
+def open_log(path: Path) -> tuple[int, int]:
+    """Open a log for appending; a long one is moved away. Returns descriptor and length."""
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > LOG_LIMIT:
             path.replace(path.with_suffix(".log.1"))

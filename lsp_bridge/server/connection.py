@@ -141,7 +141,7 @@ class ClientServer:
             "goalwright",
             bridge.version,
             protocol_cls=_Protocol,
-            converter_factory=_converter,
+            converter_factory=converter,
             notebook_document_sync=NOTEBOOKS,
             max_workers=1,
         )
@@ -447,12 +447,12 @@ class _Protocol(DocumentProtocol):
 
 
 @functools.cache
-def _converter() -> cattrs.Converter:
+def converter() -> cattrs.Converter:
     """Return the converter of all connections; making one takes 50 ms and 0.2 MB.
 
     It is pygls' own, except that params and results of our own methods stay unchanged, in both directions.
     """
-    converter = converters.get_converter()
+    made = converters.get_converter()
 
     def keep_fields(value: Any, cls: type[Any]) -> Any:
         fields = {name: value.get(name) for name in ("id", "method", "jsonrpc", "params", "result")}
@@ -464,6 +464,6 @@ def _converter() -> cattrs.Converter:
         return {attribute.name: getattr(message, attribute.name) for attribute in message.__attrs_attrs__}
 
     for cls in (JsonRPCRequestMessage, JsonRPCNotification, JsonRPCResponseMessage):
-        converter.register_structure_hook(cls, keep_fields)
-        converter.register_unstructure_hook(cls, fields_alone)
-    return converter
+        made.register_structure_hook(cls, keep_fields)
+        made.register_unstructure_hook(cls, fields_alone)
+    return made

@@ -112,7 +112,9 @@ def account_env(home: Path, **settings: object) -> dict[str, str]:
     """
     for name in ("", "run", "tmp", ".goalwright"):
         (home / name).mkdir(mode=0o700)
-    (home / ".goalwright" / "config.json").write_text(json.dumps({"diagnostics_timeout_s": 30, **settings}))
+    (home / ".goalwright" / "config.json").write_text(
+        json.dumps({"diagnostics_timeout_s": 30, "preload": False, **settings})
+    )
     keep = ("PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
     env = {name: os.environ[name] for name in keep if name in os.environ}
     env |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home / "run"), "TMPDIR": str(home / "tmp")}

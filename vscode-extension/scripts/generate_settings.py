@@ -58,6 +58,7 @@ ELSEWHERE = {
     "trace_max_mb": "about all sessions of the folder, also without an editor",
     "trace_keep": "about all sessions of the folder, also without an editor",
     "idle_timeout_s": "about the daemon, when no window is there",
+    "preload": "about the daemon, when no window is there",
     "api_port": "about the daemon, when no window is there",
 }
 """Keys that are no settings of VS Code's, and why."""

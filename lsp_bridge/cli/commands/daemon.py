@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.launch import Clock, Greeting, LaunchError, runtime_paths
+from lsp_bridge.cli.preloaded import preloader_pid
 from lsp_bridge.cli.text import clean, fit, one_line, pad, state, width
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
-
-if TYPE_CHECKING:
-    from daemon.runtime import RuntimePaths
 
 _REQUEST_S = 10.0
 _STOP_S = 10.0
@@ -78,6 +77,8 @@ async def status(cli: Invocation) -> int:
     }
     if found.get("memoryMb") is not None:
         rows[t("memory")] = f"{number(found['memoryMb']):.0f} MB"
+    if (pid := preloader_pid(cli.launcher.home)) is not None:
+        rows[t("preloader")] = t("process {pid}: the daemons of other folders start at once", pid=pid)
     for name, value in rows.items():
         cli.console.write(f"{pad(f'{name}:', 11)}{one_line(value)}\n")
     for notice in filter(None, (string(found.get("modelNotice")), string(found.get("notice")))):
@@ -121,21 +122,37 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
 
 
-async def stop(cli: Invocation, *, force: bool) -> int:
-    """``goalwright stop``: ask; then SIGTERM; with ``force`` SIGKILL at last. No daemon is fine, too."""
-    console = cli.console
+async def stop(cli: Invocation, *, force: bool, all: bool = False) -> int:
+    """``goalwright stop``: ask; then SIGTERM; with ``force`` SIGKILL at last. No daemon is fine, too.
+
+    ``all``: the daemons of all folders, and all preloaders.
+    """
     try:
-        paths = runtime_paths(cli.workspace, cli.launcher.home)
+        if not all:
+            return await _stop(cli, runtime_paths(cli.workspace, cli.launcher.home), force=force)
+        run = state_dir(cli.launcher.home) / "run"
+        found = [
+            RuntimePaths(run, folder, folder.name) for folder in sorted(run.glob("*")) if folder.is_dir()
+        ]
+        running = [paths for paths in found if paths.is_locked()]
+        if not running:
+            cli.console.write(t("No Goalwright daemon is running.\n"))
+        return max([await _stop(cli, paths, force=force, ask=False) for paths in running], default=EXIT_OK)
     except LaunchError as error:
         return cli.failed(error, error.code)
+
+
+async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool = True) -> int:
+    console = cli.console
     if not paths.is_locked():
         console.write(t("No Goalwright daemon is running for {workspace}.\n", workspace=paths.workspace))
         return EXIT_OK
-    with contextlib.suppress(LaunchError):  # then by signal, because it may hang or be of another version
-        await _ask(cli, "goalwright/daemon/stop", start=False)
-        if await _ended(paths, _STOP_S):
-            console.write(t("Stopped.\n"))
-            return EXIT_OK
+    with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
+        if ask:
+            await _ask(cli, "goalwright/daemon/stop", start=False)
+            if await _ended(paths, _STOP_S):
+                console.write(t("Stopped.\n"))
+                return EXIT_OK
     # The lock is held, so these files belong to the process that holds it.
     address = paths.read_address()
     pid = paths.read_pid() if address is None else address.pid
@@ -154,7 +171,7 @@ async def stop(cli: Invocation, *, force: bool) -> int:
     for number_ in signals:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number_)
-        if await _ended(paths, _KILL_S):
+        if await _ended(paths, _KILL_S if ask else _STOP_S):
             console.write(t("Stopped by {name}.\n", name=number_.name))
             return EXIT_OK
     console.warn(t("The daemon (process {pid}) does not stop. Try `goalwright stop --force`.", pid=pid))

@@ -14,6 +14,7 @@ from daemon.version import product_version
 from lsp_bridge.cli.doctor.report import Check, State
 from lsp_bridge.cli.doctor.versions import ask
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
+from lsp_bridge.cli.preloaded import preloader_pid
 from tools.json_access import integer, string
 from tools.localization import noted, t
 from tools.process.environment import kept_back
@@ -55,6 +56,7 @@ async def checks(
         *_settings(config),
         *_environment(config),
         daemon,
+        *_preloader(launcher),
         _model(config, environment),
         git,
         _ripgrep(workspace),
@@ -133,6 +135,16 @@ async def _daemon(workspace: Path, launcher: Launcher) -> Check:
         "ok",
         t("running (process {pid}, log {log_file})", pid=integer(status.get("pid")), log_file=paths.log_file),
     )
+
+
+def _preloader(launcher: Launcher) -> list[Check]:
+    pid = preloader_pid(launcher.home)
+    if pid is None:
+        return []  # nothing is missing without it
+    text = t(
+        "process {pid}: the daemons of other folders start at once. goalwright stop --all ends it", pid=pid
+    )
+    return [Check(noted("Preloader"), "ok", text)]
 
 
 def _model(config: Config, environment: Mapping[str, str]) -> Check:

@@ -178,7 +178,7 @@ def fresh_account(forker: Forker | None = None) -> Generator[CommandLine]:
     # Not pytest's folder: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="gw-")).resolve()
     command_line = CommandLine(folder, forker=forker)
-    command_line.configure(diagnostics=False)
+    command_line.configure(diagnostics=False, preload=False)
     yield command_line
     command_line.end()
     shutil.rmtree(folder)

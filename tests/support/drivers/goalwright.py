@@ -143,8 +143,7 @@ async def installed(
         workspace = folder / "workspace"
         workspace.mkdir()
     goalwright = Goalwright(workspace, home, provider, forker)
-    if forker is not None:
-        goalwright.configure(diagnostics=False)
+    goalwright.configure(preload=False, **({} if forker is None else {"diagnostics": False}))
     try:
         yield goalwright
     finally:

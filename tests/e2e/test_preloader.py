@@ -1,0 +1,274 @@
+"""The preloader: daemons forked from it are as those that start by themselves, and nothing needs it. Linux only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.runtime import Address, RuntimePaths
+from lsp_bridge.cli.preloaded import HEADER, Forked, fork, preloader_paths
+from tests.support.drivers.command_line import PROGRAM, CommandLine, wait_until
+
+NOBODY = 65534
+SECRET = "sk-ant-api03-of-the-shell"
+
+
+@pytest.fixture
+def goalwright(goalwright: CommandLine) -> Iterator[CommandLine]:
+    """Started as a person starts it; its preloader ends with the test."""
+    goalwright.forker = None
+    goalwright.configure(environment=["LIKED"])
+    yield goalwright
+    if (pid := pid_of(preloader(goalwright))) is not None:
+        os.kill(pid, signal.SIGKILL)
+
+
+def preloader(goalwright: CommandLine) -> RuntimePaths:
+    return preloader_paths(goalwright.home / ".goalwright")
+
+
+def pid_of(paths: RuntimePaths) -> int | None:
+    return paths.read_pid() if paths.is_locked() else None
+
+
+def ready(goalwright: CommandLine) -> int:
+    """Wait until there is a preloader, and return its process."""
+    paths = preloader(goalwright)
+    wait_until(lambda: paths.read_address() is not None and paths.is_locked(), "the preloader")
+    address = paths.read_address()
+    assert address is not None
+    return address.pid
+
+
+def preload(goalwright: CommandLine, *arguments: str, **options: Any) -> int:
+    result = goalwright.run("preload", *arguments, **options)
+    assert result.returncode == 0, result.stderr
+    return ready(goalwright)
+
+
+def status(pid: int, name: str) -> str:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.partition(":")[2].strip() for line in lines if line.startswith(f"{name}:"))
+
+
+def end(forked: Forked) -> int | None:
+    wait_until(lambda: forked.poll() is not None, "the end of the fork")
+    return forked.poll()
+
+
+def is_forked(daemon: Address, preloader_pid: int) -> bool:
+    return int(status(daemon.pid, "PPid")) == preloader_pid
+
+
+def circumstances(goalwright: CommandLine, daemon: Address) -> dict[str, object]:
+    """What a process has from the one that started it, and the environment that its commands see."""
+    process = Path(f"/proc/{daemon.pid}")
+    command = "env -0 > environment"
+    model = goalwright.script(
+        [{"tool_calls": [{"name": "bash", "input": {"command": command}}]}, {"text": "!"}]
+    )
+    result = goalwright.run("run", "Look.", "--yes", "--model", model)
+    assert result.returncode == 0, result.stdout + result.stderr
+    seen = (goalwright.workspace / "environment").read_text().split("\0")
+    files = [re.sub(r"\[\d+\]|\d{8}-.*/", "", str(one.readlink())) for one in (process / "fd").iterdir()]
+    return {
+        "files": sorted(file for file in files if file != "socket:"),
+        "folder": (process / "cwd").readlink(),
+        "command": (process / "cmdline").read_bytes().replace(b"\0", b" ").strip(),
+        "session": os.getsid(daemon.pid) == os.getpgid(daemon.pid) == daemon.pid,
+        "limits": (process / "limits").read_text(),
+        "status": {
+            name: status(daemon.pid, name) for name in ("Umask", "SigIgn", "SigBlk", "SigCgt", "Groups")
+        },
+        "priority": (os.getpriority(os.PRIO_PROCESS, daemon.pid), os.sched_getscheduler(daemon.pid)),
+        "environment": sorted(
+            one for one in seen if not one.startswith(("GOALWRIGHT_CALL", "GOALWRIGHT_MARK"))
+        ),
+    }
+
+
+def test_forked_daemon_is_as_one_that_started_by_itself(goalwright: CommandLine) -> None:
+    theirs = {**goalwright.env, "LIKED": "yes", "TZ": "Asia/Tokyo", "ANTHROPIC_API_KEY": SECRET}
+    old, (soft, hard) = os.umask(0o027), resource.getrlimit(resource.RLIMIT_CORE)
+    try:
+        pid = preload(goalwright, env={**goalwright.env, "LIKED": "no", "CI": "of the preloader"})
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+        goalwright.env = theirs
+        forked = goalwright.start()
+        assert is_forked(forked, pid)
+        found = circumstances(goalwright, forked)
+        goalwright.stop()
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: pid_of(preloader(goalwright)) is None, "its end")
+        direct = goalwright.start()
+        expected = circumstances(goalwright, direct)
+    finally:
+        os.umask(old)
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    assert found == expected
+    assert "LIKED=yes" in str(found) and "TZ=Asia/Tokyo" in str(found)
+    assert SECRET not in str(found)
+
+
+def test_preloader_has_no_variables_of_the_user_and_its_files_are_private(goalwright: CommandLine) -> None:
+    pid = preload(goalwright, env={**goalwright.env, "ANTHROPIC_API_KEY": SECRET, "LIKED": "yes"})
+    goalwright.env["ANTHROPIC_API_KEY"] = SECRET
+    assert is_forked(goalwright.start(), pid)
+    for file in ("environ", "cmdline"):
+        assert SECRET not in Path(f"/proc/{pid}/{file}").read_text()
+    assert "LIKED" not in Path(f"/proc/{pid}/environ").read_text()
+    folder = preloader(goalwright).folder
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
+    assert modes.pop(folder.name) == 0o700
+    assert set(modes.values()) == {0o600}, modes
+    assert sorted(Path(f"/proc/{pid}/task").iterdir()) == [Path(f"/proc/{pid}/task/{pid}")]
+
+
+def test_killed_preloader_leaves_daemons_and_the_next_starts_by_itself(goalwright: CommandLine) -> None:
+    pid = preload(goalwright)
+    first = goalwright.start()
+    assert is_forked(first, pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_forked(first, pid), "the end of the preloader")
+    assert goalwright.start() == first
+    goalwright.stop()
+    assert preloader(goalwright).socket_path.exists()
+    second = goalwright.start()
+    assert second.pid != first.pid
+
+
+def test_stopped_preloader_is_not_waited_for(goalwright: CommandLine) -> None:
+    pid = preload(goalwright)
+    os.kill(pid, signal.SIGSTOP)
+    assert not is_forked(goalwright.start(), pid)
+
+
+def test_daemon_has_a_preloader_start_that_the_next_one_comes_from(goalwright: CommandLine) -> None:
+    goalwright.configure(preload=True)
+    first = goalwright.start()
+    pid = ready(goalwright)
+    assert int(status(pid, "PPid")) != first.pid  # it does not end with the daemon, and is no zombie of it
+    goalwright.stop()
+    assert is_forked(goalwright.start(), pid)
+    assert os.sched_getscheduler(pid) == os.SCHED_OTHER
+    assert goalwright.run("preload").returncode == 3
+
+
+def test_client_with_another_priority_starts_its_daemon_itself(goalwright: CommandLine) -> None:
+    pid = preload(goalwright)
+    result = goalwright.run("start", "--json", program=("nice", "-n", "3", *PROGRAM))
+    daemon = Address.from_json(json.loads(result.stdout))
+    assert os.getpriority(os.PRIO_PROCESS, daemon.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
+    # Else clients like this one would never have a preloader.
+    wait_until(lambda: pid_of(preloader(goalwright)) is None, "the end of the preloader")
+    assert "the client differs in priority" in preloader(goalwright).log_file.read_text()
+    assert not is_forked(daemon, pid)
+
+
+@pytest.mark.parametrize(("name", "value"), [("LC_ALL", "C.ISO-8859-1"), ("MALLOC_ARENA_MAX", "1")])
+def test_variables_that_count_at_the_start_of_a_process(
+    goalwright: CommandLine, name: str, value: str
+) -> None:
+    pid = preload(goalwright)
+    goalwright.env[name] = value
+    assert not is_forked(goalwright.start(), pid)
+    wait_until(lambda: pid_of(preloader(goalwright)) is None, "the end of the preloader")
+
+
+def test_idle_preloader_ends_and_leaves_nothing(goalwright: CommandLine) -> None:
+    result = goalwright.run("preload", "--idle-timeout", "0.2")
+    assert result.returncode == 0
+    paths = preloader(goalwright)
+    wait_until(lambda: not paths.is_locked(), "the end of the preloader")
+    assert sorted(path.name for path in paths.folder.iterdir()) == ["daemon.lock", "daemon.log"]
+    assert paths.log_file.read_text() == ""
+
+
+def test_wrong_token_and_garbage_get_nothing(goalwright: CommandLine) -> None:
+    pid = preload(goalwright)
+    address = preloader(goalwright).read_address()
+    assert address is not None and address.socket is not None
+    order = {"token": "wrong", "arguments": ["stop"], "env": {}, "cwd": "/"}
+    for data in (json.dumps(order).encode(), b"[]", b"{"):
+        with socket.socket(socket.AF_UNIX) as connection, Path(os.devnull).open("r+b") as nothing:
+            connection.connect(address.socket)
+            socket.send_fds(connection, [HEADER.pack(len(data))], [nothing.fileno()] * 3)
+            connection.sendall(data)
+            assert b"".join(iter(lambda: connection.recv(64), b"")) == b"1\n"
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address.socket)
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    assert "wrong token" in preloader(goalwright).log_file.read_text()
+    assert is_forked(goalwright.start(), pid)
+
+
+def test_other_user_is_refused(goalwright: CommandLine) -> None:
+    pid = preload(goalwright)
+    paths = preloader(goalwright)
+    address = paths.read_address()
+    assert address is not None and address.socket is not None
+    assert paths.folder.stat().st_mode & 0o777 == 0o700
+    if os.geteuid() != 0:
+        return  # nobody else to be
+    # Somebody who got past all folders.
+    for path in (goalwright.folder, *paths.folder.relative_to(goalwright.folder).parents):
+        (goalwright.folder / path).chmod(0o711)
+    paths.folder.chmod(0o711)
+    Path(address.socket).chmod(0o666)
+    child = os.fork()
+    if child == 0:
+        code = 9
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(address.socket)
+                code = len(connection.recv(64))
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0  # hung up without a word
+    assert is_forked(goalwright.start(), pid)
+
+
+def test_fork_whose_client_has_gone_does_nothing(goalwright: CommandLine) -> None:
+    preload(goalwright)
+    home = goalwright.home / ".goalwright"
+    with Path(os.devnull).open("r+b") as nothing:
+        streams = (nothing.fileno(), nothing.fileno(), nothing.fileno())
+        assert fork(("start",), goalwright.env, goalwright.workspace, streams, home, answer_s=0.0) is None
+    assert not goalwright.paths.is_locked()
+
+
+def test_exit_code_of_a_fork_comes_back(goalwright: CommandLine) -> None:
+    preload(goalwright)
+    home = goalwright.home / ".goalwright"
+    with (goalwright.folder / "out").open("w+b") as out, Path(os.devnull).open("r+b") as nothing:
+        streams = (nothing.fileno(), out.fileno(), out.fileno())
+        for arguments, code in ((("version",), 0), (("nonsense",), 2)):
+            forked = fork(arguments, goalwright.env, goalwright.workspace, streams, home, answer_s=60.0)
+            assert forked is not None
+            assert end(forked) == code
+    assert "goalwright 0" in (goalwright.folder / "out").read_text()
+
+
+def test_status_and_doctor_tell_of_it_and_stop_all_ends_it(goalwright: CommandLine) -> None:
+    pid = preload(goalwright)
+    goalwright.start()
+    assert f"preloader: process {pid}" in goalwright.run("status").stdout
+    assert f"process {pid}: the daemons of other folders start at once" in goalwright.run("doctor").stdout
+    result = goalwright.run("stop", "--all")
+    assert result.returncode == 0, result.stderr
+    assert not goalwright.paths.is_locked()
+    assert not preloader(goalwright).is_locked()
+    assert "No Goalwright daemon is running." in goalwright.run("stop", "--all").stdout
+    assert "preloader" not in goalwright.run("doctor").stdout.lower()

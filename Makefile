@@ -97,6 +97,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		{ rm -rf $(VENV); echo 'error: $(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)' >&2; exit 1; }
 	@echo 'Installing the Python packages into $(VENV) ...'
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input --no-compile -c constraints.txt -e '.[dev]'
+	@$(PY) -I -c 'import lsp_bridge.cli.run.turn; from lsp_bridge.cli.preloader import import_all; import_all()' # compiles what every start needs
 	@touch $@
 
 $(MODULES): $(EXT)/package.json $(EXT)/package-lock.json

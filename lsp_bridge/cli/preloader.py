@@ -120,7 +120,7 @@ def preload(idle_s: float | None) -> int | None:
         paths.clear()
         write_private(paths.pid_file, b"%d\n" % os.getpid())
         code = _Code()
-        _import_all()
+        import_all()
         if sum(1 for _ in Path("/proc/self/task").iterdir()) > 1:
             print("a library has started a thread: nothing can be forked safely", file=sys.stderr)
             return 1
@@ -169,7 +169,7 @@ def _address(token: str, path: Path) -> Address:
     )
 
 
-def _import_all() -> None:
+def import_all() -> None:
     """Import what a daemon and its first request need."""
     from lsp_bridge.server.lazy_lsprotocol import quick_imports
 

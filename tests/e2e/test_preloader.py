@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import signal
 import socket
@@ -72,6 +71,9 @@ def is_forked(daemon: Address, preloader_pid: int) -> bool:
 def circumstances(goalwright: CommandLine, daemon: Address) -> dict[str, object]:
     """What a process has from the one that started it, and the environment that its commands see."""
     process = Path(f"/proc/{daemon.pid}")
+    # Those of sessions come and go.
+    links = [str(one.readlink()) for one in (process / "fd").iterdir()]
+    files = [link for link in links if not link.startswith(("socket:", str(goalwright.workspace)))]
     command = "env -0 > environment"
     model = goalwright.script(
         [{"tool_calls": [{"name": "bash", "input": {"command": command}}]}, {"text": "!"}]
@@ -79,9 +81,8 @@ def circumstances(goalwright: CommandLine, daemon: Address) -> dict[str, object]
     result = goalwright.run("run", "Look.", "--yes", "--model", model)
     assert result.returncode == 0, result.stdout + result.stderr
     seen = (goalwright.workspace / "environment").read_text().split("\0")
-    files = [re.sub(r"\[\d+\]|\d{8}-.*/", "", str(one.readlink())) for one in (process / "fd").iterdir()]
     return {
-        "files": sorted(file for file in files if file != "socket:"),
+        "files": sorted(files),
         "folder": (process / "cwd").readlink(),
         "command": (process / "cmdline").read_bytes().replace(b"\0", b" ").strip(),
         "session": os.getsid(daemon.pid) == os.getpgid(daemon.pid) == daemon.pid,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import tools
 from daemon.runtime import Address, RuntimePaths
 from lsp_bridge.cli.preloaded import HEADER, Forked, fork, preloader_paths
 from tests.support.drivers.command_line import PROGRAM, CommandLine, wait_until
@@ -120,7 +121,7 @@ def test_forked_daemon_is_as_one_that_started_by_itself(goalwright: CommandLine)
     assert SECRET not in str(found)
 
 
-def test_preloader_has_no_variables_of_the_user_and_its_files_are_private(goalwright: CommandLine) -> None:
+def test_preloader_has_no_secrets_and_its_files_are_private(goalwright: CommandLine) -> None:
     pid = preload(goalwright, env={**goalwright.env, "ANTHROPIC_API_KEY": SECRET, "LIKED": "yes"})
     goalwright.env["ANTHROPIC_API_KEY"] = SECRET
     assert is_forked(goalwright.start(), pid)
@@ -134,7 +135,7 @@ def test_preloader_has_no_variables_of_the_user_and_its_files_are_private(goalwr
     assert sorted(Path(f"/proc/{pid}/task").iterdir()) == [Path(f"/proc/{pid}/task/{pid}")]
 
 
-def test_killed_preloader_leaves_daemons_and_the_next_starts_by_itself(goalwright: CommandLine) -> None:
+def test_killed_preloader_leaves_daemons_and_is_not_missed(goalwright: CommandLine) -> None:
     pid = preload(goalwright)
     first = goalwright.start()
     assert is_forked(first, pid)
@@ -153,7 +154,7 @@ def test_stopped_preloader_is_not_waited_for(goalwright: CommandLine) -> None:
     assert not is_forked(goalwright.start(), pid)
 
 
-def test_daemon_has_a_preloader_start_that_the_next_one_comes_from(goalwright: CommandLine) -> None:
+def test_daemon_leaves_a_preloader_for_the_next_one(goalwright: CommandLine) -> None:
     goalwright.configure(preload=True)
     first = goalwright.start()
     pid = ready(goalwright)
@@ -183,6 +184,21 @@ def test_variables_that_count_at_the_start_of_a_process(
     goalwright.env[name] = value
     assert not is_forked(goalwright.start(), pid)
     wait_until(lambda: pid_of(preloader(goalwright)) is None, "the end of the preloader")
+
+
+def test_update_of_the_installation_ends_the_preloader(goalwright: CommandLine) -> None:
+    pid = preload(goalwright)
+    file = Path(tools.__file__).with_name("read.md")
+    info = file.stat()
+    try:
+        os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns + 1))
+        assert not is_forked(goalwright.start(), pid)
+        wait_until(lambda: pid_of(preloader(goalwright)) is None, "the end of the preloader")
+        goalwright.stop()
+        new = preload(goalwright)
+        assert is_forked(goalwright.start(), new)
+    finally:
+        os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
 def test_idle_preloader_ends_and_leaves_nothing(goalwright: CommandLine) -> None:

@@ -36,7 +36,7 @@ AT_THE_START = (
 )
 """How variables begin that libraries read when they are loaded, which happened before a fork."""
 _FOR_ITSELF = ("PATH", "HOME", "GOALWRIGHT_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE")
-ANSWER_S = 1.0
+ANSWER_S = 3.0
 """Seconds. A preloader that takes longer is not quicker than a start without it."""
 
 

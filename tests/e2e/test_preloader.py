@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import tools
 from daemon.runtime import Address, RuntimePaths
 from lsp_bridge.cli.preloaded import HEADER, Forked, fork, preloader_paths
+from tests.e2e.conftest import ROOT
 from tests.support.drivers.command_line import PROGRAM, CommandLine, wait_until
 
 NOBODY = 65534
@@ -187,18 +189,30 @@ def test_variables_that_count_at_the_start_of_a_process(
 
 
 def test_update_of_the_installation_ends_the_preloader(goalwright: CommandLine) -> None:
-    pid = preload(goalwright)
-    file = Path(tools.__file__).with_name("read.md")
-    info = file.stat()
-    try:
-        os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns + 1))
-        assert not is_forked(goalwright.start(), pid)
-        wait_until(lambda: pid_of(preloader(goalwright)) is None, "the end of the preloader")
-        goalwright.stop()
-        new = preload(goalwright)
-        assert is_forked(goalwright.start(), new)
-    finally:
-        os.utime(file, ns=(info.st_atime_ns, info.st_mtime_ns))
+    for package in ("daemon", "goalwright", "lsp_bridge", "tools"):
+        shutil.copytree(ROOT / package, goalwright.folder / "own" / package)
+    own = str(goalwright.folder / "own")
+    code = f"import sys; sys.path.insert(0, {own!r}); import goalwright; sys.exit(goalwright.main())"
+    program = (sys.executable, "-I", "-c", code)
+    minimal = {name: goalwright.env[name] for name in ("PATH", "HOME")}
+    assert goalwright.run("preload", program=program, env=minimal).returncode == 0
+    run = goalwright.home / ".goalwright" / "run"
+    (folder,) = run.glob("preloader-*")
+    paths = RuntimePaths(run, folder, folder.name)
+    wait_until(lambda: paths.read_address() is not None, "the preloader")
+    pid = paths.read_pid()
+    assert pid is not None
+
+    def start() -> Address:
+        result = goalwright.run("start", "--json", program=program)
+        return Address.from_json(json.loads(result.stdout))
+
+    assert is_forked(start(), pid)
+    goalwright.stop()
+    with (goalwright.folder / "own" / "tools" / "read.md").open("a") as file:
+        file.write("new")
+    assert not is_forked(start(), pid)
+    wait_until(lambda: not paths.is_locked(), "the end of the preloader")
 
 
 def test_idle_preloader_ends_and_leaves_nothing(goalwright: CommandLine) -> None:

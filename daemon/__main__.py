@@ -361,6 +361,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
     tidying = asyncio.create_task(core.keeping.daily())
+    unloading = asyncio.create_task(core.keeping.unload_unused())
     preloading = asyncio.create_task(_preload(settings.daemon.preload))
     # In parallel, because turns do not wait for the API.
     opened = asyncio.create_task(_open_api(core, api, args, stopping))
@@ -368,7 +369,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         log.info("stopping")
-        for task in (idle, stopped, tidying, tending, preloading):
+        for task in (idle, stopped, tidying, unloading, tending, preloading):
             task.cancel()
         paths.clear()  # the next client starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that connected clients learn how their turns ended

@@ -108,7 +108,7 @@ async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: Rea
                 f"{target.rule} has {info.st_size} bytes: too large to read. Search it with grep instead."
             )
         if info.st_size <= _SMALL and stat.S_ISREG(info.st_mode):
-        # Do everything in one thread call, because for most files the call takes longer than the work.
+            # Do everything in one thread call, because for most files the call takes longer than the work.
             found = _read(target, unsaved, args)
         else:
             found = await asyncio.to_thread(_read, target, unsaved, args)

@@ -119,7 +119,7 @@ def _frame(request: ModelRequest, free: int) -> tuple[_KeptList, _KeptList]:
     system = _KeptList(_system(request.system, free))
     tools = _KeptList(map(_tool, request.tools))
     if tools and not any("cache_control" in block for block in system):
-            # Otherwise the breakpoint in the system prompt covers them, because tools come before it.
+        # Otherwise the breakpoint in the system prompt covers them, because tools come before it.
         tools[-1]["cache_control"] = _EPHEMERAL
     _framed[:] = [(made_of, (system, tools))]
     return system, tools

@@ -18,7 +18,7 @@ EXT_SOURCES := $(shell find $(EXT)/src $(EXT)/scripts $(EXT)/media $(EXT)/schema
 # What readers see: documents, prompts, and English texts of the user interface.
 SPELLED := $(wildcard *.md docs/*.md tools/*.md daemon/agents/*.md daemon/context/*.md daemon/context/families/*.md $(EXT)/*.md) \
 	goalwright daemon lsp_bridge tools $(EXT)/package.nls.json $(EXT)/src
-# More arguments for pytest: make test ARGS='-k diff -x'
+# More arguments for pytest and the benchmarks: make test ARGS='-k diff -x'
 ARGS ?=
 # make run: PORT=8000 for a fixed port, WORKSPACE=folder for a folder of one's own instead of the sample
 PORT ?=
@@ -68,8 +68,8 @@ docs: $(INSTALLED) ## the documentation as a site, in .build/site
 hooks: ## a git hook that checks the subjects of commits
 	@git config core.hooksPath tests/prose/hooks && echo 'git runs tests/prose/hooks/commit-msg'
 
-bench: $(INSTALLED) ## benchmarks: start-up, overhead per step, memory
-	@$(PY) -m tests.evals.benchmarks
+bench: $(INSTALLED) ## benchmarks: start, overhead a turn, memory, beside other agents (ARGS=--full for the parts, too)
+	@$(PY) -m tests.evals.benchmarks $(ARGS)
 
 generate: $(INSTALLED) ## rewrite the generated files
 	$(PY) $(EXT)/scripts/generate_protocol.py

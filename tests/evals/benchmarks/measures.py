@@ -70,13 +70,18 @@ def table(measures: Sequence[Measure]) -> str:
     """For people: a line a measure, then the notes."""
     head = ("benchmark", "median", "min … max", "target", "", "to baseline", "baseline")
     rows = [head, *(_row(measure) for measure in measures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    lines = aligned(rows)
+    notes = [f"{measure.name}: {measure.note}" for measure in measures if measure.note]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table, the first row being its head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-    lines.insert(1, "─" * max(map(len, lines)))
-    notes = [f"{measure.name}: {measure.note}" for measure in measures if measure.note]
-    return "\n".join([*lines, *([""] if notes else []), *notes])
+    return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
 
 
 def _row(measure: Measure) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ class Call:
     name: str
     input: Json | str = field(default_factory=dict[str, Any])
     id: str = ""
+    custom: bool = False
+    """Responses wire: of a tool whose input is plain text instead of JSON."""
 
     def json(self) -> str:
         """The arguments as text."""

@@ -191,14 +191,19 @@ def _responses(reply: Reply, usage: Json, number: int, model: str) -> Iterator[J
         yield event("response.output_item.done", output_index=len(items) - 1, item=items[-1])
     for number_of_call, call in enumerate(reply.tool_calls):
         ident = call.id or f"call_{number}_{number_of_call}"
-        item = {"id": f"fc_{ident}", "type": "function_call", "call_id": ident, "name": call.name}
+        kind, what, event_name = (
+            ("custom_tool_call", "input", "custom_tool_call_input")
+            if call.custom
+            else ("function_call", "arguments", "function_call_arguments")
+        )
+        item = {"id": f"fc_{ident}", "type": kind, "call_id": ident, "name": call.name}
         at = {"output_index": len(items), "item_id": item["id"]}
-        added = item | {"arguments": "", "status": "in_progress"}
-        yield event("response.output_item.added", output_index=len(items), item=added)
+        yield event("response.output_item.added", output_index=len(items), item=item | {what: ""})
         for piece in _pieces(call.json(), reply.chunk):
-            yield event("response.function_call_arguments.delta", **at, delta=piece)
-        yield event("response.function_call_arguments.done", **at, arguments=call.json(), name=call.name)
-        items.append(item | {"arguments": call.json(), "status": "completed"})
+            yield event(f"response.{event_name}.delta", **at, delta=piece)
+        done = {what: call.json()} if call.custom else {what: call.json(), "name": call.name}
+        yield event(f"response.{event_name}.done", **at, **done)
+        items.append(item | {what: call.json(), "status": "completed"})
         yield event("response.output_item.done", output_index=len(items) - 1, item=items[-1])
     given = usage["input_tokens"] + usage["cache_creation_input_tokens"] + usage["cache_read_input_tokens"]
     counts = {
@@ -208,8 +213,8 @@ def _responses(reply: Reply, usage: Json, number: int, model: str) -> Iterator[J
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": given + usage["output_tokens"],
     }
-    done = base | {"status": "completed", "output": items, "usage": counts}
-    yield event("response.completed", response=done)
+    whole = base | {"status": "completed", "output": items, "usage": counts}
+    yield event("response.completed", response=whole)
 
 
 def _ollama(reply: Reply, usage: Json, model: str) -> Iterator[Json]:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 
-PEERS = '[peers]\npi = ["no-such-program-here"]\ncodex = ["false"]\n'
+PEERS = '[peers]\npi = ["no-such-program-here"]\ncodex = ["true"]\nclaude-code = ["false"]\n'
 
 
 def bench(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -57,7 +57,8 @@ def test_all_situations_are_measured_and_failures_are_reported(tmp_path: Path) -
         assert ours["mb"] > floor["mb"] > 5
     assert len(found["wireAloneMs"]) == 2
     assert found["notInstalled"] == ["pi"]
-    assert "ended with exit code 1" in rows["codex"]["problem"]
+    assert "codex did not do the work: 0 requests instead of 3" in rows["codex"]["problem"]
+    assert "ended with exit code 1" in rows["claude-code"]["problem"]
     assert "not installed, so not measured: pi" in done.stdout
 
 

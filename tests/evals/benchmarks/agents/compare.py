@@ -70,7 +70,9 @@ class Compared:
     def __str__(self) -> str:
         """For people."""
         shown = summary.report(self.rows, summary.targets(self.rows), self.wire_ms)
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         left_out = ", ".join(self.not_installed)
+        shown += f"\n\nversions: {versions}" if versions else ""
         return shown + (f"\n\nnot installed, so not measured: {left_out}" if left_out else "")
 
 
@@ -120,6 +122,7 @@ class _Bench:
         agent = adapters.goalwright(installed_program(), diagnostics=diagnostics)
         if not diagnostics:
             row = self._row(agent, NO_BYTE_CODE, diagnostics)
+            self._say(f"  {row.name}")
             with tempfile.TemporaryDirectory(prefix="gwb-") as folder:
                 cold = adapters.goalwright(without_byte_code(Path(folder)), diagnostics=False)
                 async with self._attempt(cold, row) as place:
@@ -127,6 +130,7 @@ class _Bench:
         await self._alone(agent, self._row(agent, NO_DAEMON, diagnostics))
         started = self._row(agent, JUST_STARTED, diagnostics)
         second = self._row(agent, SECOND, diagnostics)
+        self._say(f"  {started.name}, then the second")
         async with self._attempt(agent, started, second) as place:
             await place.run([*agent.command, "start"], agent.env(self._server.url))
             started.runs.append(await play(agent, place, self._work, self._server))
@@ -146,8 +150,10 @@ class _Bench:
 
     async def _alone(self, agent: Agent, row: Row, again: Row | None = None) -> None:
         """A run for the memory and one for the times, each in a home that the agent has never seen."""
+        self._say(f"  memory of {row.name}")
         async with self._attempt(agent, row) as place:
             row.memory.append(await play_for_memory(agent, place, self._work, self._server))
+        self._say(f"  {row.name}")
         async with self._attempt(agent, row, *([] if again is None else [again])) as place:
             row.runs.append(await play(agent, place, self._work, self._server))
             if again is not None:
@@ -156,7 +162,6 @@ class _Bench:
     @asynccontextmanager
     async def _attempt(self, agent: Agent, *rows: Row) -> AsyncGenerator[Stand]:
         """A new home with the agent's settings. When the agent fails, its rows say so and the others go on."""
-        self._say("  " + ", then ".join(row.name for row in rows))
         async with stand(self._repository) as place:
             agent.prepare(place.home, self._server.url)
             try:

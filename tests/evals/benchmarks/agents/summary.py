@@ -178,10 +178,10 @@ def target_json(target: Target) -> dict[str, Any]:
 def _cells(row: Row) -> tuple[str, ...]:
     shown = figures(row)
     starts = [run.start_s for run in row.runs]
-    start = f"{shown.start_s:.2f} s ({min(starts):.2f}–{max(starts):.2f})" if starts else "—"
+    spread = f" ({min(starts):.2f}–{max(starts):.2f})" if len(starts) > 1 else ""
     return (
         row.name,
-        start,
+        _number(shown.start_s, "s", 2) + spread,
         _pair(shown.turn_p50_ms, shown.turn_p95_ms),
         _pair(shown.edit_p50_ms, shown.edit_p95_ms),
         _number(shown.memory_mb, "MB", 0),

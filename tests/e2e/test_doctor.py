@@ -224,7 +224,7 @@ def test_printed_report_recommends_what_to_do() -> None:
         "",
         "C (1 file)",
         "ok clangd  19.1 (/usr/bin/clangd)",
-        "     started: first answer 0.50 s",
+        "     started: first response 0.50 s",
         "",
         "The agent gets no diagnostics for: Go.",
     ]

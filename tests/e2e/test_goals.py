@@ -141,7 +141,7 @@ async def test_abandoned_goal_reverts_files_and_keeps_only_its_reason() -> None:
         assert SECRET not in said
         for words in (
             "it led nowhere",
-            "took back 1 change for the goal 1 Detour",
+            "reverted 1 change for the goal 1 Detour",
             "the user abandoned the goal",
             "do it",
         ):

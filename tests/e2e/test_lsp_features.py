@@ -281,7 +281,7 @@ async def test_fix_action_reports_progress_asks_and_shows_the_result(house: Hous
     assert steps[0].cancellable
     said = [one.message or "" for one in steps]
     assert any(one.startswith("read ") for one in said), said
-    assert any(one.startswith("waits for your answer") for one in said)
+    assert any(one.startswith("waiting for your answer") for one in said)
     assert isinstance(steps[-1], types.WorkDoneProgressEnd)
 
 
@@ -439,7 +439,7 @@ async def test_invalid_command_returns_an_error_and_daemon_survives(house: House
         ("goalwright.explain", [{"uri": "untitled:1"}], "files on disk"),
         ("goalwright.explain", [{"uri": (house.workspace / "none.py").as_uri()}], "cannot be read"),
         ("goalwright.acceptHunk", [{"requestId": "perm_x", "path": "a", "hunk": 0}], "Nothing was done"),
-        ("goalwright.acceptChanges", [], "Nothing waits"),
+        ("goalwright.acceptChanges", [], "No request is waiting"),
     ]:
         with pytest.raises(JsonRpcException, match=words):
             await editor.run(command, *arguments)

@@ -149,7 +149,7 @@ async def test_unknown_model_error_suggests_another_model(wire: Wire) -> None:
     async with ModelServer([reply]) as server:
         error = await failure(wire.provider, wire.request(server))
     assert (error.kind, error.retryable) == ("bad_request", False)
-    assert "choose another" in str(error)
+    assert "Choose another" in str(error)
 
 
 async def test_unreachable_server_error_names_the_address() -> None:
@@ -315,7 +315,7 @@ async def test_wrong_key_error_names_its_variable_but_not_its_value(claude: Anth
         second = await failure(LiteLLMProvider("openai"), request(model="x", env=openai_env(server, wrong)))
     for error, name in ((first, "ANTHROPIC_API_KEY"), (second, "OPENAI_API_KEY")):
         assert (error.kind, error.retryable) == ("auth", False)
-        assert f"127.0.0.1:{server.url.rpartition(':')[2]} rejected the API key: check {name}" in str(error)
+        assert f"127.0.0.1:{server.url.rpartition(':')[2]} rejected the API key. Check {name}" in str(error)
         assert wrong not in str(error)
         assert wrong not in repr(error)
 

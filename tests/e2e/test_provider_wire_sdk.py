@@ -141,7 +141,7 @@ async def test_a_profile_signs_in_and_again_when_its_token_is_refused(
         env = {"ANTHROPIC_PROFILE": "work", "ANTHROPIC_BASE_URL": server.url}
         profile(tmp_path, "token-of-yesterday", monkeypatch)
         error = await failure(claude, request(env=env))
-        assert (error.kind, "check ANTHROPIC_PROFILE" in str(error)) == ("auth", True)
+        assert (error.kind, "Check ANTHROPIC_PROFILE" in str(error)) == ("auth", True)
         assert "yesterday" not in str(error)
         profile(tmp_path, "token-of-tomorrow", monkeypatch)
         await complete(claude, request(env=env))

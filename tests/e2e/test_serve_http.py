@@ -92,7 +92,7 @@ def test_taken_port_is_an_error(goalwright: CommandLine) -> None:
         port = taken.getsockname()[1]
         result = goalwright.run("serve", "--http", str(port))
     assert (result.returncode, result.stdout) == (1, "")
-    assert f"Port {port}" in result.stderr and "0 for any free one" in result.stderr
+    assert f"port {port}" in result.stderr and "0 for any free one" in result.stderr
     wrong = goalwright.run("serve", "--http", "70000")
     assert wrong.returncode == 2
 

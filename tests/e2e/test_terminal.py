@@ -112,12 +112,12 @@ def test_empty_answer_is_no_success(goalwright: CommandLine) -> None:
         "run", "change it", "--yes", "--model", goalwright.script([{"text": " "}, {"text": "[]"}])
     )
     assert result.returncode == 4
-    assert "gave an empty answer" in result.stderr
+    assert "returned an empty response" in result.stderr
 
 
 def test_recommended_rule_allows_the_call(goalwright: CommandLine) -> None:
     refused = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
-    rule = refused.stderr.partition("a rule such as ")[2].partition(" into ")[0]
+    rule = refused.stderr.partition("a rule such as ")[2].partition(" to ")[0]
     goalwright.configure(**json.loads(rule))
     result = goalwright.run("run", "change it", "--model", goalwright.script(CHANGE))
     assert (result.returncode, result.stderr) == (0, "")
@@ -176,7 +176,7 @@ def test_agent_mention_switches_agent_and_missing_file_warns(goalwright: Command
     model = goalwright.script([{"text": "Hello."}], repeat=True)
     assert goalwright.run("run", "one", "--model", model).returncode == 0
     switched = goalwright.run("run", "@plan", "--continue", "--model", model)
-    assert (switched.returncode, "agent plan works" in switched.stdout + switched.stderr) == (0, True)
+    assert (switched.returncode, "now uses the agent plan" in switched.stdout + switched.stderr) == (0, True)
     refused = goalwright.run("run", "@explore", "--continue", "--model", model)
     assert refused.returncode == 1
     assert "explore needs a task" in refused.stderr
@@ -386,7 +386,7 @@ def test_run_reports_a_killed_daemon_and_session_resumes(goalwright: CommandLine
     assert address is not None
     os.kill(address.pid, signal.SIGKILL)
     assert terminal.end() == 1
-    assert "broke off" in terminal.screen
+    assert "connection to the daemon was lost" in terminal.screen
     result = goalwright.run("run", "go on", "--continue")
     assert result.returncode == 0, result.stderr
     assert "Here again." in result.stdout
@@ -451,7 +451,7 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "Demo: a scripted model answers" in result.stdout
     assert result.stdout.count("(demo: accepted)") >= 2
-    assert "What has changed:\n--- a/shop/cart.py" in result.stdout
+    assert "Changes:\n--- a/shop/cart.py" in result.stdout
     assert not [p for p in temporary.iterdir() if p.name.startswith("goalwright")]
     assert list(config.parent.iterdir()) == [config]
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Mapping
 
-    from daemon.api.door import ApiDoor
+    from daemon.api.lazy_server import LazyApiServer
     from daemon.core import Daemon
     from daemon.runtime import RuntimePaths
-    from tools.language import Navigation
+    from tools.language_ports import Navigation
 
 EXIT_ALREADY_RUNNING = 3
 _PRELOAD_AFTER_S = 5.0
@@ -197,7 +197,9 @@ def _ask_running(args: argparse.Namespace) -> int:
     return asyncio.run(open_running(cli, args.http))
 
 
-async def _open_api(core: Daemon, api: ApiDoor, args: argparse.Namespace, stopping: asyncio.Event) -> str:
+async def _open_api(
+    core: Daemon, api: LazyApiServer, args: argparse.Namespace, stopping: asyncio.Event
+) -> str:
     """Open the API where the command line or the setting says so.
 
     Returns why the address of the command line is not possible; the daemon is then useless.
@@ -255,17 +257,17 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     gc.disable()
     with quick_imports():
         from daemon.api.address import ApiError
-        from daemon.api.door import ApiDoor
-        from daemon.collector import COLLECTOR
+        from daemon.api.lazy_server import LazyApiServer
         from daemon.config import load_config
         from daemon.core import Daemon
+        from daemon.gc_tuning import COLLECTOR
         from daemon.provider.models import ProviderModels
         from daemon.runtime import Address, new_token, state_dir
         from daemon.trust import TrustedFolders
         from daemon.version import product_version
         from lsp_bridge.language_client.diagnostics.server_source import ServerSource
         from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
-        from lsp_bridge.language_client.language_services import BranchEyes, LazyNavigation
+        from lsp_bridge.language_client.language_services import BranchLanguageServices, LazyNavigation
         from lsp_bridge.language_client.pool.server_choice import SettingsChooser
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
         from lsp_bridge.protocol.handshake import PROTOCOL_VERSION
@@ -319,7 +321,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         path_of=path_of,
     )
     diagnostics = DiagnosticsService(workspace, [seen_by_editors, servers])
-    branch_eyes = BranchEyes(workspace, choose=choose)
+    branch_services = BranchLanguageServices(workspace, choose=choose)
 
     def navigation() -> Navigation:
         from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
@@ -336,10 +338,10 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         editors=bridge.editors,
         navigation=LazyNavigation(navigation),
         own_servers=DiagnosticsService(workspace, [servers]),
-        open_eyes=branch_eyes.open,
+        open_language_services=branch_services.open,
     )
     token = new_token()
-    api = ApiDoor(core)
+    api = LazyApiServer(core)
     listener = Listener(core, bridge, api, token, stopping.set)
     socket = paths.prepare_socket() if hasattr(asyncio, "start_unix_server") else None
     port = await listener.open(socket)
@@ -360,8 +362,8 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     tending = asyncio.create_task(COLLECTOR.tend())
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())
-    tidying = asyncio.create_task(core.keeping.daily())
-    unloading = asyncio.create_task(core.keeping.unload_unused())
+    tidying = asyncio.create_task(core.trace_maintenance.daily())
+    unloading = asyncio.create_task(core.trace_maintenance.unload_unused())
     preloading = asyncio.create_task(_preload(settings.daemon.preload))
     # In parallel, because turns do not wait for the API.
     opened = asyncio.create_task(_open_api(core, api, args, stopping))
@@ -374,7 +376,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         paths.clear()  # the next client starts a new daemon, which waits for this one's lock
         await core.close()  # first, so that connected clients learn how their turns ended
         await listener.close()
-        await asyncio.gather(diagnostics.close(), branch_eyes.close())
+        await asyncio.gather(diagnostics.close(), branch_services.close())
         await models.aclose()
     if problem := await opened:
         raise ApiError(problem)

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgentError
 from daemon.bus import Bus
 from daemon.config import Config, WorkspaceConfig
-from daemon.explore.keeping import BranchCopies, OpenCopies, copies_of
+from daemon.explore.copy_manager import BranchCopies, OpenCopies, copies_of
 from daemon.features import features
 from daemon.files.command_changes import CommandWatches
-from daemon.files.eyes import NoEyes, OpenEyes
+from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
-from daemon.keeping import Keeping, limits_of, new_trace_id
 from daemon.loop.services import ChildServices, FolderServices, LanguageViews, Models, Services, WatchServices
 from daemon.loop.session import Session
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
@@ -33,13 +32,14 @@ from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
 from daemon.recovery import Recovery
 from daemon.state.session_state import Order, SessionState
-from daemon.store.listed import never_begun
-from daemon.store.own import OwnSessions
-from daemon.store.place import open_store
+from daemon.store.location import open_store
+from daemon.store.provenance import OwnSessions
 from daemon.store.replay import highest_sequence
+from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError
+from daemon.trace_maintenance import TraceMaintenance, limits_of, new_trace_id
 from daemon.workspace_key import workspace_key
-from tools.language import Navigation, NoNavigation
+from tools.language_ports import Navigation, NoNavigation
 from tools.localization import t
 from tools.ports import Editors, NoEditors
 from tools.process.background import Background
@@ -73,7 +73,7 @@ class Daemon:
         editors: Editors | None = None,
         navigation: Navigation | None = None,
         own_servers: Diagnostics | None = None,
-        open_eyes: OpenEyes = NoEyes,
+        open_language_services: OpenLanguageServices = NoLanguageServices,
         copies: OpenCopies = copies_of,
     ) -> None:
         """``copies``: makes the working copies of branches."""
@@ -92,7 +92,7 @@ class Daemon:
         self._guard = WorkspaceGuard(self.workspace, self._background)
         self.store, self.storage_notice = open_store(self.workspace, state_folder)
         self._recover_changes()
-        self.keeping = Keeping(
+        self.trace_maintenance = TraceMaintenance(
             self.store,
             OwnSessions(state_folder, self.workspace),
             now,
@@ -124,7 +124,9 @@ class Daemon:
             trust=self.trust,
             agents=Agents(self.workspace, state_folder),
             folder=FolderServices(self._journal()),
-            languages=LanguageViews(diagnostics, navigation or NoNavigation(), own_servers, open_eyes),
+            languages=LanguageViews(
+                diagnostics, navigation or NoNavigation(), own_servers, open_language_services
+            ),
             watching=WatchServices(
                 self._watch.add, self._commands.watch, self._commands.expect, self._commands.writes
             ),
@@ -231,7 +233,7 @@ class Daemon:
             created_at=now,
             updated_at=now,
         )
-        self.keeping.own.add(trace.trace_id)
+        self.trace_maintenance.own.add(trace.trace_id)
         try:
             self.store.create(trace)
             self._guard_workspace()
@@ -240,18 +242,18 @@ class Daemon:
             self._at_hand.orders[trace.trace_id] = session.state.order
             session.emit(SessionCreated(trace_id=trace.trace_id, time=now, trace=trace))
         except StoreError:
-            self.keeping.never_began(trace.trace_id)
+            self.trace_maintenance.never_began(trace.trace_id)
             raise
         self.dump(session)
         return session
 
     async def session(self, session_id: str) -> Session:
         """Return the live session, opened from the store when needed. Raises UnknownTraceError, StoreError."""
-        await self.keeping.wanted(root_of(session_id))
+        await self.trace_maintenance.wanted(root_of(session_id))
         live = self._at_hand.live.get(session_id)
         if live is not None:
             return live
-        return await self._at_hand.opened(session_id, self._open, before=self.keeping.refuse_held)
+        return await self._at_hand.opened(session_id, self._open, before=self.trace_maintenance.refuse_held)
 
     def live(self, session_id: str) -> Session | None:
         """Return the session when it is open."""
@@ -270,7 +272,7 @@ class Daemon:
 
     def is_foreign(self, session_id: str) -> bool:
         """Return whether a stored session was imported or came with the workspace instead of being started here."""
-        return session_id not in self.keeping.own
+        return session_id not in self.trace_maintenance.own
 
     async def traces(self, *, limit: int, before: str | None = None) -> list[Trace]:
         """Return stored sessions, newest first; open ones in their current state. Unused ones only while clients watch
@@ -288,7 +290,7 @@ class Daemon:
 
     def used(self, session_id: str) -> None:
         """A session is the one that its user worked with last."""
-        self.keeping.own.use(root_of(session_id))
+        self.trace_maintenance.own.use(root_of(session_id))
 
     async def messages(self, session_id: str, *, before: int, limit: int) -> list[Message]:
         """Older messages of a session, oldest first."""
@@ -346,7 +348,7 @@ class Daemon:
         """Cancel all turns, store everything, let go of everything."""
         # Main lines end their children.
         await asyncio.gather(
-            *self.keeping.unloading.values(), *(session.close() for session in self.open_sessions)
+            *self.trace_maintenance.unloading.values(), *(session.close() for session in self.open_sessions)
         )
         if self._dumps is not None:
             await self._dumps.close()

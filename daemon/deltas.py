@@ -30,7 +30,7 @@ _Key = tuple[str, int, str, str | None]
 
 
 @dataclass(slots=True)
-class _Growing:
+class _PendingText:
     line: str = ""
     """Text since the last line end, before redaction."""
     told: str = ""
@@ -41,7 +41,7 @@ class Deltas:
     """The texts that grow in one session."""
 
     def __init__(self) -> None:
-        self._growing: dict[_Key, _Growing] = {}
+        self._growing: dict[_Key, _PendingText] = {}
 
     def told(self, deltas: Iterable[Delta]) -> list[Delta]:
         """Return the deltas that clients may receive now, one for each text that grew."""
@@ -78,7 +78,7 @@ class Deltas:
         if growing is None:
             while len(self._growing) >= _MOST_TEXTS:
                 del self._growing[next(iter(self._growing))]
-            growing = self._growing[key] = _Growing()
+            growing = self._growing[key] = _PendingText()
         growing.line += text
         whole = growing.line
         if (block := _OPEN_BLOCK.search(whole)) is not None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.explore.choosing import awaited
-from daemon.explore.chosen import follow_choices
+from daemon.explore.selected_branch import follow_choices
+from daemon.explore.user_choice import pending_choices
 from daemon.hooks.session import HookRunner
 from daemon.loop.session import Features, Session
 from daemon.loop.turn import Turn
@@ -33,7 +33,7 @@ class LazyExplorer:
         self._permission = permission
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
-        from daemon.explore.exploring import SessionExplorer
+        from daemon.explore.explorer import SessionExplorer
 
         explorer = SessionExplorer(self._session, self._call_id, self._permission)
         return await explorer.explore(branches, background)
@@ -51,7 +51,7 @@ def _subagents(session: Session, call_id: str) -> Subagents:
 
 
 def _hand_over(session: Session, permission: CallPermission) -> HandOver:
-    from daemon.subagents.handing_over import SessionHandOver
+    from daemon.subagents.session_handover import SessionHandOver
 
     return SessionHandOver(session, permission)
 
@@ -72,6 +72,6 @@ def features(hooks: Hooks, sessions: dict[str, Session]) -> Features:
         explorer=LazyExplorer,
         subagents=_subagents,
         hand_over=_hand_over,
-        awaits_choice=lambda session: bool(awaited(session)),
+        awaits_choice=lambda session: bool(pending_choices(session)),
         files_restored=follow_choices,
     )

@@ -15,7 +15,7 @@ This is the only recovery of a session. It does this, in this order, because eac
 
 Nothing is ever taken out of the log, so a kill in the middle of any step is only another crash. Other remains of a
 crash are handled when the daemon starts: the journal of file changes (``tools.writing.recovery``), copies of branches
-(``daemon.explore.keeping``), unfinished sessions and imports (``daemon.store.pruning``).
+(``daemon.explore.copy_manager``), unfinished sessions and imports (``daemon.store.pruning``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from daemon.loop.children import close_child
-from daemon.loop.closing import waits_for_answer
+from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.session import Features, Session
 from daemon.model.branches import branch_of, child_id, root_of
 from daemon.model.traces import BranchTrace, Trace
@@ -36,7 +36,7 @@ from tools.localization import noted, t
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from daemon.explore.keeping import BranchCopies
+    from daemon.explore.copy_manager import BranchCopies
     from daemon.loop.services import Services
     from daemon.state.session_state import Order, SessionState
     from daemon.store.files import FileTraceStore
@@ -104,7 +104,7 @@ class Recovery:
         if foreign or child or not waits_for_answer(state):
             session.close_open(ended=ended)
         if child:
-            session.seal_record(
+            session.make_read_only(
                 t(
                     "This is the transcript of {child}, which has ended. Continue in the session that "
                     "started it.",
@@ -118,7 +118,7 @@ class Recovery:
             session.notice("warning", t(HEADLESS), "torn")
         if torn:
             session.notice("warning", t(TORN, size=torn), "torn")
-        session.commands.tell_of_lost()
+        session.commands.notify_lost_jobs()
 
         if not foreign:
             await self._settle_explorations(session, ended)
@@ -201,7 +201,7 @@ class Recovery:
             for goal in session.state.plan.goals.values()
         )
         if explores or (isinstance(trace, BranchTrace) and trace.status == "exploring"):
-            from daemon.explore.settling import settle_branches
+            from daemon.explore.crash_recovery import settle_branches
 
             await self.copies.recovered()
             await settle_branches(session, ended)

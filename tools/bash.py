@@ -240,7 +240,7 @@ class BashTool(Tool[BashInput]):
     async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
         """Ask for the command without a sandbox, and return it ready to run. Raises PermissionDeniedError."""
         if ctx.branch.confinement.lacking:
-            ctx.tell_person(ctx.branch.confinement.warning)
+            ctx.notify_user(ctx.branch.confinement.warning)
         ask = replace(ask, fenced=ctx.branch.confinement.fenced, suggestions=exact_suggestions(ask))
         approval = await ctx.permission.ask(ask)
         if approval.asked:
@@ -258,7 +258,7 @@ class BashTool(Tool[BashInput]):
             )
 
     async def _question(self, command: str, args: BashInput, ctx: ToolContext) -> PermissionAsk:
-        from tools.shell.place import real_place
+        from tools.shell.path_lookup import real_place
         from tools.shell.question import question
 
         # Parsing, following links and expanding wildcards would block the event loop.
@@ -348,7 +348,7 @@ async def _own_places(ctx: ToolContext) -> tuple[str, ...] | None:
     try:
         return await asyncio.to_thread(own_places, ctx.workspace, ctx.branch.copy_of)
     except UnavailableError as error:
-        ctx.tell_person(no_sandbox(error))
+        ctx.notify_user(no_sandbox(error))
         return None
 
 
@@ -383,13 +383,13 @@ async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandb
     try:
         sandbox = work.result()
     except UnavailableError as error:
-        ctx.tell_person(no_sandbox(error))
+        ctx.notify_user(no_sandbox(error))
         sandbox = None
     if canceled:
         await _left(sandbox, ctx)
         raise asyncio.CancelledError
     if sandbox is not None and sandbox.earlier:
-        ctx.tell_person(_taken_line(sandbox.earlier))
+        ctx.notify_user(_taken_line(sandbox.earlier))
     return sandbox
 
 
@@ -401,7 +401,7 @@ async def _left(sandbox: Sandbox | None, ctx: ToolContext) -> list[str]:
     canceled = await finish(work)
     taken = work.result()
     if taken:
-        ctx.tell_person(_taken_line(taken))
+        ctx.notify_user(_taken_line(taken))
     if canceled:
         raise asyncio.CancelledError
     return taken
@@ -423,7 +423,7 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
 
     def ended(sandbox: Sandbox) -> None:
         if taken := sandbox.leave():
-            loop.call_soon_threadsafe(ctx.tell_person, _taken_line(taken))
+            loop.call_soon_threadsafe(ctx.notify_user, _taken_line(taken))
 
     try:
         job = await ctx.jobs.start(

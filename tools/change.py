@@ -39,7 +39,7 @@ from tools.tool import (
 from tools.writing import atomic, buffers
 from tools.writing.messages import not_taken_back, saved_otherwise, why_not_written
 from tools.writing.proposal import alterations, propose
-from tools.writing.transaction import HalfDoneError, NotTakenBack, keep_left, write_through
+from tools.writing.transaction import IncompleteRollbackError, RollbackFailure, keep_left, write_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -393,11 +393,11 @@ async def _commit(
             versions += await kept.keep(plan, ctx.tool_call_id, counts)
             by_path |= zip((change.path for change in plan), versions, strict=True)
 
-            async def late(left: NotTakenBack) -> None:
+            async def late(left: RollbackFailure) -> None:
                 await keep_left(kept, by_path, [left])
 
             parts = await write_through(parts, ctx.files, ctx.journal, late)
-        except HalfDoneError as half:
+        except IncompleteRollbackError as half:
             await keep_left(kept, by_path, half.left)
             why = why_not_written(half.cause, plan, names)[0]
             raise ToolError(not_taken_back(why, half.left, names)) from half

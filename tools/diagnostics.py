@@ -12,7 +12,7 @@ from pydantic import Field
 from tools.access import suggestions
 from tools.diagnostics_text import blocks, problems_metadata
 from tools.glob import newest_first
-from tools.language import NO_SERVER, CurrentProblems, Problem, Severity
+from tools.language_ports import NO_SERVER, CurrentProblems, Problem, Severity
 from tools.paths import Target, ask_outside, ask_read, may_read, resolve
 from tools.search import ripgrep
 from tools.text.truncate import head

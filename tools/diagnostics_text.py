@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tools.language import CurrentProblems
+    from tools.language_ports import CurrentProblems
     from tools.tool import DiagnosticsReport, Problem
 
 MAX_PER_FILE = 20

@@ -27,7 +27,7 @@ class EditInput(ToolInput):
 
 
 @dataclass(frozen=True, slots=True)
-class _Planned:
+class _PlannedEdit:
     after: bytes
     note: str = ""
 
@@ -47,7 +47,7 @@ class EditTool(Tool[EditInput]):
         return outcome.result(planned.note)
 
 
-def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
+def _plan(before: bytes | None, args: EditInput, target: Target) -> _PlannedEdit:
     name = target.rule
     if before is None:
         if args.old_string:
@@ -57,7 +57,7 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
                 f"{name} does not exist.{hint} To create it, send an empty old_string.",
                 told=t("The file does not exist."),
             )
-        return _Planned(Text("", "utf-8").encode(args.new_string))
+        return _PlannedEdit(Text("", "utf-8").encode(args.new_string))
     if len(before) > MAX_FILE_BYTES:
         raise ToolError(
             f"{name} has {len(before) // 1_000_000} MB; edit takes files of at most {MAX_FILE_BYTES // 1_000_000} MB. "
@@ -67,7 +67,7 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
     if not args.old_string:
         if decoded.text:
             raise ToolError(f"{name} exists and is not empty: old_string must contain the text to replace.")
-        return _Planned(decoded.encode(args.new_string))
+        return _PlannedEdit(decoded.encode(args.new_string))
     old, new = args.old_string, args.new_string
     if decoded.bom:
         old, new = old.removeprefix("\ufeff"), new.removeprefix("\ufeff")
@@ -75,4 +75,4 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _Planned:
         decoded = next(readings(before, old), decoded)
     edit = find_edit(decoded.text, old, new, args.replace_all)
     spans = [(span.start, span.end, span.replacement) for span in edit.spans]
-    return _Planned(splice_bytes(before, decoded, spans), edit.note)
+    return _PlannedEdit(splice_bytes(before, decoded, spans), edit.note)

@@ -17,7 +17,7 @@ class EditorGoneError(ToolError):
     """The editor went away before it was asked for anything: neither its buffer nor the file was touched."""
 
 
-class NotTakenError(ToolError):
+class EditRejectedError(ToolError):
     """Raised when an editor did not do what it was asked to. ``why`` is only that; the state of the file is another
     question."""
 
@@ -26,7 +26,7 @@ class NotTakenError(ToolError):
         self.why = why
 
 
-class NotSavedError(NotTakenError):
+class NotSavedError(EditRejectedError):
     """Raised when an editor did not confirm a save. ``pending``: it may save yet."""
 
     def __init__(self, why: str, *, pending: bool = False) -> None:
@@ -166,7 +166,7 @@ class HandOver(Protocol):
         ...
 
 
-class Alone:
+class NoOtherAgents:
     """A stub where there are no other agents: all three ports reject."""
 
     async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:

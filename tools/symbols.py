@@ -12,10 +12,10 @@ from pydantic import AliasChoices, Field
 
 from tools.access import suggestions
 from tools.glob import newest_first
-from tools.language import CodeSymbol, DefinitionKind, Places, Position, Symbols
+from tools.language_ports import CodeSymbol, DefinitionKind, Places, Position, Symbols
 from tools.localization import t
-from tools.navigation import symbol_place
-from tools.navigation.renaming import apply_rename, name_at, plan_rename, preview, still_named
+from tools.navigation import symbol_lookup
+from tools.navigation.rename import apply_rename, name_at, plan_rename, preview, still_named
 from tools.navigation.symbol_text import Listed, Readable, list_outline, list_places, list_symbols, notes
 from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_read, resolve, rule_target
 from tools.search import ripgrep
@@ -135,18 +135,18 @@ async def _position(args: SymbolsInput, target: Target, text: str, ctx: ToolCont
     if not symbol:
         raise ToolError(f"{args.operation} needs the symbol's name (and its line), or line and column.")
     if args.line is not None:
-        places = await asyncio.to_thread(symbol_place.on_line, text, symbol, args.line, name)
+        places = await asyncio.to_thread(symbol_lookup.on_line, text, symbol, args.line, name)
     else:
         try:
             outline: Sequence[CodeSymbol] = (await ctx.navigation.outline(target.path)).items
         except ToolError:
             outline = ()  # the text still shows the name; a server that cannot help reports it when asked
-        place = await asyncio.to_thread(symbol_place.in_outline, outline, text, symbol, name)
+        place = await asyncio.to_thread(symbol_lookup.in_outline, outline, text, symbol, name)
         one = args.operation == "rename"
         places = (
             [place]
             if place
-            else await asyncio.to_thread(lambda: symbol_place.in_text(text, symbol, name, one=one))
+            else await asyncio.to_thread(lambda: symbol_lookup.in_text(text, symbol, name, one=one))
         )
     positions = [Position(target.path, line, column) for line, column in places]
     return positions[0] if len(positions) == 1 else await _meaningful(positions, ctx)
@@ -180,7 +180,7 @@ async def _find(args: SymbolsInput, ctx: ToolContext) -> ToolResult:
     query = args.symbol.strip()
     if not query:
         raise ToolError("find needs the name, or a part of it, as symbol.")
-    owner, name = symbol_place.split_name(query)
+    owner, name = symbol_lookup.split_name(query)
     if args.path and not (target := resolve(args.path, ctx)).path.is_dir():
         await ask_read(target, ctx)
         await _text(target, ctx)

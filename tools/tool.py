@@ -20,12 +20,12 @@ from pydantic import BaseModel, ConfigDict
 from tools.access import Access, Action, Suggestion
 from tools.errors import PermissionDeniedError as PermissionDeniedError
 from tools.errors import ToolError as ToolError
-from tools.language import Diagnostics as Diagnostics
-from tools.language import DiagnosticsReport as DiagnosticsReport
-from tools.language import DiagnosticsRun as DiagnosticsRun
-from tools.language import Navigation, NoNavigation
-from tools.language import Problem as Problem
-from tools.ports import Alone, Editors, Explorer, HandOver, Jobs, NoJobs, Subagents
+from tools.language_ports import Diagnostics as Diagnostics
+from tools.language_ports import DiagnosticsReport as DiagnosticsReport
+from tools.language_ports import DiagnosticsRun as DiagnosticsRun
+from tools.language_ports import Navigation, NoNavigation
+from tools.language_ports import Problem as Problem
+from tools.ports import Editors, Explorer, HandOver, Jobs, NoJobs, NoOtherAgents, Subagents
 from tools.sandbox.confinement import Confinement
 from tools.sandbox.policy import SandboxPolicy
 
@@ -423,12 +423,12 @@ class ToolContext:
     """Removes secrets from stored data, e.g. full outputs in ``scratch``."""
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
-    explorer: Explorer = field(default_factory=Alone)
-    subagents: Subagents = field(default_factory=Alone)
-    hand_over: HandOver = field(default_factory=Alone)
+    explorer: Explorer = field(default_factory=NoOtherAgents)
+    subagents: Subagents = field(default_factory=NoOtherAgents)
+    hand_over: HandOver = field(default_factory=NoOtherAgents)
     branch: BranchCommands = field(default_factory=BranchCommands)
     """When ``workspace`` is a branch's copy."""
-    tell_person: Callable[[str], None] = lambda text: None
+    notify_user: Callable[[str], None] = lambda text: None
     """Shows a notice to the user, e.g. that a setting has no effect here; once a session."""
 
 

@@ -162,7 +162,7 @@ class Agents:
                     problems.append(read.problem)
                     broken.add(path.stem)
                 else:
-                    found[path.stem] = standing_for(read.agent, found.get(path.stem))
+                    found[path.stem] = replacing(read.agent, found.get(path.stem))
                     problems += [f"{path}, {text}" for text in read.agent.problems]
         for name in broken:
             found.pop(name, None)
@@ -180,7 +180,7 @@ class Agents:
                     t("The agent {name} cannot be used: {problem}", name=name, problem=read.problem)
                 )
             if read is not None and read.agent is not None:
-                agent = standing_for(read.agent, agent)
+                agent = replacing(read.agent, agent)
         return agent
 
     def _folders(self, trust: Trust) -> list[tuple[Path, AgentSource]]:
@@ -226,6 +226,6 @@ class Agents:
             return read
 
 
-def standing_for(agent: AgentProfile, other: AgentProfile | None) -> AgentProfile:
+def replacing(agent: AgentProfile, other: AgentProfile | None) -> AgentProfile:
     """Return ``agent`` in the place of ``other`` with the same name: see ``AgentProfile.replaces``."""
     return agent if other is None else replace(agent, replaces=other)

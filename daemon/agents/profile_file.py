@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from daemon.agents import head_words as words
+from daemon.agents import front_matter_keys as words
 from daemon.agents.front_matter import FrontMatterError, FrontMatterValue, Value, read_document
 from daemon.agents.profile import COMPACTION, AgentMode, AgentProfile, AgentSource
 from daemon.model.permissions import Rule
@@ -186,7 +186,7 @@ class _Head:
     def _permission(self, key: str, word: str) -> str:
         name, known = words.permission_of(word)
         if not known:
-            near = words.likely(word, words.PERMISSIONS)
+            near = words.spelling_hint(word, words.PERMISSIONS)
             raise self._bad(
                 key,
                 t(
@@ -201,7 +201,7 @@ class _Head:
 
     def _tool(self, key: str, word: str) -> str:
         name, known = words.tool_of(word)
-        near = words.likely(name, words.TOOLS)
+        near = words.spelling_hint(name, words.TOOLS)
         if not known and name.startswith("!") and (near or key == words.TAKES_TOOLS):
             raise self._bad(
                 key, t("{key}: there is no tool {value!r}{near}", key=key, value=word.lstrip("!"), near=near)

@@ -1,4 +1,4 @@
-"""The address of the trace API, and the errors of opening it. Both `door` and `serving` need them."""
+"""The address of the trace API, and the errors of opening it. Both `lazy_server` and `serving` need them."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ An event's frame has the event's fields as they are stored, with ``event_id``. T
 with ``of_event_id`` and no id of their own, so that a client that returns with the last ``event_id`` misses nothing:
 steps are found by their id, and receiving one twice changes nothing. For clients that subscribe to everything, an
 event's frame has as ``view`` its changes of the trace's status, totals and display numbers
-(``daemon.state.projection``). A frame that many clients would reject is shortened (``daemon.api.fitting``), alike when
-live and from the log; the REST endpoints return it in full.
+(``daemon.state.projection``). A frame that many clients would reject is shortened (``daemon.api.frame_limits``), alike
+when live and from the log; the REST endpoints return it in full.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from daemon.api.fitting import fitting, fitting_connected
+from daemon.api.frame_limits import shorten_connected_frame, shorten_frame
 from daemon.model.branches import branch_of, root_of
 from daemon.model.encoding import json_bytes, json_text
 from daemon.model.events import Delta, Event, MessageAdded
@@ -44,7 +44,7 @@ _HEAD = b'{"event_id":%d,"trace_id":"%b",'
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class Subscription:
     """The subscription of one client."""
 
     events: Chosen = "all"
@@ -76,7 +76,7 @@ class EncodedItem:
     def __post_init__(self) -> None:
         self.size = len(self.event) + len(self.view) + sum(map(len, self.steps)) + 100
 
-    def of(self, wants: Wants) -> tuple[str, ...]:
+    def of(self, wants: Subscription) -> tuple[str, ...]:
         """Return the frames that a client wants; may be none."""
         if not self.event_id:
             return (self.event,) if wants.deltas and wants.events == "all" else ()
@@ -97,9 +97,9 @@ def event_entry(
 
     ``line``: as our store has just written it.
     """
-    steps = tuple(fitting(json_bytes(step_frame(event, change))).decode() for change in changes)
+    steps = tuple(shorten_frame(json_bytes(step_frame(event, change))).decode() for change in changes)
     alone = (*steps[:-1], f'{steps[-1][:-1]},"event_id":{event.event_id}}}') if steps else ()
-    text = fitting(event_text(event, line)).decode()
+    text = shorten_frame(event_text(event, line)).decode()
     shown = (
         ""
         if view is None
@@ -111,7 +111,7 @@ def event_entry(
 def delta_entry(delta: Delta) -> EncodedItem:
     """Encode a piece of a text that grows."""
     frame = {"event": "delta", **delta.stored(), "trace_id": root_of(delta.trace_id)}
-    return EncodedItem(0, "delta", fitting(json_bytes(frame)).decode())
+    return EncodedItem(0, "delta", shorten_frame(json_bytes(frame)).decode())
 
 
 def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, Any]) -> str:
@@ -126,7 +126,7 @@ def connected_frame(session_id: str, current_event_id: int, known: Mapping[str, 
         "current_event_id": current_event_id,
         **known,
     }
-    return fitting_connected(frame).decode()
+    return shorten_connected_frame(frame).decode()
 
 
 def event_text(event: Event, line: bytes | None = None) -> bytes:

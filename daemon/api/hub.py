@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from daemon.api.frames import EncodedItem, Wants, delta_entry, event_entry
+from daemon.api.frames import EncodedItem, Subscription, delta_entry, event_entry
 from daemon.api.replay import Steps, as_logged, read_page
 from daemon.api.step_views import StepViews
 from daemon.bus import Bus
-from daemon.collector import COLLECTOR
 from daemon.deltas import Deltas
+from daemon.gc_tuning import COLLECTOR
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event
 from daemon.model.meters import Metered
@@ -55,7 +55,7 @@ class ClientLimits:
     """Events and deltas that may wait for a client and still get deltas behind them."""
     batch_bytes: int = 128 * 1024
     """Bytes sent to a client before other clients get their turn."""
-    breath_s: float = 0.005
+    pause_s: float = 0.005
     """The pause between two batches of events."""
     page_events: int = 500
     """Read from the log at once."""
@@ -76,7 +76,7 @@ class HubClient:
     """A client and its queue."""
 
     def __init__(
-        self, wants: Wants, send: Callable[[str], Awaitable[None]], event_id: int, limits: ClientLimits
+        self, wants: Subscription, send: Callable[[str], Awaitable[None]], event_id: int, limits: ClientLimits
     ) -> None:
         """``event_id``: the last event that it has."""
         self.wants = wants
@@ -223,7 +223,7 @@ class Hub:
     def leave(self, client: HubClient) -> None:
         """Forget a client."""
         self.clients.remove(client)
-        self._let_go(client)
+        self._drop_client(client)
 
     async def feed(self, client: HubClient) -> None:
         """Send a client everything after ``client.event_id``, until it is gone; what that raises is raised here.
@@ -244,7 +244,7 @@ class Hub:
             ):
                 await self._catch_up(client)
             else:
-                self._let_go(client)
+                self._drop_client(client)
                 client.caught_up()
                 while client.listening:
                     await client.send(await client.take())
@@ -324,7 +324,7 @@ class Hub:
                         for client in self.clients:
                             client.put(entry)
                 # Encode the events of the next moment together, because a batch costs little more than an event.
-                await asyncio.sleep(self._limits.breath_s)
+                await asyncio.sleep(self._limits.pause_s)
 
     def _entries(
         self, items: Sequence[tuple[Event | Delta, bytes | None]], steps: Steps | None
@@ -356,7 +356,7 @@ class Hub:
         """Return the event as the log has it: clients that read it there get the same steps."""
         return as_logged(event, line if line is not None else json_bytes(event.stored()))
 
-    def _let_go(self, client: HubClient) -> None:
+    def _drop_client(self, client: HubClient) -> None:
         if client.steps is not None:
             self._readers.submit(client.steps.let_go)
             client.steps = None

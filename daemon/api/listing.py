@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from daemon.api.seen import JsonObject, status_of
+from daemon.api.session_summary import JsonObject, status_of
 from daemon.model.traces import Trace, TraceMeta, TraceStatus
 from daemon.state.session_state import SessionState
 from daemon.store.trace_store import StoreError, TraceStore

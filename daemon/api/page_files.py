@@ -22,7 +22,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from daemon.api.security import Locked, RequiredAccess
+from daemon.api.security import LockedPage, RequiredAccess
 
 FOLDER = Path(__file__).parent / "page"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|json|css|svg)")
@@ -57,7 +57,7 @@ else {
 }
 """
 _UNLOCK_HASH = base64.b64encode(hashlib.sha256(_UNLOCK.encode()).digest()).decode()
-LOCKED = Locked(
+LOCKED = LockedPage(
     body=f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Goalwright</title></head><body>
 <p>This page needs its token. Run <code>goalwright trace page</code> and open the address that it prints.</p>

@@ -8,16 +8,23 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
 from daemon.api.listing import TraceLister, TraceQuery
-from daemon.api.seen import JsonObject, SessionSummary, branch_detail, held_by, status_of, subagent_detail
+from daemon.api.message_query import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
+from daemon.api.session_summary import (
+    JsonObject,
+    SessionSummary,
+    branch_detail,
+    held_by,
+    status_of,
+    subagent_detail,
+)
 from daemon.api.step_views import AnswerTooLargeError, NotFoundError, StepViews
-from daemon.collector import COLLECTOR
+from daemon.gc_tuning import COLLECTOR
 from daemon.model.branches import BRANCH_ID, branch_of, session_of
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
-from daemon.plan.forest import GoalForest
+from daemon.plan.goal_index import GoalIndex
 from daemon.state.session_state import SessionState
 from daemon.store.replay import replayed
 from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError
@@ -127,7 +134,7 @@ class TraceReader:
 
         def choose() -> JsonObject:
             self._check_stored(session_id)
-            goals = _goals(GoalForest(tree), query)
+            goals = _goals(GoalIndex(tree), query)
             line = SessionLine(newest(messages, query.part(), goals), branches, first)
             return self._page(session_id, line, query, goals, lives)
 
@@ -255,7 +262,7 @@ class TraceReader:
         goals, branches, first = None, (), 0
         if _of_goals(query) or not query.inherited:
             seen = self._stored(session_id)
-            goals, branches = _goals(seen.forest(), query), seen.branches
+            goals, branches = _goals(seen.goal_index(), query), seen.branches
             first = begun_with(seen.trace)
         with _found(session_id):
             self._refuse_newer(session_id)
@@ -317,46 +324,46 @@ def session_id_of(trace_id: str, branch_id: str | None) -> str:
     return session_of(trace_id, branch_id)
 
 
-def _goals(forest: GoalForest, query: MessageQuery) -> frozenset[str | None] | None:
+def _goals(goal_index: GoalIndex, query: MessageQuery) -> frozenset[str | None] | None:
     """Return the goals whose messages are wanted; None: all messages are. Raises NotFoundError."""
     if query.internal_goal_id is not None:
-        goal = forest.goals.get(query.internal_goal_id)
+        goal = goal_index.goals.get(query.internal_goal_id)
         if goal is None:
             raise NotFoundError(
                 f"There is no goal with the internal id {query.internal_goal_id[:100]!a} in this plan."
             )
     elif query.number is not None:
-        goal = _numbered(forest, query.number)
+        goal = _numbered(goal_index, query.number)
     elif query.goal_id is not None:
-        goal = _named(forest, query.goal_id)
+        goal = _named(goal_index, query.goal_id)
     else:
         return frozenset((None,)) if query.without_goal else None
-    below = forest.descendants(goal.id) if query.descendants else ()
+    below = goal_index.descendants(goal.id) if query.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))
 
 
-def _named(forest: GoalForest, goal_id: str) -> Goal:
+def _named(goal_index: GoalIndex, goal_id: str) -> Goal:
     """Return the goal with an id, else with a display number that cannot be an id. Raises NotFoundError.
 
     A bare number is always an id, as in payloads: its meaning must not depend on whether the id exists.
     """
-    goal = forest.goals.get(goal_id)
+    goal = goal_index.goals.get(goal_id)
     if goal is not None:
         return goal
     if not goal_id.isdecimal():
-        return _numbered(forest, goal_id)
+        return _numbered(goal_index, goal_id)
     raise NotFoundError(
         f"There is no goal with the id {goal_id[:100]!a} in this plan. To ask for the goal that is shown as number "
         f"{goal_id[:100]}, use number={goal_id[:100]} or goal_id=%23{goal_id[:100]}."
     )
 
 
-def _numbered(forest: GoalForest, number: str) -> Goal:
+def _numbered(goal_index: GoalIndex, number: str) -> Goal:
     try:
-        return forest.find(number)
+        return goal_index.find(number)
     except PlanError as error:
         # The plan's own message is meant for a model, which could add the goal.
-        known = list(forest.numbers().values())
+        known = list(goal_index.numbers().values())
         raise NotFoundError(
             f"There is no goal {number[:100]!a} in this plan"
             + (

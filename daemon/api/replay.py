@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.api.frames import Wants, event_entry
+from daemon.api.frames import Subscription, event_entry
 from daemon.api.step_views import CUT
 from daemon.model.events import Event
 from daemon.state.projection import Projection
-from daemon.store.reading import event_of
+from daemon.store.file_reader import event_of
 from daemon.store.trace_store import TraceStore
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Page:
 
 
 def read_page(
-    store: TraceStore, session_id: str, after: int, wants: Wants, steps: Steps | None, limit: int
+    store: TraceStore, session_id: str, after: int, wants: Subscription, steps: Steps | None, limit: int
 ) -> Page:
     """Return the next frames from a log for a client that has the events up to ``after``.
 

@@ -59,7 +59,7 @@ class RequiredAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
+class LockedPage:
     """HTML for a browser that comes without a token."""
 
     body: bytes
@@ -83,7 +83,7 @@ class SecurityMiddleware:
         self,
         app: ASGIApp,
         access: RequiredAccess,
-        locked: Locked | None = None,
+        locked: LockedPage | None = None,
         asked: Callable[[], None] = lambda: None,
     ) -> None:
         """``asked``: called for each request that is let in."""

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections import OrderedDict
 
-from daemon.api.seen import JsonObject
+from daemon.api.session_summary import JsonObject
 from daemon.model.steps import Step
 from daemon.model.traces import TraceStatus
 from daemon.steps.fold import StepFold
@@ -37,7 +37,7 @@ class AnswerTooLargeError(Exception):
     """Raised when one response cannot hold the data; the message suggests a narrower request."""
 
 
-class _Entry:
+class _CachedTree:
     def __init__(self, session_id: str) -> None:
         self.fold = StepFold(session_id, cut=CUT)
         self.lock = threading.Lock()
@@ -48,7 +48,7 @@ class StepViews:
 
     def __init__(self, store: TraceStore) -> None:
         self._store = store
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._entries: OrderedDict[str, _CachedTree] = OrderedDict()
         self._lock = threading.Lock()
 
     def tree(
@@ -100,11 +100,11 @@ class StepViews:
             nodes = _nodes(tree, shown, min(depth, MAX_DEPTH))
             return {"step_id": step_id, "children": nodes, "more": len(children) > len(shown)}
 
-    def _entry(self, session_id: str) -> _Entry:
+    def _entry(self, session_id: str) -> _CachedTree:
         with self._lock:
             entry = self._entries.get(session_id)
             if entry is None:
-                entry = self._entries[session_id] = _Entry(session_id)
+                entry = self._entries[session_id] = _CachedTree(session_id)
             self._entries.move_to_end(session_id)
             while len(self._entries) > _FOLDS:
                 self._entries.popitem(last=False)
@@ -123,14 +123,14 @@ class StepViews:
                 return None
             return entry.fold.copy() if entry.fold.last_event_id <= event_id else None
 
-    def _shown(self, entry: _Entry, *, is_live: bool) -> StepTree:
+    def _shown(self, entry: _CachedTree, *, is_live: bool) -> StepTree:
         """Return the steps to show: those that were in progress when a daemon died count as ended."""
         self._current(entry)
         if not is_live and entry.fold.head.status in ("running", "waiting"):
             entry.fold.break_off()
         return entry.fold.tree
 
-    def _current(self, entry: _Entry, to: int | None = None) -> StepTree:
+    def _current(self, entry: _CachedTree, to: int | None = None) -> StepTree:
         """Bring the fold up to what the log has, or to the event ``to``."""
         fold = entry.fold
         session_id = fold.tree.trace_id

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from daemon.api import schemas as s
 from daemon.api.reader import JsonObject, MessageQuery, TraceQuery, TraceReader
-from daemon.collector import COLLECTOR
+from daemon.gc_tuning import COLLECTOR
 from daemon.model.encoding import answer_bytes
 from daemon.model.messages import Role
 from daemon.model.traces import TraceStatus

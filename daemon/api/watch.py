@@ -21,11 +21,11 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from daemon.api.frames import CHOICES, Wants, connected_frame
+from daemon.api.frames import CHOICES, Subscription, connected_frame
 from daemon.api.hub import ClientLimits, Hub, HubClient, StalledError
 from daemon.api.reader import NotFoundError, TraceReader, session_id_of, unknown
 from daemon.bus import Bus
-from daemon.collector import COLLECTOR
+from daemon.gc_tuning import COLLECTOR
 from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Query:
 
     session_id: str
     since_event_id: int | None
-    wants: Wants
+    wants: Subscription
 
 
 @dataclass(slots=True)
@@ -300,7 +300,7 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
         deltas = TypeAdapter(bool).validate_python(query.get("deltas") or "true")
     except ValidationError as error:
         raise HandshakeRefusedError(422, "deltas is true or false.") from error
-    return Query(session_id, since, Wants(events, deltas))
+    return Query(session_id, since, Subscription(events, deltas))
 
 
 def _refusal(error: StoreError, session_id: str) -> HandshakeRefusedError:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from daemon.context.instructions import instruction_block, instructions_of
 from daemon.context.profiles import RESULT_KEPT, RESULT_LIMIT
 from daemon.context.tokens import estimate_tokens, message_tokens
-from daemon.context.windowing.standing import Standings
+from daemon.context.windowing.goal_status import GoalStatuses
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -131,7 +131,7 @@ def _verbatim(
     history: History | None,
 ) -> tuple[list[str], _Words]:
     older = [message for message in messages if message.sequence < keep_from]
-    said = [text for message in older if (text := person_said(message))]
+    said = [text for message in older if (text := user_text(message))]
     rules = {path: instruction_block(path, text) for path, text in shown_instructions(older).items()}
     ended = ended_goals(messages, plan, keep_from) if history is None else []
     given_up = [goal.texts for goal in ended if goal.status == "abandoned"]
@@ -232,7 +232,7 @@ def open_goals(plan: PlanTree) -> list[str]:
     return found
 
 
-def person_said(message: Message) -> str:
+def user_text(message: Message) -> str:
     """Return the user's own words in a message, in full, with attachments by name; empty when it has none."""
     if message.role != "user" or message.compaction() is not None:
         return ""
@@ -274,12 +274,12 @@ class EndedGoal:
 
 def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> list[EndedGoal]:
     """Return the topmost finished or abandoned goals, oldest first; not those worked on from ``keep_from`` only."""
-    standings = Standings(plan)
-    roots = [goal for goal in plan.goals.values() if standings.of(goal.id).root is goal]
+    statuses = GoalStatuses(plan)
+    roots = [goal for goal in plan.goals.values() if statuses.of(goal.id).root is goal]
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for message in messages:
-        if (root := standings.of(message.goal_id).root) is not None:
+        if (root := statuses.of(message.goal_id).root) is not None:
             first.setdefault(root.id, message.sequence)
             last[root.id] = message.sequence
     wanted = [root for root in roots if first.get(root.id, 0) < keep_from]

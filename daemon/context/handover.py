@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.context.compaction import cut_middle, open_goals, person_said, verbatim_blocks
+from daemon.context.compaction import cut_middle, open_goals, user_text, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message, TextPart
@@ -57,7 +57,7 @@ _DUTY: Mapping[Target, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Giving:
+class HandoverSource:
     """The session that hands its work over."""
 
     trace_id: str
@@ -74,7 +74,7 @@ class Giving:
     """The report of the agent that worked before the receiving one."""
 
 
-def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_TOKENS) -> str:
+def handover_text(source: HandoverSource, target: Target, limit_tokens: int = HANDOVER_TOKENS) -> str:
     """Return the text between ``<init_to_execute_context>`` or ``<execute_to_init_context>`` for the agent ``target``.
 
     It has the mission, the user's words, ended and open goals, the newest summary with its key paths, the changed
@@ -82,33 +82,33 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
     and the rest is set apart from them, but not an even earlier handover: so it does not grow from one agent to the
     other and back.
     """
-    messages, before = _unpacked(giving.messages)
-    summary = newest_summary(giving.messages, giving.agent)
+    messages, before = _unpacked(source.messages)
+    summary = newest_summary(source.messages, source.agent)
     shown_summary = "" if summary is None else summary_text(summary)
-    report = giving.report.strip() or last_report(giving.messages)
-    known = [f"Handed over by the {giving.agent} agent; its session is {giving.trace_id}.", *giving.facts]
+    report = source.report.strip() or last_report(source.messages)
+    known = [f"Handed over by the {source.agent} agent; its session is {source.trace_id}.", *source.facts]
     parts: list[str] = ["\n".join(known)]
-    first = next((said for message in messages if (said := person_said(message))), "")
-    if giving.plan.mission and giving.plan.mission not in first:  # otherwise the user's own words contain it
-        parts += ["## Mission", plain(giving.plan.mission)]
+    first = next((said for message in messages if (said := user_text(message))), "")
+    if source.plan.mission and source.plan.mission not in first:  # otherwise the user's own words contain it
+        parts += ["## Mission", plain(source.plan.mission)]
     ends: list[str] = []
     if before:
         ends += [
-            f"## What the {giving.agent} agent was handed over itself",
+            f"## What the {source.agent} agent was handed over itself",
             within(_BEFORE, _cut(before, int(limit_tokens * _BEFORE_SHARE))),
         ]
     if shown_summary:
         ends += ["## Its summary of the work", _cut(shown_summary, int(limit_tokens * _SUMMARY_SHARE))]
-    if still_open := open_goals(giving.plan):
+    if still_open := open_goals(source.plan):
         ends += ["## Still open", _first(still_open, _MAX_GOALS)]
-    if giving.changed_files:
-        files = [f"- {path}" for path in giving.changed_files[-_MAX_FILES:]]
-        left_out = len(giving.changed_files) - len(files)
+    if source.changed_files:
+        files = [f"- {path}" for path in source.changed_files[-_MAX_FILES:]]
+        left_out = len(source.changed_files) - len(files)
         ends += ["## Files it changed", one_each([*([f"[{left_out} more]"] if left_out else []), *files])]
-    if giving.earlier:
+    if source.earlier:
         ends += [
             "## What the last iteration reported",
-            within(_REPORT, _cut(giving.earlier, int(limit_tokens * _REPORT_SHARE))),
+            within(_REPORT, _cut(source.earlier, int(limit_tokens * _REPORT_SHARE))),
         ]
     if report:
         ends += [
@@ -117,7 +117,7 @@ def handover_text(giving: Giving, target: Target, limit_tokens: int = HANDOVER_T
         ]
     left = limit_tokens - sum(map(estimate_tokens, (*parts, *ends)))
     everything = max((message.sequence for message in messages), default=0) + 1
-    parts += verbatim_blocks(messages, giving.plan, everything, max(left, limit_tokens // 5))
+    parts += verbatim_blocks(messages, source.plan, everything, max(left, limit_tokens // 5))
     tag = _TAGS[target]
     return "\n\n".join([tag, *parts, *ends, f"</{tag[1:]}", _DUTY[target]])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from daemon.plan.counting import TOOLS_OF_THE_PLAN
+from daemon.plan.goal_stats import TOOLS_OF_THE_PLAN
 
 PRUNE_MINIMUM = 20_000
 PRUNE_PROTECT = 40_000

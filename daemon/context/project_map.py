@@ -49,7 +49,7 @@ Readable = Callable[[str, bool], bool]
 
 
 @dataclass(slots=True)
-class _Seen:
+class _WalkFindings:
     """The folders, languages and other findings of a walk."""
 
     folders: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
@@ -78,7 +78,7 @@ def project_map(root: Path, readable: Readable, test_command: str | None) -> str
     return text
 
 
-def _folder_lines(seen: _Seen, tops: int, below: int) -> Iterator[str]:
+def _folder_lines(seen: _WalkFindings, tops: int, below: int) -> Iterator[str]:
     names = sorted(seen.folders)
     if not names or not tops:
         return
@@ -96,9 +96,9 @@ def _shown(name: str) -> str:
     return attribute(short(name, _MAX_NAME), keep_spaces=True)
 
 
-def _walk(root: Path, readable: Readable) -> _Seen:
+def _walk(root: Path, readable: Readable) -> _WalkFindings:
     """Look at the tree level by level, in the order of names, so that the same tree makes the same map."""
-    seen, left = _Seen(), MAX_ENTRIES
+    seen, left = _WalkFindings(), MAX_ENTRIES
     folders = deque([""])
     while folders and left > 0:
         folder = folders.popleft()
@@ -133,7 +133,7 @@ def _entries(folder: Path, limit: int) -> list[tuple[str, bool]]:
     return sorted(found)
 
 
-def _count(seen: _Seen, path: str) -> None:
+def _count(seen: _WalkFindings, path: str) -> None:
     parts = path.split("/")
     if len(parts) > 1:
         inner = seen.folders.setdefault(parts[0], {})

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 
 from daemon.context.profiles import ContextProfile
 from daemon.context.windowing.blocks import CLEARED, INTERRUPTED, Block, Kind, Rules, WindowMessage, note
-from daemon.context.windowing.cutting import since_compaction
+from daemon.context.windowing.compacted_history import since_compaction
+from daemon.context.windowing.goal_status import GoalStatuses
 from daemon.context.windowing.goals import GoalCompaction
 from daemon.context.windowing.history import past_turns_reduced
 from daemon.context.windowing.notes import BEGINS, GO_ON, IN_SUMMARY, attempts_text, summary_text
 from daemon.context.windowing.pairing import MessageReader
 from daemon.context.windowing.pruning import results_cleared, to_prune
 from daemon.context.windowing.rules import extended, rules_kept
-from daemon.context.windowing.standing import Standings
 from daemon.model.events import Marks
 from daemon.plan.tree import PlanTree
 
@@ -216,22 +216,22 @@ def _shown(
     """Return the blocks of a session that are left after all reductions."""
     cache.begin()
     reader = cache.reader(messages)
-    standings = Standings(plan)
+    statuses = GoalStatuses(plan)
     blocks = since_compaction(reader)
 
     def belongs(goal_id: str | None) -> bool:
-        standing = standings.of(goal_id)
+        standing = statuses.of(goal_id)
         return standing.known if profile.goal_compaction else standing.live
 
     blocks = past_turns_reduced(blocks, marks.history_before, profile.keep_steps, belongs)
     if profile.goal_compaction and plan.goals:
-        blocks = _goals_replaced(blocks, plan, standings, cache, has_rules=reader.has_rules)
+        blocks = _goals_replaced(blocks, plan, statuses, cache, has_rules=reader.has_rules)
     blocks = results_cleared(blocks, marks.pruned)
     return rules_kept(blocks, cache.extended) if reader.has_rules else blocks
 
 
 def _goals_replaced(
-    blocks: Sequence[Block], plan: PlanTree, standings: Standings, cache: WindowCache, *, has_rules: bool
+    blocks: Sequence[Block], plan: PlanTree, statuses: GoalStatuses, cache: WindowCache, *, has_rules: bool
 ) -> list[Block]:
     def summary(root: Goal, sequence: int, rules: Rules) -> Block:
         text = cache.summary(plan, root)
@@ -244,4 +244,4 @@ def _goals_replaced(
     def pointer(goal: Goal, sequence: int) -> Block:
         return cache.note(IN_SUMMARY, "goal_summary", goal_id=goal.id, sequence=sequence)
 
-    return GoalCompaction(standings, summary, attempts, pointer, has_rules=has_rules).replaced(blocks)
+    return GoalCompaction(statuses, summary, attempts, pointer, has_rules=has_rules).replaced(blocks)

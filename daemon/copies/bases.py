@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from daemon.copies.programs import Stop, in_thread, told
+from daemon.copies.git_program import CancelToken, in_thread, with_copy_errors
 from daemon.copies.working_copy import Base, CopyError
 from tools.process.background import finish
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from pathlib import Path
 
-    from daemon.copies.places import CopyPlaces
+    from daemon.copies.copy_folders import CopyFolders
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Kept(Generic[T]):
+class HeldBase(Generic[T]):
     """A base, with the data to open copies of it."""
 
     base: Base
@@ -45,10 +45,10 @@ class Kept(Generic[T]):
 class Bases(Generic[T]):
     """All that are kept, of one workspace."""
 
-    def __init__(self, places: CopyPlaces) -> None:
+    def __init__(self, places: CopyFolders) -> None:
         self._places = places
         self._lock = threading.Lock()
-        self._kept: list[Kept[T]] = []
+        self._kept: list[HeldBase[T]] = []
 
     def add(self, make: Callable[[Path], tuple[Base, T]]) -> Base:
         """Make a base in a new folder, and keep it. Raises the exceptions of ``make``; then nothing of it stays."""
@@ -60,7 +60,7 @@ class Bases(Generic[T]):
             self._places.remove(folder)
             raise
         with self._lock:
-            self._kept.append(Kept(base, what, folder, free))
+            self._kept.append(HeldBase(base, what, folder, free))
         return base
 
     @contextmanager
@@ -85,7 +85,7 @@ class Bases(Generic[T]):
                     kept.is_done = True
         self._forget()
 
-    def _find(self, base: Base) -> Kept[T]:
+    def _find(self, base: Base) -> HeldBase[T]:
         there = [kept for kept in self._kept if not kept.is_done]
         for kept in there:
             if kept.base is base:
@@ -108,24 +108,26 @@ class Bases(Generic[T]):
             self._places.remove(kept.folder)
 
 
-async def kept_base(pool: Executor, bases: Bases[T], make: Callable[[Stop, Path], tuple[Base, T]]) -> Base:
+async def hold_base(
+    pool: Executor, bases: Bases[T], make: Callable[[CancelToken, Path], tuple[Base, T]]
+) -> Base:
     """Have a base made in a thread, and keep it. Canceled or failed, it leaves nothing. Raises CopyError."""
     made: list[Base] = []
 
-    def work(stop: Stop) -> Base:
+    def work(stop: CancelToken) -> Base:
         made.append(base := bases.add(lambda folder: make(stop, folder)))
         return base
 
     try:
-        return await in_thread(pool, told(work))
+        return await in_thread(pool, with_copy_errors(work))
     except asyncio.CancelledError:
         # It was canceled just after the base was made.
         for base in made:
-            await let_go(pool, bases, base)
+            await release_base(pool, bases, base)
         raise
 
 
-async def let_go(pool: Executor, bases: Bases[T], base: Base) -> None:
+async def release_base(pool: Executor, bases: Bases[T], base: Base) -> None:
     """``Bases.done`` in a thread, to its end also when canceled. Never raises anything else."""
 
     def work() -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.programs import GitProgram, Stop
+from daemon.copies.git_program import CancelToken, GitProgram
 from tools.process.programs import find_program
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
     program = find_program("git", workspace)
     if program is None:
         return PlainCopies(workspace, folder, links)
-    git, stop = GitProgram(program), Stop()
+    git, stop = GitProgram(program), CancelToken()
     repository = Repository.of(git, stop, workspace)
     inside = repository is not None and (
         workspace == repository.top

@@ -1,4 +1,4 @@
-"""Working copies of a repository (or, with git's help, of a plain folder). See ``opening`` for how one is made."""
+"""Working copies of a repository (or, with git's help, of a plain folder). See ``populate`` for how one is made."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.copies import linked, opening, snapshot
-from daemon.copies.adding import Private
-from daemon.copies.comparing import EMPTY_TREE, Comparing, CopiedRepository, small_patch
-from daemon.copies.placed import PlacedCopies, PlacedCopy
-from daemon.copies.programs import GitProgram, Stop
+from daemon.copies import dependency_folders, populate, snapshot
+from daemon.copies.copy_diff import EMPTY_TREE, CopiedRepository, CopyComparison, small_patch
+from daemon.copies.git_add import PrivateIndex
+from daemon.copies.git_program import CancelToken, GitProgram
+from daemon.copies.managed_copy import ManagedCopies, ManagedCopy
 from daemon.copies.repository import Repository
-from daemon.copies.working_copy import Base, BranchChange, CopyError, LeftBehind
+from daemon.copies.working_copy import Base, BranchChange, CopyError, OrphanedCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
-    from daemon.copies.places import CopyPlace
+    from daemon.copies.copy_folders import CopyFolder
     from daemon.copies.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _GitBase:
     """The data needed to open copies of a base."""
 
     snapshot: Snapshot
     links: tuple[bytes, ...]
 
 
-class GitCopy(PlacedCopy):
+class GitCopy(ManagedCopy):
     """The files of one branch, compared by git. Contents are the bytes on disk."""
 
     def __init__(
         self,
-        place: CopyPlace,
+        place: CopyFolder,
         base: Base,
-        comparing: Comparing,
+        comparing: CopyComparison,
         environment: Mapping[str, str],
         links: Sequence[Path],
         pool: ThreadPoolExecutor,
-        on_close: Callable[[CopyPlace], None],
+        on_close: Callable[[CopyFolder], None],
     ) -> None:
         root = comparing.top / comparing.workspace
         super().__init__(place, root, base, environment, links, pool, on_close)
@@ -53,7 +53,7 @@ class GitCopy(PlacedCopy):
         return await self.ask(self._comparing.outcome)
 
 
-class GitCopies(PlacedCopies[GitCopy, _Taken]):
+class GitCopies(ManagedCopies[GitCopy, _GitBase]):
     """Makes copies of one workspace with the help of git.
 
     ``workspace`` and ``folder`` are resolved; ``repository`` is False for a folder that is in none.
@@ -68,29 +68,31 @@ class GitCopies(PlacedCopies[GitCopy, _Taken]):
 
     # -- in threads --
 
-    def _taken(self, stop: Stop, folder: Path) -> tuple[Base, _Taken]:
+    def _taken(self, stop: CancelToken, folder: Path) -> tuple[Base, _GitBase]:
         repository = None
         if self._in_repository:
             repository = Repository.of(self._git, stop, self._workspace)
             if repository is None:
                 raise CopyError(f"{self._workspace} is no longer in a git repository; start again.")
         source = repository.top if repository else self._workspace
-        exclude = b"" if repository else opening.heavy(self._links)
+        exclude = b"" if repository else populate.heavy(self._links)
         taken = snapshot.take(self._git, stop, repository, source, folder / "base", exclude)
-        links = opening.links_of(self._git, stop, taken, self._links, self._workspace, bool(repository))
+        links = populate.links_of(self._git, stop, taken, self._links, self._workspace, bool(repository))
         commit = taken.state.commit if taken.state else None
-        private = Private(self._git, stop, taken.git_dir, source)
+        private = PrivateIndex(self._git, stop, taken.git_dir, source)
         patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
-        return Base(commit, taken.tree, patch), _Taken(taken, tuple(links))
+        return Base(commit, taken.tree, patch), _GitBase(taken, tuple(links))
 
-    def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: _Taken) -> GitCopy:
+    def _filled(
+        self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _GitBase
+    ) -> GitCopy:
         there = taken.snapshot
         top = place.root(there.source.name or "copy")
-        parts = opening.fill(self._git, stop, there, top, place.ours, taken.links)
+        parts = populate.fill(self._git, stop, there, top, place.ours, taken.links)
         inner = self._workspace.relative_to(there.source).as_posix()
         workspace = "" if inner == "." else f"{inner}/"
         (top / workspace).mkdir(parents=True, exist_ok=True)
-        comparing = Comparing(self._git, top, place.ours, tuple(parts), workspace)
+        comparing = CopyComparison(self._git, top, place.ours, tuple(parts), workspace)
         place.write_record(
             {
                 "session": session_id,
@@ -102,18 +104,20 @@ class GitCopies(PlacedCopies[GitCopy, _Taken]):
         environment = {
             # A repository around the folder of the copies does not belong to the workspace.
             "GIT_CEILING_DIRECTORIES": str(place.folder),
-            **linked.environment(there.source, top, taken.links, os.environ.get("PYTHONPATH", "")),
+            **dependency_folders.environment(
+                there.source, top, taken.links, os.environ.get("PYTHONPATH", "")
+            ),
         }
         links = [top / os.fsdecode(link) for link in taken.links]
         return GitCopy(place, base, comparing, environment, links, self._pool, self._closed)
 
-    def _read(self, stop: Stop, place: CopyPlace) -> LeftBehind:
+    def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
         parts = tuple(CopiedRepository.from_json(part) for part in record["parts"])
         for stale in place.ours.glob("*/*.git/*.lock"):
             stale.unlink()
-        comparing = Comparing(
+        comparing = CopyComparison(
             self._git, place.root(str(record["name"])), place.ours, parts, str(record["workspace"])
         )
         changes, patch = comparing.outcome(stop)
-        return LeftBehind(str(record["session"]), tuple(changes), patch)
+        return OrphanedCopy(str(record["session"]), tuple(changes), patch)

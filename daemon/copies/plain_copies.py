@@ -17,9 +17,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.copies import copier, linked
-from daemon.copies.comparing import check_size
-from daemon.copies.placed import PlacedCopies, PlacedCopy
+from daemon.copies import dependency_folders, parallel_copy
+from daemon.copies.copy_diff import check_size
+from daemon.copies.managed_copy import ManagedCopies, ManagedCopy
+from daemon.copies.patch_writer import write_patch
 from daemon.copies.working_copy import (
     HEAVY,
     MOST_BYTES,
@@ -27,18 +28,17 @@ from daemon.copies.working_copy import (
     Base,
     BranchChange,
     CopyError,
-    LeftBehind,
+    OrphanedCopy,
 )
-from daemon.copies.written_patch import write_patch
 from tools.files.regular_files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
-    from daemon.copies.copying import Plan, Wanted
-    from daemon.copies.places import CopyPlace
-    from daemon.copies.programs import Stop
+    from daemon.copies.copy_folders import CopyFolder
+    from daemon.copies.copy_worker import Plan, Wanted
+    from daemon.copies.git_program import CancelToken
 
 _BASE = "base"
 _LINK = 0o120000
@@ -58,7 +58,7 @@ class _Walk:
     left_out: tuple[str, ...]
     links: tuple[str, ...] = ()
 
-    def plan(self, stop: Stop) -> tuple[Plan, list[bytes]]:
+    def plan(self, stop: CancelToken) -> tuple[Plan, list[bytes]]:
         """Return the files to copy and the folders to link. Raises CopyError and OSError."""
         plan: Plan = []
         linked_folders: list[bytes] = []
@@ -72,7 +72,7 @@ class _Walk:
                 path = folder + b"/" + entry.name if folder else entry.name
                 name = os.fsdecode(entry.name)
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if linked.wanted([path], self.links, b"") and entry.is_dir():
+                if dependency_folders.wanted([path], self.links, b"") and entry.is_dir():
                     linked_folders.append(path)
                 elif name == ".git" or any(fnmatchcase(name, pattern) for pattern in self.left_out):
                     continue
@@ -120,7 +120,7 @@ def ignored_names(workspace: Path) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _PlainBase:
     """The data needed to open copies of a base."""
 
     top: Path
@@ -128,32 +128,34 @@ class _Taken:
     left_out: tuple[str, ...]
 
 
-class PlainCopy(PlacedCopy):
+class PlainCopy(ManagedCopy):
     """The files of one branch, compared byte by byte."""
 
     def __init__(
         self,
-        place: CopyPlace,
+        place: CopyFolder,
         root: Path,
         base: Base,
         left_out: Sequence[str],
         environment: Mapping[str, str],
         links: Sequence[Path],
         pool: ThreadPoolExecutor,
-        on_close: Callable[[CopyPlace], None],
+        on_close: Callable[[CopyFolder], None],
     ) -> None:
         super().__init__(place, root, base, environment, links, pool, on_close)
         self._left_out = tuple(left_out)
 
     async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        def work(stop: Stop) -> tuple[Sequence[BranchChange], bytes]:
+        def work(stop: CancelToken) -> tuple[Sequence[BranchChange], bytes]:
             changes = differences(stop, self.place, self.root, self._left_out)
             return changes, write_patch(changes)
 
         return await self.ask(work)
 
 
-def differences(stop: Stop, place: CopyPlace, root: Path, left_out: Sequence[str]) -> list[BranchChange]:
+def differences(
+    stop: CancelToken, place: CopyFolder, root: Path, left_out: Sequence[str]
+) -> list[BranchChange]:
     """Return the differences between the base copy and the branch's copy. Raises OSError and CopyError."""
     before = dict(_contents(stop, place.ours / _BASE, left_out))
     after = dict(_contents(stop, root, left_out))
@@ -175,7 +177,7 @@ def differences(stop: Stop, place: CopyPlace, root: Path, left_out: Sequence[str
 _File = tuple[int, Path]
 
 
-def _contents(stop: Stop, top: Path, left_out: Sequence[str]) -> Iterator[tuple[bytes, _File]]:
+def _contents(stop: CancelToken, top: Path, left_out: Sequence[str]) -> Iterator[tuple[bytes, _File]]:
     plan, _ = _Walk(top, tuple(left_out)).plan(stop)
     for folder, files in plan:
         for name, *_ in files:
@@ -186,7 +188,7 @@ def _contents(stop: Stop, top: Path, left_out: Sequence[str]) -> Iterator[tuple[
             yield path, (_LINK if is_link else 0o100755 if mode & 0o100 else 0o100644, there)
 
 
-def _is_same(stop: Stop, old: _File, new: _File) -> bool:
+def _is_same(stop: CancelToken, old: _File, new: _File) -> bool:
     """Return whether two files of the same kind hold the same."""
     if old[0] == _LINK:
         return old[1].readlink() == new[1].readlink()
@@ -206,22 +208,24 @@ def _bytes(file: _File | None) -> bytes | None:
     return os.fsencode(file[1].readlink()) if file[0] == _LINK else file[1].read_bytes()
 
 
-class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
+class PlainCopies(ManagedCopies[PlainCopy, _PlainBase]):
     """Makes copies of a folder without git. ``workspace`` is resolved."""
 
     def __init__(self, workspace: Path, folder: Path, links: Sequence[str]) -> None:
         super().__init__(workspace, folder, links, 2)
         self._one = threading.Lock()
 
-    def _taken(self, stop: Stop, folder: Path) -> tuple[Base, _Taken]:
+    def _taken(self, stop: CancelToken, folder: Path) -> tuple[Base, _PlainBase]:
         left_out = ignored_names(self._workspace)
         plan, links = _Walk(self._workspace, left_out, self._links).plan(stop)
         names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
         _copy(stop, self._workspace, folder / _BASE, plan)
         # Bases have no name but must not be confused, so each is an object of its own.
-        return Base(None, None, b""), _Taken(folder / _BASE, tuple(links), tuple(names))
+        return Base(None, None, b""), _PlainBase(folder / _BASE, tuple(links), tuple(names))
 
-    def _filled(self, stop: Stop, place: CopyPlace, session_id: str, base: Base, taken: _Taken) -> PlainCopy:
+    def _filled(
+        self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _PlainBase
+    ) -> PlainCopy:
         root = place.root(self._workspace.name or "copy")
         plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
         # Not in parallel: creating a link to a file makes the file look changed to another copying thread.
@@ -234,13 +238,15 @@ class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
             there.parent.mkdir(parents=True, exist_ok=True)
             there.symlink_to(self._workspace / os.fsdecode(link), target_is_directory=True)
         place.write_record({"session": session_id, "name": root.name, "leftOut": list(taken.left_out)})
-        environment = linked.environment(self._workspace, root, taken.links, os.environ.get("PYTHONPATH", ""))
+        environment = dependency_folders.environment(
+            self._workspace, root, taken.links, os.environ.get("PYTHONPATH", "")
+        )
         environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
         links = [root / os.fsdecode(link) for link in taken.links]
         return PlainCopy(place, root, base, taken.left_out, environment, links, self._pool, self._closed)
 
     @contextmanager
-    def _lock_of(self, stop: Stop) -> Generator[None]:
+    def _lock_of(self, stop: CancelToken) -> Generator[None]:
         while not self._one.acquire(timeout=_WAIT_S):
             stop.check()
         try:
@@ -248,18 +254,18 @@ class PlainCopies(PlacedCopies[PlainCopy, _Taken]):
         finally:
             self._one.release()
 
-    def _read(self, stop: Stop, place: CopyPlace) -> LeftBehind:
+    def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
         root = place.root(str(record["name"]))
         changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
-        return LeftBehind(str(record["session"]), tuple(changes), write_patch(changes))
+        return OrphanedCopy(str(record["session"]), tuple(changes), write_patch(changes))
 
 
-def _copy(stop: Stop, source: Path, target: Path, plan: Plan) -> None:
+def _copy(stop: CancelToken, source: Path, target: Path, plan: Plan) -> None:
     """Files that vanish meanwhile are left out. Raises CopyError and OSError."""
     target.mkdir(mode=0o700)
     for _ in range(_TRIES):
-        _, moved = copier.copy(stop, source, target, plan)
+        _, moved = parallel_copy.copy(stop, source, target, plan)
         left: dict[bytes, list[Wanted]] = {}
         for name in moved:
             there = source / os.fsdecode(name)

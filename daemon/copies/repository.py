@@ -17,7 +17,7 @@ from daemon.copies.working_copy import CopyError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.copies.programs import GitProgram, Stop
+    from daemon.copies.git_program import CancelToken, GitProgram
 
 _TREE_SETTINGS = frozenset(
     f"core.{name}"
@@ -77,7 +77,7 @@ class Repository:
         return 32 if self.object_format == "sha256" else 20
 
     @staticmethod
-    def of(git: GitProgram, stop: Stop, folder: Path) -> Repository | None:
+    def of(git: GitProgram, stop: CancelToken, folder: Path) -> Repository | None:
         """Return the repository that contains ``folder``; None: there is none, or git does not trust it."""
         asked = (
             "--show-toplevel",
@@ -143,7 +143,7 @@ class GitState:
     """Content of files in the git folder, by name."""
 
 
-def state_of(git: GitProgram, stop: Stop, repository: Repository) -> GitState:
+def state_of(git: GitProgram, stop: CancelToken, repository: Repository) -> GitState:
     """Read it. Raises CopyError."""
     top = repository.top
     commit = (
@@ -167,7 +167,7 @@ def state_of(git: GitProgram, stop: Stop, repository: Repository) -> GitState:
 
 
 def _settings(
-    git: GitProgram, stop: Stop, repository: Repository
+    git: GitProgram, stop: CancelToken, repository: Repository
 ) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
     fields = git.ask(stop, repository.top, "config", "--list", "-z", "--show-scope").split(b"\0")
     tree: dict[str, str] = {}

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.copies import private_git
-from daemon.copies.adding import INDEX, Private
-from daemon.copies.comparing import EMPTY_TREE
+from daemon.copies.copy_diff import EMPTY_TREE
+from daemon.copies.git_add import INDEX, PrivateIndex
 from daemon.copies.repository import GitState, Repository, state_of
 from daemon.copies.working_copy import MOST_BYTES, MOST_FILES, CopyError
 from daemon.files import index_file
-from daemon.files.index_file import FILE, GITLINK, LINK, Index, IndexLine
+from daemon.files.index_file import FILE, GITLINK, LINK, GitIndex, IndexLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from daemon.copies.programs import GitProgram, Stop
+    from daemon.copies.git_program import CancelToken, GitProgram
 
 KEPT = "kept"
 """Name in a snapshot's folder: a pack of objects that the user's git may remove."""
@@ -49,11 +49,11 @@ class Snapshot:
     hash_size: int
     tree: str
     raw_tree: str
-    raw: Index
+    raw: GitIndex
     raw_data: bytes
     user_data: bytes
     """The user's index."""
-    user: Index
+    user: GitIndex
     user_mtime_ns: int
     folders: tuple[bytes, ...]
     """Empty folders of submodules that are not initialised."""
@@ -73,7 +73,7 @@ class Snapshot:
 
 def take(
     git: GitProgram,
-    stop: Stop,
+    stop: CancelToken,
     repository: Repository | None,
     source: Path,
     place: Path,
@@ -85,14 +85,14 @@ def take(
     ``exclude``: more lines as in ``.gitignore``. Raises CopyError and OSError.
     """
     place.mkdir(mode=0o700)
-    return _Taking(git, stop, repository, source, place, exclude, prefix).take()
+    return _SnapshotBuilder(git, stop, repository, source, place, exclude, prefix).take()
 
 
-class _Taking:
+class _SnapshotBuilder:
     def __init__(
         self,
         git: GitProgram,
-        stop: Stop,
+        stop: CancelToken,
         repository: Repository | None,
         source: Path,
         place: Path,
@@ -109,8 +109,8 @@ class _Taking:
         self._tree_dir = place / "tree.git"
         self._raw_dir = place / "raw.git"
         self._hash_size = repository.hash_size if repository else 20
-        self._tree_git = Private(git, stop, self._tree_dir, source)
-        self._raw_git = Private(git, stop, self._raw_dir, source)
+        self._tree_git = PrivateIndex(git, stop, self._tree_dir, source)
+        self._raw_git = PrivateIndex(git, stop, self._raw_dir, source)
 
     def take(self) -> Snapshot:
         state = state_of(self._git, self._stop, self._repository) if self._repository else None
@@ -157,7 +157,7 @@ class _Taking:
             parts=tuple(parts),
         )
 
-    def _own(self, state: GitState | None, trees: set[str], user: Index, index: Index) -> None:
+    def _own(self, state: GitState | None, trees: set[str], user: GitIndex, index: GitIndex) -> None:
         """Copy objects that no commit holds into our own store: the user's ``git gc`` may remove them from theirs.
 
         These are objects that only the working tree or the index needs, and that were in their store already (staged
@@ -212,7 +212,7 @@ class _Taking:
         both = [self._tree_dir / "objects", *stores]
         private_git.make_for_us(self._raw_dir, kind, both, neutral, files, self._exclude, as_they_are=True)
 
-    def _take_index(self) -> tuple[bytes, Index, int]:
+    def _take_index(self) -> tuple[bytes, GitIndex, int]:
         """Copy the user's index with its time: git uses it to find files that may have changed without a change of
         their stat."""
         if self._repository is None or not self._repository.index.exists():
@@ -232,7 +232,7 @@ class _Taking:
         os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
         return data, index, found.st_mtime_ns
 
-    def _to_hash_again(self, index: Index, state: GitState | None) -> list[tuple[IndexLine, bool]]:
+    def _to_hash_again(self, index: GitIndex, state: GitState | None) -> list[tuple[IndexLine, bool]]:
         """Entries whose blob may not be the bytes of the file, and whether there is a file."""
         found = [
             (entry, os.path.lexists(self._at(entry.path)))
@@ -253,7 +253,7 @@ class _Taking:
             *((entry, True) for entry in sized if sizes.get(entry.oid) != entry.stat[8]),
         ]
 
-    def _may_convert(self, index: Index, state: GitState) -> bool:
+    def _may_convert(self, index: GitIndex, state: GitState) -> bool:
         settings = dict(state.tree_settings)
         if settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0"):
             return True
@@ -310,7 +310,7 @@ class _Taking:
         self._raw_git.add_all("--sparse")
         return index.read_bytes()
 
-    def _inner(self, index: Index) -> tuple[list[Snapshot], list[bytes]]:
+    def _inner(self, index: GitIndex) -> tuple[list[Snapshot], list[bytes]]:
         """Return the repositories inside, and the folders of those that have none (yet)."""
         names = {entry.path for entry in index.entries if entry.kind == GITLINK}
         names |= self._tree_git.unborn | self._raw_git.unborn  # left out of our index, but files nevertheless

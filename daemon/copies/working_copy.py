@@ -77,7 +77,7 @@ class WorkingCopy(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftBehind:
+class OrphanedCopy:
     """A copy that a crash left."""
 
     session_id: str
@@ -86,7 +86,7 @@ class LeftBehind:
     patch: bytes
 
 
-Keep = Callable[[LeftBehind], None]
+Keep = Callable[[OrphanedCopy], None]
 """Stores what a crash left. Blocking; raises anything when it could not."""
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.context.tokens import part_tokens
+from daemon.copies.patch_writer import write_patch
 from daemon.copies.working_copy import CopyError, WorkingCopy
-from daemon.copies.written_patch import write_patch
+from daemon.explore.branch_environment import BranchEnvironment, make_branch_environment
 from daemon.explore.branch_notes import task_text, unfinished_summary
-from daemon.explore.branch_task import Agreed, BranchOutcome, BranchTask
-from daemon.explore.inheriting import Inherited, moved, places_moved, rewriter
-from daemon.explore.mirroring import Mirror
-from daemon.explore.surroundings import BranchEnvironment, surroundings
-from daemon.explore.written import left_out, rescued, short_names
+from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
+from daemon.explore.event_mirror import EventMirror
+from daemon.explore.ignored_changes import ignored_changes, recorded_changes, short_names
+from daemon.explore.inherited_context import InheritedContext, moved, places_moved, rewriter
 from daemon.loop.children import close_child, open_child
 from daemon.model.branches import CheckRun
 from daemon.model.events import SessionUpdated
@@ -52,7 +52,7 @@ class BranchHost:
     """The main session: its permissions, budget and services are the branch's."""
     copies: WorkingCopies
     """Makes the branch's working copy."""
-    test_command: Callable[[BranchTask], Awaitable[Agreed]]
+    test_command: Callable[[BranchTask], Awaitable[TestCommand]]
     """Returns what tests the branches; waits while the user has not said yet whether they may be tested."""
     keep: Callable[[BranchTask, BranchOutcome], Awaitable[None]]
     """Stores what the branch changed. Called before anything else can go wrong."""
@@ -70,7 +70,7 @@ class Branch:
         self._copy: WorkingCopy | None = None
         self._around: BranchEnvironment | None = None
         self._child: Session | None = None
-        self._mirror: Mirror | None = None
+        self._mirror: EventMirror | None = None
         self._canceled = False
         self._stop: StopReason = "canceled"
         self._detail = ""
@@ -137,7 +137,7 @@ class Branch:
     async def _work(self) -> None:
         task, parent = self._task, self._host.parent
         self._copy = copy = await self._host.copies.open(task.session_id, task.base)
-        self._around = await surroundings(parent.services, copy, session_id=task.session_id)
+        self._around = await make_branch_environment(parent.services, copy, session_id=task.session_id)
         child = self._child = open_child(
             parent,
             task.branch_id,
@@ -148,9 +148,9 @@ class Branch:
             description=task.direction,
             inherited=len(task.conversation),
         )
-        await self._begin_with(child, copy.root)
+        await self._first_prompt(child, copy.root)
         child.state.share_order(parent.state.order)
-        self._mirror = Mirror(parent, child, task.branch_id)
+        self._mirror = EventMirror(parent, child, task.branch_id)
         prompt = task_text(
             task.branch_id,
             task.direction,
@@ -162,12 +162,12 @@ class Branch:
         result = await self._talk(child, plain(prompt))
         self._stop, self._detail = result.stop, result.detail
 
-    async def _begin_with(self, child: Session, root: Path) -> None:
+    async def _first_prompt(self, child: Session, root: Path) -> None:
         """Copy the main session's knowledge to the branch, with the paths of its copy."""
         task, parent = self._task, self._host.parent
         old, home = Path(task.workspace), Path(task.home) if task.home else None
 
-        def move() -> tuple[tuple[Inherited, ...], dict[str, str]]:
+        def move() -> tuple[tuple[InheritedContext, ...], dict[str, str]]:
             return moved(task.conversation, rewriter(old, root, home)), places_moved(task.seen, old, root)
 
         conversation, seen = await asyncio.to_thread(move)
@@ -248,14 +248,16 @@ class Branch:
                     )
                 if not self._compared and child is not None:
                     outcome = await self._rescued(outcome, child, copy, error)
-        kept.append(self._told(outcome))
+        kept.append(self._with_summary(outcome))
 
     async def _with_ignored(self, outcome: BranchOutcome, child: Session, copy: WorkingCopy) -> BranchOutcome:
         """Keep and name files that git ignores: comparing leaves them out, so they would be lost with the copy
         unnoticed."""
         try:
             origin = self._host.parent.services.workspace
-            found = await asyncio.to_thread(left_out, child.files.history, copy.root, origin, outcome.changes)
+            found = await asyncio.to_thread(
+                ignored_changes, child.files.history, copy.root, origin, outcome.changes
+            )
         except OSError as error:
             log.warning("what %s wrote beside its changes is not known: %s", self._task.session_id, error)
             return outcome
@@ -275,7 +277,7 @@ class Branch:
         why = "" if self._detail.endswith(str(error)) else f" ({error})"
         head = t("Its changes could not be compared with its starting point{why}.", why=why)
         try:
-            found = await asyncio.to_thread(rescued, child.files.history, copy.root)
+            found = await asyncio.to_thread(recorded_changes, child.files.history, copy.root)
             patch = await asyncio.to_thread(write_patch, found)
             outcome = dataclasses.replace(outcome, changes=found, patch=patch)
             await self._host.keep(self._task, outcome)
@@ -296,7 +298,7 @@ class Branch:
         self._note = t("{head} {kept} Other changes may be lost.", head=head, kept=kept)
         return outcome
 
-    def _told(self, outcome: BranchOutcome) -> BranchOutcome:
+    def _with_summary(self, outcome: BranchOutcome) -> BranchOutcome:
         words = _last_words(self._child)
         done = self._stop == "end_turn" and bool(words)
         summary = words if done else unfinished_summary(self._stop, self._detail, words)
@@ -312,12 +314,14 @@ class Branch:
 
     def _unknown(self) -> BranchOutcome:
         """Return the outcome when not even the branch's work could be read."""
-        return self._told(BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail))
+        return self._with_summary(
+            BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
+        )
 
     async def _score(self, kept: list[BranchOutcome]) -> None:
         """Add the outcome with its score."""
         from daemon.explore.scoring import score_branch
-        from daemon.explore.testing import run_test
+        from daemon.explore.test_command import run_test
 
         child, copy, around = self._child, self._copy, self._around
         if child is None or copy is None or around is None or not kept or not self._compared:
@@ -362,7 +366,7 @@ class Branch:
         if self._mirror is not None:
             self._mirror.close()
         if self._child is not None:
-            self._child.seal_record(
+            self._child.make_read_only(
                 t(
                     "Branch {branch_id} has ended. Continue in the session that started it.",
                     branch_id=self._task.branch_id,
@@ -378,7 +382,7 @@ class Branch:
         return int((time.monotonic() - self._began) * 1000)
 
 
-def _content(message: Inherited, child: Session) -> tuple[Part, ...]:
+def _content(message: InheritedContext, child: Session) -> tuple[Part, ...]:
     if message.role != "assistant":
         return message.content
     reason: StopReason = "tool_use" if any(p.type == "tool_call" for p in message.content) else "end_turn"

@@ -12,14 +12,14 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.choosing import awaited, settle
-from daemon.explore.choosing import choose_none as choose_none
-from daemon.explore.choosing import leave_to_model as leave_to_model
+from daemon.explore.branch_lookup import FOREIGN, find_branch, result_folder, stored_result
 from daemon.explore.merging import Selection, merge_selected
 from daemon.explore.results import remove_result
 from daemon.explore.scoring import renames
-from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
-from daemon.loop.restoring import PERSON
+from daemon.explore.user_choice import choose_none as choose_none
+from daemon.explore.user_choice import leave_to_model as leave_to_model
+from daemon.explore.user_choice import pending_choices, settle
+from daemon.loop.undo import PERSON
 from daemon.model.events import BranchRemoved
 from daemon.model.permissions import FileDiff
 from daemon.permission.service import CallInfo, CallPermission
@@ -70,7 +70,7 @@ async def branch_patch(session: Session, branch_id: str) -> bytes:
     return (await stored_result(session, find_branch(session, branch_id))).patch
 
 
-async def select_for_person(session: Session, choice: Sequence[str], by: str = "") -> WorkOutcome:
+async def select_for_user(session: Session, choice: Sequence[str], by: str = "") -> WorkOutcome:
     """Apply the user's own choice: ``A``, or parts like ``A:src/a.py``; also while the model works.
 
     The change is always shown for review, even where edits run without approval: the branch was chosen by its
@@ -91,9 +91,9 @@ async def select_for_person(session: Session, choice: Sequence[str], by: str = "
         if not session.running:
             await stack.enter_async_context(session.files.lock)  # a turn that begins now waits for it
         # In a running turn this is one more writer beside its tools: each write compares the disk with its plan.
-        eyes = session.eyes.aside()
-        stack.push_async_callback(eyes.close)
-        selection = await merge_selected(session, choice, permission, call_id, eyes, by=by or PERSON)
+        diagnostics = session.diagnostics.aside()
+        stack.push_async_callback(diagnostics.close)
+        selection = await merge_selected(session, choice, permission, call_id, diagnostics, by=by or PERSON)
     _tell_model(session, selection, by or PERSON)
     return selection.told
 
@@ -132,7 +132,7 @@ def _tell_model(session: Session, selection: Selection, by: str) -> None:
             start,
             t("{who} chose {ids}. {content}", who=who, ids=ids, content=selection.told.content),
         )
-        for start in awaited(session)
+        for start in pending_choices(session)
         if start in starts
     ]
     if any(heard):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from daemon.agents.loader import AgentProfile
     from daemon.copies.working_copy import Base, BranchChange
-    from daemon.explore.inheriting import Inherited
+    from daemon.explore.inherited_context import InheritedContext
     from daemon.settings import Settings
 
 
@@ -38,7 +38,7 @@ class BranchTask:
     """Text that it starts with; None: the conversation."""
     workspace: str
     """The folder that the places below are in."""
-    conversation: tuple[Inherited, ...]
+    conversation: tuple[InheritedContext, ...]
     seen: Mapping[str, str]
     """Hash of each file as the main session read it, by path."""
     instructions: Mapping[str, str]
@@ -84,7 +84,7 @@ class BranchOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class TestCommand:
     """The command that tests the branches of an exploration."""
 
     command: str | None

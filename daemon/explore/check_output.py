@@ -33,7 +33,7 @@ _TAP_CASE = re.compile(r"^(not )?ok\b(?: +\d+)?([^\n]*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class TestCounts:
     """Numbers of tests; None where the output does not have them. ``at``: their position."""
 
     passed: int | None
@@ -41,11 +41,11 @@ class Counted:
     at: int = 0
 
 
-def counted(output: str) -> tuple[int | None, int | None]:
+def test_counts(output: str) -> tuple[int | None, int | None]:
     """Return the numbers of passed and failed tests, by the last summary in the output; None where it is missing."""
     text = _ANSI.sub("", output).replace("\r\n", "\n").replace("\r", "\n")
     found = [one for read in _READERS if (one := read(text)) is not None]
-    last = max(found, key=lambda one: one.at, default=Counted(None, None))
+    last = max(found, key=lambda one: one.at, default=TestCounts(None, None))
     return last.passed, last.failed
 
 
@@ -62,7 +62,7 @@ def not_run(command: str, exit_code: int, output: str) -> str:
 
     A module that the tests themselves miss is a failure of the tests: only what the command names counts.
     """
-    if exit_code in (126, 127) or (exit_code != 0 and counted(output) == (None, None)):
+    if exit_code in (126, 127) or (exit_code != 0 and test_counts(output) == (None, None)):
         for found in _MISSING.finditer(_ANSI.sub("", output)):
             name = next(filter(None, found.groups()), "")
             if exit_code in (126, 127) or name in command.split() or found[3]:
@@ -85,14 +85,14 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return next(iter(deque(pattern.finditer(text), maxlen=1)), None)
 
 
-def _pytest(text: str) -> Counted | None:
+def _pytest(text: str) -> TestCounts | None:
     if (match := _last(_PYTEST, text)) is None:
         return None
     words = (match[1] or "").replace("subtests passed", "")
-    return Counted(_number(words, "passed", "xpassed"), _number(words, "failed", "errors?"), match.start())
+    return TestCounts(_number(words, "passed", "xpassed"), _number(words, "failed", "errors?"), match.start())
 
 
-def _unittest(text: str) -> Counted | None:
+def _unittest(text: str) -> TestCounts | None:
     if (match := _last(_UNITTEST, text)) is None:
         return None
     told = {
@@ -100,50 +100,50 @@ def _unittest(text: str) -> Counted | None:
     }
     failed = told.get("failures", 0) + told.get("errors", 0) + told.get("unexpected successes", 0)
     others = told.get("skipped", 0) + told.get("expected failures", 0)
-    return Counted(max(0, int(match[1]) - failed - others), failed, match.start())
+    return TestCounts(max(0, int(match[1]) - failed - others), failed, match.start())
 
 
-def _jest(text: str) -> Counted | None:
+def _jest(text: str) -> TestCounts | None:
     if (match := _last(_JEST, text)) is None:
         return None
-    return Counted(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
+    return TestCounts(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
 
 
-def _vitest(text: str) -> Counted | None:
+def _vitest(text: str) -> TestCounts | None:
     if (match := _last(_VITEST, text)) is None:
         return None
-    return Counted(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
+    return TestCounts(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
 
 
-def _mocha(text: str) -> Counted | None:
+def _mocha(text: str) -> TestCounts | None:
     if (match := _last(_MOCHA, text)) is None:
         return None
-    return Counted(int(match[1]), _number(match[2], "failing"), match.start())
+    return TestCounts(int(match[1]), _number(match[2], "failing"), match.start())
 
 
-def _cargo(text: str) -> Counted | None:
+def _cargo(text: str) -> TestCounts | None:
     found = list(_CARGO.finditer(text))
     if not found:
         return None
     # One summary for each crate and kind of test.
-    return Counted(sum(int(m[1]) for m in found), sum(int(m[2]) for m in found), found[-1].start())
+    return TestCounts(sum(int(m[1]) for m in found), sum(int(m[2]) for m in found), found[-1].start())
 
 
-def _go(text: str) -> Counted | None:
+def _go(text: str) -> TestCounts | None:
     if (package := _last(_GO_PACKAGE, text)) is None:
         return None
     cases = [match[1] for match in _GO_CASE.finditer(text)]
     # Without -v, `go test` names only failed tests, so the number of passed ones is unknown.
     passed = cases.count("PASS") if "PASS" in cases else None
-    return Counted(passed, cases.count("FAIL"), package.start())
+    return TestCounts(passed, cases.count("FAIL"), package.start())
 
 
-def _node(text: str) -> Counted | None:
+def _node(text: str) -> TestCounts | None:
     match = _last(_NODE, text)
-    return None if match is None else Counted(int(match[1]), int(match[2]), match.start())
+    return None if match is None else TestCounts(int(match[1]), int(match[2]), match.start())
 
 
-def _tap(text: str) -> Counted | None:
+def _tap(text: str) -> TestCounts | None:
     if _TAP_PLAN.search(text) is None:
         return None
     passed = failed = at = 0
@@ -155,10 +155,10 @@ def _tap(text: str) -> Counted | None:
             failed += 1
         else:
             passed += 1
-    return Counted(passed, failed, at) if passed or failed else None
+    return TestCounts(passed, failed, at) if passed or failed else None
 
 
-_READERS: tuple[Callable[[str], Counted | None], ...] = (
+_READERS: tuple[Callable[[str], TestCounts | None], ...] = (
     _pytest,
     _unittest,
     _jest,

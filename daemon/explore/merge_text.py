@@ -21,7 +21,7 @@ _MAX_WIDTH = 160
 _MAX_NAMED = 20
 
 
-def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_person: bool = False) -> str:
+def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_user: bool = False) -> str:
     """Return why nothing was written. ``kept``: by name of a file, where the branches' versions of it can be read; for
     a user, with which commands."""
     conflicts = plan.conflicts
@@ -33,7 +33,7 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
         )
     ]
     for conflict in conflicts[:_MAX_CONFLICTS]:
-        lines += _conflict(conflict, kept.get(conflict.name, ()), by_person)
+        lines += _conflict(conflict, kept.get(conflict.name, ()), by_user)
     lines += [
         f"- {shown_name(conflict.name)}: {conflict.reason}"
         for conflict in conflicts[_MAX_CONFLICTS : _MAX_CONFLICTS + _MAX_NAMED]
@@ -42,7 +42,7 @@ def conflicts_text(plan: MergePlan, kept: Mapping[str, Sequence[str]], *, by_per
         lines.append(t("- and {more} more", more=more))
     if others := _others(plan):
         lines.append(t("The other files can be merged: select them by name: {others}.", others=names(others)))
-    if by_person:
+    if by_user:
         lines.append(
             t(
                 "Use Show Changes in the editor to see what each branch changed, and add what is "
@@ -86,7 +86,7 @@ def names(files: Sequence[str]) -> str:
     return t("{shown} and {more} more", shown=shown, more=more) if more > 0 else shown
 
 
-def _conflict(conflict: UnmergeableFile, kept: Sequence[str], by_person: bool) -> list[str]:
+def _conflict(conflict: UnmergeableFile, kept: Sequence[str], by_user: bool) -> list[str]:
     lines = [f"- {shown_name(conflict.name)}: {conflict.reason}"]
     for clash in conflict.clashes[:_MAX_CLASHES]:
         place = t("line {line}, ", line=clash.line) if len(clash.base) + len(clash.ours) else ""
@@ -95,7 +95,7 @@ def _conflict(conflict: UnmergeableFile, kept: Sequence[str], by_person: bool) -
     if (more := len(conflict.clashes) - _MAX_CLASHES) > 0:
         lines.append(t("  and {more} more places", more=more))
     if kept:
-        lines.append(f"  {t('See') if by_person else t('Read')} {', '.join(kept)}")
+        lines.append(f"  {t('See') if by_user else t('Read')} {', '.join(kept)}")
     return lines
 
 

@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.explore.choosing import refuse_model
-from daemon.explore.chosen import note_choice
+from daemon.explore.branch_lookup import FOREIGN, find_branch, result_folder, stored_result
+from daemon.explore.ignored_changes import short_names
 from daemon.explore.merge_plan import ABSENT, FileVersion, MergePlan, Pick, plan_merge
 from daemon.explore.merge_text import conflicts_text, names, remarks
-from daemon.explore.stored import FOREIGN, find_branch, result_folder, stored_result
-from daemon.explore.written import short_names
+from daemon.explore.selected_branch import note_choice
+from daemon.explore.user_choice import refuse_model
 from daemon.files.blobs import Blobs
-from daemon.loop.restore_writing import UnseenFiles
+from daemon.loop.undo_writer import UnseenFiles
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
 from tools.change import ChangeOutcome, apply_changes
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from daemon.copies.working_copy import BranchChange
     from daemon.loop.session import Session
     from tools.access import Action
-    from tools.language import Diagnostics
+    from tools.language_ports import Diagnostics
 
 _MAX_SUMMARY = 600
 
@@ -72,7 +72,7 @@ async def select(
     Raises ToolError, also where the choice is the user's, and PermissionDeniedError.
     """
     refuse_model(session, {part.branch.explore_start_id for part in parse_choice(session, choice)})
-    return (await merge_selected(session, choice, permission, tool_call_id, session.eyes)).told
+    return (await merge_selected(session, choice, permission, tool_call_id, session.diagnostics)).told
 
 
 async def merge_selected(
@@ -97,7 +97,7 @@ async def merge_selected(
     plan, planned = await asyncio.to_thread(_planned, picks, current, services.workspace)
     if plan.conflicts:
         kept = _shown_by if by else partial(_kept, session, branches=branches)
-        words = await asyncio.to_thread(lambda: conflicts_text(plan, kept(picks), by_person=bool(by)))
+        words = await asyncio.to_thread(lambda: conflicts_text(plan, kept(picks), by_user=bool(by)))
         raise ToolError(words)
     head = _head(parts)
     note = "\n".join(filter(None, [head, remarks(plan), beside]))

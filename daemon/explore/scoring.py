@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from daemon.model.branches import CheckRun, Score
 from tools.diff.unified_diff import of_change
-from tools.language import CurrentProblems, Problem, Severity
+from tools.language_ports import CurrentProblems, Problem, Severity
 from tools.tool import Diagnostics, FileChange
 
 if TYPE_CHECKING:
@@ -135,12 +135,12 @@ async def _compared(
         return None
     asked = [path for path, _ in wanted.values()]
     # No editor covers a copy, so editors must not cover the base either: their diagnostics differ.
-    base_eyes = services.languages.own_servers or services.languages.diagnostics
+    base_services = services.languages.own_servers or services.languages.diagnostics
     least = child.config.settings.languages.diagnostics_severity
     async with services.children.comparing.place(_LOOKED_AT_ONCE):
         after, before = await asyncio.gather(
-            _patiently(child.services.languages.diagnostics, list(now.values()), least),
-            _patiently(base_eyes, asked, least),
+            _current_problems(child.services.languages.diagnostics, list(now.values()), least),
+            _current_problems(base_services, asked, least),
         )
     if not after.servers or not (_known(after, list(now.values())) and _known(before, asked)):
         return None
@@ -151,11 +151,13 @@ async def _compared(
     )
 
 
-async def _patiently(eyes: Diagnostics, paths: Sequence[Path], least: Severity) -> CurrentProblems:
+async def _current_problems(
+    diagnostics: Diagnostics, paths: Sequence[Path], least: Severity
+) -> CurrentProblems:
     """Return the current problems of these files. A server that starts may need several times its limit for an edit."""
     found = CurrentProblems(())
     for _ in range(_ASKED if paths else 0):
-        found = await eyes.current(paths, least)
+        found = await diagnostics.current(paths, least)
         if not found.silent:
             break
     return found

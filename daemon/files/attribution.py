@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.blobs import BlobError
-from daemon.files.concurrent_writes import UNKNOWN, ChangedSince, ConcurrentWrites, Notes, Write
+from daemon.files.concurrent_writes import UNKNOWN, ChangedSince, ConcurrentWrites, ForeignWrites, Write
 from daemon.files.history import KeptChange
 from daemon.files.state import FileDelta, FileState
 from tools.files.regular_files import sha256
@@ -58,7 +58,7 @@ class LaterBases:
 def changed_by(
     tree: Tree,
     writes: ConcurrentWrites,
-    notes: Notes,
+    notes: ForeignWrites,
     deltas: Sequence[FileDelta],
     late: bool,
     later_bases: LaterBases,
@@ -72,7 +72,7 @@ def changed_by(
     for delta in deltas:
         before = contents.get(delta.path)
         is_known = not late and delta.certain and (delta.old is None or before is not None)
-        found += _File(delta, is_known, before).changes(writes, notes, later_bases)
+        found += _ChangedFile(delta, is_known, before).changes(writes, notes, later_bases)
     return found
 
 
@@ -98,7 +98,7 @@ def _old_contents(tree: Tree, deltas: Iterable[FileDelta]) -> dict[str, bytes]:
     return tree.contents({path: old for path, old in states.items() if old.size <= MAX_CONTENT})
 
 
-class _File:
+class _ChangedFile:
     """One file that has changed since a command began."""
 
     def __init__(self, delta: FileDelta, is_known: bool, before: bytes | None) -> None:
@@ -112,7 +112,7 @@ class _File:
         self._old = self._hashed(before) if is_known else UNKNOWN
 
     def changes(
-        self, writes: ConcurrentWrites, notes: Notes, later_bases: LaterBases
+        self, writes: ConcurrentWrites, notes: ForeignWrites, later_bases: LaterBases
     ) -> Iterator[KeptChange]:
         """Yield what the command did to it."""
 

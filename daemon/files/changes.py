@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from daemon.files.restore import turned_all
-from daemon.files.versions import FileVersions, Record, RestoreStep, Version
+from daemon.files.restore import reversed_entries
+from daemon.files.versions import FileVersions, RestoreStep, Version, VersionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,12 +50,12 @@ class FileSetChange:
     def forward(self) -> list[FileVersions]:
         """Return what redoing it applies: the reversed undo, so that undo and redo lead back to the same bytes."""
         step = self._own_step
-        return self.entries if step is None else turned_all(step.files)
+        return self.entries if step is None else reversed_entries(step.files)
 
     def backward(self) -> list[FileVersions]:
         """Return what undoing it applies."""
         step = self._own_step
-        return turned_all(self.entries if step is None else step.files)
+        return reversed_entries(self.entries if step is None else step.files)
 
     def folders(self) -> list[Path]:
         """Folders that were made for its files, outer ones first."""
@@ -68,7 +68,7 @@ class FileSetChange:
         return self.last if self.last is not None and self.last.changes == (self.change_id,) else None
 
 
-def changes_of(record: Record) -> list[FileSetChange]:
+def changes_of(record: VersionRecord) -> list[FileSetChange]:
     """Return all changes, oldest first."""
     found: dict[str, FileSetChange] = {}
     for version in record.versions():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from daemon.files.attribution import LaterBases, changed_by, in_turn, unknown_change
 from daemon.files.baseline import Baseline
-from daemon.files.concurrent_writes import UNKNOWN, ConcurrentWrites, Notes, Write
+from daemon.files.concurrent_writes import UNKNOWN, ConcurrentWrites, ForeignWrites, Write
 from daemon.files.history import KeptChange, Place, SessionHistory
 from daemon.files.state import FileDelta
 from daemon.files.tree import TooManyFilesError, Tree
@@ -46,7 +46,7 @@ _Made = tuple[SessionHistory, Sequence[Version]]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ScanTimeouts:
     """Seconds that a command waits: for the tree to be read before it, and for its changes to be found after it."""
 
     before_s: float = 3.0
@@ -62,7 +62,7 @@ class _Watch:
     """All histories that record its changes: the session's own first. They share one watch; with one each, every watch
     would take the others' records for someone else's writes."""
     deltas: dict[str, FileDelta] = field(default_factory=dict[str, FileDelta])
-    notes: Notes = field(default_factory=Notes)
+    notes: ForeignWrites = field(default_factory=ForeignWrites)
     """Writes by others meanwhile."""
     begun: bool = False
     late: bool = False
@@ -86,7 +86,7 @@ class CommandWatches:
         sentinels: Path,
         copies: Path,
         on_changed: Callable[[Path], None] = lambda path: None,
-        patience: Patience | None = None,
+        patience: ScanTimeouts | None = None,
         *,
         origin: Path | None = None,
     ) -> None:
@@ -95,7 +95,7 @@ class CommandWatches:
         self.events = TreeEvents(workspace, sentinels)
         self._tree = Tree(workspace, self.events, Baseline(copies), origin=origin)
         self._on_changed = on_changed
-        self._patience = patience or Patience()
+        self._timeouts = patience or ScanTimeouts()
         self._thread: ThreadPoolExecutor | None = None
         self._built = False
         self._expected = False
@@ -119,10 +119,10 @@ class CommandWatches:
             return _Unwatched()
         watch = _Watch(self, places)
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._patience.before_s
+        until = loop.time() + self._timeouts.before_s
         begun = self._run(self._begin, watch)
         try:
-            await asyncio.wait({begun}, timeout=self._patience.before_s)
+            await asyncio.wait({begun}, timeout=self._timeouts.before_s)
             with self._lock:
                 if not watch.begun:
                     watch.late = True
@@ -140,7 +140,7 @@ class CommandWatches:
     async def ended(self, watch: _Watch) -> Sequence[CommandChange]:
         """Return the changes by the command of ``watch``."""
         try:
-            async with asyncio.timeout(self._patience.after_s):
+            async with asyncio.timeout(self._timeouts.after_s):
                 changes, versions = await self._run(self._end, watch)
         except TimeoutError:
             log.warning("what a command changed could not be told in time")

@@ -70,7 +70,7 @@ class ChangedSince:
 
 
 @dataclass(slots=True)
-class Notes:
+class ForeignWrites:
     """Writes by others since one command began, in order."""
 
     began: float = float("inf")
@@ -85,37 +85,37 @@ class ConcurrentWrites:
         self._clock = 0.0
         self._pending: dict[str, Write] = {}
         """By path: about to be written, by one at a time (see the locks of ``tools.change``)."""
-        self._open: list[Notes] = []
+        self._open: list[ForeignWrites] = []
 
     # -- commands --
 
-    def open(self) -> Notes:
+    def open(self) -> ForeignWrites:
         """Start notes for a command that is about to run."""
-        notes = Notes()
+        notes = ForeignWrites()
         with self._lock:
             notes.writes = {path: [write] for path, write in self._pending.items()}
             self._open.append(notes)
         return notes
 
-    def begin(self, notes: Notes) -> None:
+    def begin(self, notes: ForeignWrites) -> None:
         """It begins: how the files are by now is known."""
         with self._lock:
             notes.began = self._tick()
 
-    def close(self, notes: Notes) -> None:
+    def close(self, notes: ForeignWrites) -> None:
         """End the notes of a command whose changes are claimed."""
         with self._lock:
             if notes in self._open:
                 self._open.remove(notes)
 
-    def paths(self, notes: Notes) -> set[str]:
+    def paths(self, notes: ForeignWrites) -> set[str]:
         """Return the files that others wrote since it began."""
         with self._lock:
             return set(notes.writes)
 
     def since(
         self,
-        notes: Notes,
+        notes: ForeignWrites,
         path: str,
         old: str | None,
         state: FileState | None,
@@ -142,7 +142,7 @@ class ConcurrentWrites:
             own, rest = between_writes(notes.began, old, new, state, others, behind, self._tick())
             return ChangedSince(new, own, tuple(others), rest)
 
-    def claim(self, notes: Notes, path: str, write: Write) -> None:
+    def claim(self, notes: ForeignWrites, path: str, write: Write) -> None:
         """Record a write as the work of this command; for the other running commands it is a write by someone else."""
         write.command, write.later = notes.began, ()
         with self._lock:

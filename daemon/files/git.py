@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.files.breath import breathing
+from daemon.files.cooperative import cooperatively
 from daemon.files.state import IndexEntry, UnknownIndexError, entries
 from tools.files.regular_files import read_regular
 from tools.process.environment import GIT_ASKED, git_environment
@@ -79,7 +79,7 @@ class Git:
             prefix = os.fsencode(self._workspace.as_posix()) + b"/"
             found: dict[str, IndexEntry] = {}
             attributes = (self._top / ".git" / "info" / "attributes").exists()
-            for path, entry in breathing(entries(data, self._hash_size)):
+            for path, entry in cooperatively(entries(data, self._hash_size)):
                 full = root + b"/" + path
                 attributes = attributes or path.endswith(b".gitattributes")
                 # Files that changed at the moment of git's check may look unchanged ("racily clean").

@@ -21,10 +21,10 @@ from daemon.files.blobs import Blobs
 from daemon.files.versions import (
     Action,
     FileVersions,
-    Record,
     RestoreStep,
     Version,
     VersionFile,
+    VersionRecord,
     entries_of,
     name_of,
     settled,
@@ -123,7 +123,7 @@ class SessionHistory:
         self._watch = watch
         self._writes = writes
         self._read_only = read_only
-        self._record: Record | None = None
+        self._record: VersionRecord | None = None
         self._kept: dict[str, Version | RestoreStep] = {}
         """Versions and steps of this process that are kept but not yet written, by name."""
         self._loading = threading.Lock()
@@ -174,11 +174,11 @@ class SessionHistory:
     def places(self, tool_call_id: str) -> list[Place]:
         return [(self, tool_call_id)]
 
-    def record(self) -> Record:
+    def record(self) -> VersionRecord:
         """Return all versions and steps so far. Blocking at the first call. Raises OSError."""
         with self._loading:
             if self._record is None:
-                record = Record()
+                record = VersionRecord()
                 for line in self._file.read():
                     record.add(line)
                 if not self._read_only and (undecided := record.undecided()):
@@ -340,7 +340,7 @@ def _number(item: Version | RestoreStep) -> int:
     return int(name[1:]) if name is not None and name[:1] == "v" and name[1:].isdecimal() else 0
 
 
-def _decide(record: Record, undecided: Sequence[Version | RestoreStep]) -> list[dict[str, list[str]]]:
+def _decide(record: VersionRecord, undecided: Sequence[Version | RestoreStep]) -> list[dict[str, list[str]]]:
     """Decide by contents what was written, after a crash between keeping and writing.
 
     Newest first, each is compared with the known later content, else with the disk. Wrongly assuming a write is
@@ -365,7 +365,7 @@ def _decide(record: Record, undecided: Sequence[Version | RestoreStep]) -> list[
     return lines
 
 
-def _after(entry: FileVersions, later: Sequence[Version | RestoreStep], record: Record) -> str | None:
+def _after(entry: FileVersions, later: Sequence[Version | RestoreStep], record: VersionRecord) -> str | None:
     """Return the hash of the content after ``entry`` was to be written."""
     for item in later:
         if (name_of(item) or "") in record.written:

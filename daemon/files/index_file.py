@@ -43,7 +43,7 @@ class IndexLine(NamedTuple):
         return self.mode & _KIND
 
 
-class Index(NamedTuple):
+class GitIndex(NamedTuple):
     """The contents of an index file."""
 
     entries: list[IndexLine]
@@ -57,15 +57,15 @@ class Index(NamedTuple):
         return any(name == b"link" for name, _ in self.extensions)
 
 
-def read(data: bytes, hash_size: int) -> Index:
+def read(data: bytes, hash_size: int) -> GitIndex:
     """Return the index in ``data``; empty for no data. Raises BadIndexError."""
     if not data:
-        return Index([], 0, [])
+        return GitIndex([], 0, [])
     found: list[IndexLine] = []
     end = 12
     for entry, end in entries(data, hash_size):  # noqa: B007 - the last end counts
         found.append(entry)
-    return Index(found, end, list(extensions(data, end, hash_size)))
+    return GitIndex(found, end, list(extensions(data, end, hash_size)))
 
 
 def entries(data: bytes, hash_size: int) -> Iterator[tuple[IndexLine, int]]:
@@ -131,7 +131,9 @@ _KEPT = (b"TREE", b"REUC", b"sdir")
 """Extensions that hold in any folder. The others depend on folders, times or offsets."""
 
 
-def restat(data: bytes, index: Index, hash_size: int, stat_of: Callable[[IndexLine], Stat | None]) -> bytes:
+def restat(
+    data: bytes, index: GitIndex, hash_size: int, stat_of: Callable[[IndexLine], Stat | None]
+) -> bytes:
     """Return the index with other stats. None: unknown, git has to compare the content."""
     if not data:
         return data

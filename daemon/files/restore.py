@@ -39,13 +39,13 @@ class ConflictError(RestoreRefusedError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class _DiskContent:
     data: bytes | None
     mode: int | None = None
 
 
 @dataclass(slots=True)
-class Planner:
+class RestorePlanner:
     """Applies entries in memory to the files on disk. Blocking: use it in a thread."""
 
     blobs: Blobs
@@ -53,8 +53,8 @@ class Planner:
     """Returns the name of a file for the user."""
     check: Callable[[Path], None]
     """Raises RestoreRefusedError for a file that must not be written."""
-    _now: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
-    _disk: dict[Path, _Content] = field(default_factory=dict[Path, _Content])
+    _now: dict[Path, _DiskContent] = field(default_factory=dict[Path, _DiskContent])
+    _disk: dict[Path, _DiskContent] = field(default_factory=dict[Path, _DiskContent])
     _moved: dict[Path, Path] = field(default_factory=dict[Path, Path])
     _problems: list[str] = field(default_factory=list[str])
     _clashing: set[Path] = field(default_factory=set[Path])
@@ -124,7 +124,7 @@ class Planner:
         if path in self._folders and base is not None and target is not None:
             raise RestoreRefusedError(self._is_folder(path))
         if now.data in (base, target):
-            self._now[path] = _Content(target, _mode(entry, now))
+            self._now[path] = _DiskContent(target, _mode(entry, now))
             return
         if now.data is None:
             problem = t("was deleted since; restore it first.")
@@ -140,7 +140,7 @@ class Planner:
         elif base is not None and now.data is not None and target is not None:
             data = self._merge(path, base, now.data, target)
             if data is not None:
-                self._now[path] = _Content(data, _mode(entry, now))
+                self._now[path] = _DiskContent(data, _mode(entry, now))
 
     def _move(self, source: FileVersions, target: FileVersions) -> None:
         """Move ``source.path`` to ``target.path``, with the user's edits in it."""
@@ -155,8 +155,10 @@ class Planner:
         elif base is not None and wanted is not None:
             data = wanted if now.data == base else self._merge(source.path, base, now.data, wanted)
             if data is not None:
-                self._now[source.path] = _Content(None)
-                self._now[target.path] = _Content(data, target.after_mode if now.mode is None else now.mode)
+                self._now[source.path] = _DiskContent(None)
+                self._now[target.path] = _DiskContent(
+                    data, target.after_mode if now.mode is None else now.mode
+                )
                 self._moved[target.path] = source.path
 
     def _merge(self, path: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -174,7 +176,7 @@ class Planner:
         where = "" if line is None else f":{line}"
         self._problems.append(f"{shown_name(self.display(path))}{where} {what}")
 
-    def _read(self, path: Path) -> _Content:
+    def _read(self, path: Path) -> _DiskContent:
         if path not in self._now:
             self.check(path)
             name = shown_name(self.display(path))
@@ -199,7 +201,7 @@ class Planner:
                         strerror=error.strerror or error,
                     )
                 ) from error
-            self._now[path] = self._disk[path] = _Content(data, mode)
+            self._now[path] = self._disk[path] = _DiskContent(data, mode)
         return self._now[path]
 
     def _check_room(self, path: Path) -> None:
@@ -240,8 +242,8 @@ class Planner:
             ) from error
 
 
-def turned(entry: FileVersions) -> FileVersions:
-    """Return the reversed entry. ``turned_all`` adds the old path of a move."""
+def reversed_entry(entry: FileVersions) -> FileVersions:
+    """Return the reversed entry. ``reversed_entries`` adds the old path of a move."""
     return replace(
         entry,
         before=entry.after,
@@ -253,13 +255,13 @@ def turned(entry: FileVersions) -> FileVersions:
     )
 
 
-def turned_all(entries: Sequence[FileVersions]) -> list[FileVersions]:
+def reversed_entries(entries: Sequence[FileVersions]) -> list[FileVersions]:
     """Return the entries of one change the other way round, last first; a move goes back."""
     went = {entry.moved_from: entry.path for entry in entries if entry.moved_from is not None}
-    return [replace(turned(entry), moved_from=went.get(entry.path)) for entry in reversed(entries)]
+    return [replace(reversed_entry(entry), moved_from=went.get(entry.path)) for entry in reversed(entries)]
 
 
-def _mode(entry: FileVersions, now: _Content) -> int | None:
+def _mode(entry: FileVersions, now: _DiskContent) -> int | None:
     if now.data is None:
         return entry.after_mode
     changed = entry.before_mode is not None and entry.before_mode != entry.after_mode

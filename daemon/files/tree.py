@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.baseline import MAX_FILE, Baseline
-from daemon.files.breath import breathing
+from daemon.files.cooperative import cooperatively
 from daemon.files.git import Git
 from daemon.files.state import FileDelta, FileState, IndexEntry
 from tools.search.ripgrep import EXCLUDED
@@ -134,7 +134,7 @@ class Tree:
     def cover(self, seconds: float) -> bool:
         """Make sure, for so long, that contents can be had again; returns whether there is more to do."""
         until = time.monotonic() + seconds
-        for path in breathing(_drained(self._uncovered)):
+        for path in cooperatively(_drained(self._uncovered)):
             self._cover(path)
             if time.monotonic() > until:
                 return True
@@ -234,7 +234,7 @@ class Tree:
         """Compare a folder and all below it; yields each changed file. Raises TooManyFilesError."""
         new_folders = self._new_folders(top)
         todo = deque([top])
-        for folder in breathing(_drained(todo), 4):
+        for folder in cooperatively(_drained(todo), 4):
             content = self._folders.get(folder)
             if content is None:
                 content = self._folders[folder] = _Folder()
@@ -247,7 +247,7 @@ class Tree:
             others: set[str] = set()
             try:
                 with os.scandir(folder) as entries:
-                    for entry in breathing(entries):
+                    for entry in cooperatively(entries):
                         if self._skips(entry.name) or f"{folder}/{entry.name}" in self._ignored:
                             continue
                         with contextlib.suppress(OSError):

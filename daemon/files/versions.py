@@ -90,7 +90,7 @@ class RestoreStep:
 
 
 @dataclass(slots=True)
-class Record:
+class VersionRecord:
     """The list of versions, in order, and which of them are on disk."""
 
     items: list[Version | RestoreStep] = field(default_factory=list["Version | RestoreStep"])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from daemon.hooks.answer import NAMES, HookAnswer, HookError, HookName, concerns, may_deny, only_watches
 from daemon.hooks.entry_points import unknown
 from daemon.hooks.executable import Executable
-from daemon.loop.features import Said
+from daemon.loop.features import HookResult
 from daemon.model.events import Event, GoalUpdated, PermissionAsked
 from daemon.model.tags import within
 from daemon.store.trace_store import StoreError
@@ -49,7 +49,7 @@ _MAX_SHOWN = 2_000
 """Characters of changed arguments that the model is shown."""
 
 
-class Asked(Protocol):
+class RunnableHook(Protocol):
     """One hook: a program or a function."""
 
     @property
@@ -105,7 +105,7 @@ class HookRunner:
             if name not in NAMES:
                 problems.append(unknown(name, t("the configuration")))
         for problem in problems:
-            self._tell_once(problem, (problem,))
+            self._notice_once(problem, (problem,))
 
     def wants(self, name: HookName) -> bool:
         """Return whether there are hooks for this moment, as far as is known."""
@@ -125,11 +125,11 @@ class HookRunner:
             for name in ("tool.execute.before", "tool.execute.after")
         )
 
-    def _hooks(self, name: HookName, tool: str | None = None) -> list[Asked]:
+    def _hooks(self, name: HookName, tool: str | None = None) -> list[RunnableHook]:
         """Return all for one moment, in order: functions, then programs."""
         session = self._session
         services = self._service
-        hooks: list[Asked] = [services.callable(entry) for entry in services.functions(name)]
+        hooks: list[RunnableHook] = [services.callable(entry) for entry in services.functions(name)]
         trusted = session.trust == "trusted"
         for hook in session.config.settings.commands.hooks.get(name, ()):
             hooks.append(
@@ -139,7 +139,7 @@ class HookRunner:
 
     # -- hooks that are awaited --
 
-    async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> Said:
+    async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> HookResult:
         """Ask hooks whether a new prompt of the user is allowed, and for context to add."""
         names = [file.name for file in attachments]
         payload = {"prompt_id": prompt.prompt_id, "prompt": prompt.text, "attachments": names}
@@ -231,7 +231,7 @@ class HookRunner:
         return _with(result, said)
 
     async def _run_changed(
-        self, call: ToolCallPart, said: Said, run: Callable[[ToolCallPart], Awaitable[ToolResult]]
+        self, call: ToolCallPart, said: HookResult, run: Callable[[ToolCallPart], Awaitable[ToolResult]]
     ) -> ToolResult:
         try:
             return await run(call)
@@ -246,7 +246,7 @@ class HookRunner:
                     ) from error
             raise
 
-    async def _ask(self, name: HookName, payload: dict[str, Any], tool: str | None = None) -> Said:
+    async def _ask(self, name: HookName, payload: dict[str, Any], tool: str | None = None) -> HookResult:
         """Ask the hooks in order; each gets the arguments as the previous ones left them."""
         contexts: list[str] = []
         changes: list[dict[str, Any]] = []
@@ -255,13 +255,13 @@ class HookRunner:
             answer = await self._answer(hook, name, full)
             if answer is None:
                 if hook.denies_on_failure and may_deny(name):
-                    return Said(
+                    return HookResult(
                         t("The hook {label} failed, and its approval is required.", label=hook.label),
                         hook.label,
                     )
                 continue
             if answer.denied:
-                return Said(
+                return HookResult(
                     t("The hook {label} denied this: {reason}", label=hook.label, reason=answer.reason),
                     hook.label,
                 )
@@ -271,9 +271,11 @@ class HookRunner:
                 changes.append({"by": hook.label, **change})
                 full = {**full, "arguments": answer.arguments}
         context = within(TAG, "\n\n".join(contexts)) if contexts else ""
-        return Said(context=context, changes=tuple(changes))
+        return HookResult(context=context, changes=tuple(changes))
 
-    async def _answer(self, hook: Asked, name: HookName, payload: Mapping[str, Any]) -> HookAnswer | None:
+    async def _answer(
+        self, hook: RunnableHook, name: HookName, payload: Mapping[str, Any]
+    ) -> HookAnswer | None:
         """Return a hook's answer; None: it failed, and the user was notified."""
         try:
             return await hook.ask(name, payload)
@@ -289,7 +291,7 @@ class HookRunner:
                 failed=failed,
                 then=then,
             )
-            self._tell_once(text, (hook.label, name, failed.kind))
+            self._notice_once(text, (hook.label, name, failed.kind))
             return None
 
     # -- hooks that only observe --
@@ -326,7 +328,7 @@ class HookRunner:
                 "The hooks are too slow: {name} and others miss some events.",
                 name=name,
             )
-            self._tell_once(text, ("dropped",))
+            self._notice_once(text, ("dropped",))
             return
         self._waiting.append((name, self._payload(name, payload)))
         if self._watching is None or self._watching.done():
@@ -372,7 +374,7 @@ class HookRunner:
         }
         return general | payload
 
-    def _tell_once(self, text: str, about: tuple[str, ...]) -> None:
+    def _notice_once(self, text: str, about: tuple[str, ...]) -> None:
         if about in self._told:
             return
         self._told.add(about)
@@ -420,7 +422,7 @@ def _in_words(changes: tuple[dict[str, Any], ...]) -> str:
     return " ".join(words)
 
 
-def _with(result: ToolResult, said: Said) -> ToolResult:
+def _with(result: ToolResult, said: HookResult) -> ToolResult:
     """Return the result, with a note on the effects of hooks."""
     content, metadata = result.content, dict(result.metadata)
     if said.changes:

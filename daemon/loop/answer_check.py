@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.loop import written_calls
+from daemon.loop import text_tool_calls
 from daemon.loop.step import StepOutcome
 from daemon.model.messages import ReasoningPart
 from tools.localization import t
@@ -12,7 +12,7 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from daemon.loop.record import Record
+    from daemon.loop.record import SessionRecord
     from daemon.model.messages import Message
     from daemon.provider.model_calls import ToolSpec
 
@@ -23,7 +23,7 @@ _MOST_NUDGES = 3
 class AnswerCheck:
     """Check the answers of one turn, and find words for the model a few times."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: SessionRecord) -> None:
         self.prompt = ""
         """The user's own words."""
         self._record = record
@@ -49,23 +49,23 @@ class AnswerCheck:
         answer, worked = _answer(messages), self._worked
         if answer is None:
             return outcome
-        if not worked and written_calls.is_empty(answer, self.prompt):
+        if not worked and text_tool_calls.is_empty(answer, self.prompt):
             noticed = t("The model returned an empty response. It is asked once more.")
-            gave_up, nudge = written_calls.gave_up_empty(model), written_calls.nudge_empty()
-        elif written_calls.asks_for_one(self.prompt):
+            gave_up, nudge = text_tool_calls.gave_up_empty(model), text_tool_calls.nudge_empty()
+        elif text_tool_calls.asks_for_one(self.prompt):
             return outcome
-        elif call := written_calls.written_call(answer, tools):
-            noticed = written_calls.noticed(call)
-            gave_up = written_calls.gave_up(call, model, worked=worked)
-            nudge = written_calls.nudge(call, tools)
+        elif call := text_tool_calls.text_tool_call(answer, tools):
+            noticed = text_tool_calls.noticed(call)
+            gave_up = text_tool_calls.gave_up(call, model, worked=worked)
+            nudge = text_tool_calls.nudge(call, tools)
         else:
             return outcome
         if self._written or self._nudges == _MOST_NUDGES:
-            self._record.notice("warning" if worked else "error", gave_up, written_calls.CODE)
+            self._record.notice("warning" if worked else "error", gave_up, text_tool_calls.CODE)
             return StepOutcome("error", gave_up)
         self._written = True
         self._nudges += 1
-        self._record.notice("info", noticed, written_calls.CODE)
+        self._record.notice("info", noticed, text_tool_calls.CODE)
         return nudge
 
 

@@ -15,15 +15,15 @@ from daemon.model.messages import Usage, added
 from daemon.model.traces import BranchTrace
 from daemon.model.traces import Budget as Limits
 from daemon.permission.rules import RuleSet
-from daemon.permission.service import AskerByRules, CallInfo, CallPermission, Settled
-from daemon.state.spending import Overspent, overspent
+from daemon.permission.service import AskerByRules, CallInfo, CallPermission, RequestResult
+from daemon.state.spending import ExceededLimit, exceeded_limit
 from tools.access import suggestions
 from tools.localization import t
 from tools.tool import PermissionAsk, PermissionDeniedError
 
 if TYPE_CHECKING:
     from daemon.loop.policy import Policy
-    from daemon.loop.record import Record
+    from daemon.loop.record import SessionRecord
     from daemon.loop.services import Services
     from daemon.model.permissions import PermissionRequest
 
@@ -72,7 +72,7 @@ COST = "cost"
 """Code of the notice that a session has cost much."""
 
 
-def spent(record: Record) -> tuple[Usage, float]:
+def spent(record: SessionRecord) -> tuple[Usage, float]:
     """Tokens and US dollars of a session with all its children, those at work among them."""
     usage, cost = record.state.trace.usage, record.state.trace.total_cost
     for child in record.children:
@@ -87,7 +87,7 @@ class Budget:
     """The budget of a session. A child spends its main session's: everything but ``in_force`` is about that one."""
 
     def __init__(
-        self, record: Record, policy: Policy, services: Services, parent: Budget | None = None
+        self, record: SessionRecord, policy: Policy, services: Services, parent: Budget | None = None
     ) -> None:
         self._record = record
         self._policy = policy
@@ -204,11 +204,11 @@ class Budget:
 
     # -- internals --
 
-    def _reached(self) -> Overspent | None:
+    def _reached(self) -> ExceededLimit | None:
         state = self._record.state
         lifted = {rule.pattern for rule in state.granted if rule.permission == "budget"}
         usage, cost = spent(self._record)
-        return overspent(
+        return exceeded_limit(
             _without(self.in_force(), lifted),
             usage=usage,
             cost=cost,
@@ -270,11 +270,11 @@ class Budget:
         granted = [rule for rule in self._record.state.granted if rule.permission == "budget"]
         return RuleSet(base=(), session=granted)
 
-    def _replied(self, request: PermissionRequest, settled: Settled) -> None:
+    def _replied(self, request: PermissionRequest, settled: RequestResult) -> None:
         # A limit always belongs to one session, whatever scope the answer had.
         self._record.replied(request, replace(settled, remembered=None, scope="session"))
 
-    def _whose(self, reached: Overspent) -> str:
+    def _whose(self, reached: ExceededLimit) -> str:
         goal = self._record.state.plan.goals.get(reached.goal_id or "")
         if goal is None:
             return t("This session")
@@ -286,7 +286,7 @@ def _multiples(cost: float, every: float) -> int:
     return int(cost / every + 1e-9)
 
 
-def _given(limits: Limits, reached: Overspent) -> float:
+def _given(limits: Limits, reached: ExceededLimit) -> float:
     whose = "session" if reached.goal_id is None else "goal"
     return float(getattr(limits, f"{whose}_{reached.unit}"))
 

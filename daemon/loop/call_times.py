@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daemon.permission.service import Waited
+from daemon.permission.service import WaitingTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +31,11 @@ class CallTimes:
 
     now: Callable[[], float] = time.monotonic
     _began: dict[str, float] = field(default_factory=dict[str, float])
-    _waited: dict[str, Waited] = field(default_factory=dict[str, Waited])
+    _waited: dict[str, WaitingTime] = field(default_factory=dict[str, WaitingTime])
     _counted_ms: int = 0
     """The time of the calls that ran beside those that still run."""
 
-    def asks(self, call_id: str, waited: Waited) -> None:
+    def asks(self, call_id: str, waited: WaitingTime) -> None:
         """Register a call that is about to run; ``waited`` returns how long it waited."""
         self._waited[call_id] = waited
 

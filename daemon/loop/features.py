@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-    from daemon.loop.doom import Repeat
+    from daemon.loop.loop_detection import Repeat
     from daemon.loop.step import StepOutcome
     from daemon.model.events import Event
     from daemon.model.messages import FilePart, StopReason, ToolCallPart
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class HookResult:
     """The combined answer of all hooks for one moment. ``refusal``: the reason, empty when no hook refuses."""
 
     refusal: str = ""
@@ -53,7 +53,7 @@ class SessionHooks(Protocol):
         """Called with each event of the session."""
         ...
 
-    async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> Said:
+    async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> HookResult:
         """Ask the hooks whether the user's prompt may run, and what context to add."""
         ...
 

@@ -32,7 +32,7 @@ from daemon.model.events import (
 )
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, NotePart, ToolResultPart
-from daemon.plan.counting import Together, tools_of
+from daemon.plan.goal_stats import OverlapTimer, tools_of
 from daemon.plan.tree import Moved, PlanError, Updated
 from daemon.state.goal_events import goal_event
 from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT, JOB_ENDED, JOB_KILLED
@@ -167,7 +167,7 @@ class _Copies:
     def __init__(self, state: SessionState, fork: Fork) -> None:
         self._state = state
         self._fork = fork
-        self._together = Together()
+        self._together = OverlapTimer()
 
     def of(self, event: Event, *, begun: bool) -> Event | None:
         """Return the copy of an event; None when it stays with the session. ``begun``: there are messages already."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile, UnknownAgentError
-from daemon.loop.offered import TASK
+from daemon.loop.tool_selection import TASK
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import AgentPart, FilePart, Message, Part, SubtaskPart, TextPart, ToolCallPart
 from tools.localization import t
@@ -35,21 +35,21 @@ _ALIKE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Mentioned:
+class AgentMention:
     """An agent at the start of a prompt, and the rest of the prompt; ``text`` is empty for the name alone."""
 
     agent: AgentProfile
     text: str
 
 
-def mentioned(session: Session, text: str) -> Mentioned | None:
+def mentioned(session: Session, text: str) -> AgentMention | None:
     """Return the agent that a user's prompt names first; None for a name that no agent has. Reads the agent's file.
 
     No name counts in the task of a child: models write those.
     """
     match = _MENTION.fullmatch(text) if session.parent is None else None
     agent = None if match is None else _agent(session, match[1].lower())
-    return None if match is None or agent is None else Mentioned(agent, (match[2] or "").strip())
+    return None if match is None or agent is None else AgentMention(agent, (match[2] or "").strip())
 
 
 def prompt_parts(session: Session, text: str) -> tuple[Part, ...]:
@@ -60,7 +60,7 @@ def prompt_parts(session: Session, text: str) -> tuple[Part, ...]:
     """
     to = mentioned(session, text)
     if to is None:
-        _tell_of_the_like(session, text)
+        _notify_similar_agents(session, text)
     if to is None or to.agent.name == session.agent.name or (to.agent.serves and not to.text):
         return (TextPart(text=text),) if text else ()
     if to.agent.serves:
@@ -97,7 +97,7 @@ def switch_to(session: Session, agent: AgentProfile) -> None:
                 name=name,
             )
         )
-    session.check_sealed()
+    session.check_writable()
     if name == session.agent.name:
         session.notice("info", t("The agent {name} is already active here.", name=name), AGENT)
     else:
@@ -110,7 +110,7 @@ def switch(session: Session, agent: AgentProfile) -> None:
     session.notice("info", t("This session now uses the agent {name}.", name=agent.name), AGENT)
 
 
-def _tell_of_the_like(session: Session, text: str) -> None:
+def _notify_similar_agents(session: Session, text: str) -> None:
     match = _MENTION.fullmatch(text) if session.parent is None else None
     if match is None or not match[2]:
         return
@@ -132,7 +132,8 @@ def _tell_of_the_like(session: Session, text: str) -> None:
 def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] | None = None) -> None:
     """Switch a session's agent, with its own prompt, tools, rules and model. Raises StoreError.
 
-    ``updates``: further changes of the trace. The system prompt stays the old one until the next ``Assembly.prepare``.
+    ``updates``: further changes of the trace. The system prompt stays the old one until the next
+    ``RequestBuilder.prepare``.
     """
     now = session.services.now()
     changes: dict[str, object] = {"agent": agent.name, **(updates or {})}

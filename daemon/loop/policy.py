@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
-from daemon.loop.design import CODE, Design, changed_words
+from daemon.loop.design_files import CODE, DesignFiles, changed_words
 from daemon.permission.rules import RuleSet
 from daemon.trust import mode_in_force
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from daemon.config import Config
-    from daemon.loop.record import Record
+    from daemon.loop.record import SessionRecord
     from daemon.loop.services import Services
     from daemon.model.permissions import Mode, Rule, Trust
 
@@ -40,7 +40,7 @@ class Policy:
     """The policy of one session; the policies of the sessions above it restrict it further."""
 
     def __init__(
-        self, record: Record, agent: AgentProfile, services: Services, parent: Policy | None = None
+        self, record: SessionRecord, agent: AgentProfile, services: Services, parent: Policy | None = None
     ) -> None:
         self.agent = agent
         self.agents: FoundAgents | None = None
@@ -48,7 +48,7 @@ class Policy:
         self.client = ClientSettings(services.config(), services.trust())
         self.handed_over = False
         """For a child: its parent handed its work over to it, and keeps none of its own duties in it."""
-        self.design = Design()
+        self.design = DesignFiles()
         self.parent = parent
         self.record = record
         self._services = services

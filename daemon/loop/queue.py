@@ -24,7 +24,7 @@ class TurnResult:
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingPrompt:
     """A prompt and the future that its sender awaits."""
 
     prompt: QueuedPrompt
@@ -56,8 +56,8 @@ class PromptQueue:
     """In order. Storing that it changed is its owner's part."""
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
-        self._steered: list[Waiting] = []
+        self._waiting: list[PendingPrompt] = []
+        self._steered: list[PendingPrompt] = []
 
     def __bool__(self) -> bool:
         """Return whether there is one to take."""
@@ -67,19 +67,19 @@ class PromptQueue:
         """Return the waiting prompts, in order."""
         return tuple(waiting.prompt for waiting in self._waiting)
 
-    def add(self, prompt: QueuedPrompt, *, first: bool = False) -> Waiting:
+    def add(self, prompt: QueuedPrompt, *, first: bool = False) -> PendingPrompt:
         """Add a prompt at the end, or before all others."""
-        waiting = Waiting(prompt, asyncio.get_running_loop().create_future())
+        waiting = PendingPrompt(prompt, asyncio.get_running_loop().create_future())
         self._waiting.insert(0 if first else len(self._waiting), waiting)
         return waiting
 
-    def take(self) -> Waiting:
+    def take(self) -> PendingPrompt:
         """Remove and return the next prompt that is ready. Raises StopIteration when there is none."""
         waiting = next(waiting for waiting in self._waiting if waiting.ready)
         self._waiting.remove(waiting)
         return waiting
 
-    def drop(self, waiting: Waiting) -> None:
+    def drop(self, waiting: PendingPrompt) -> None:
         """As if it had never been added."""
         self._waiting.remove(waiting)
 
@@ -104,7 +104,7 @@ class PromptQueue:
         waiting.edited = edited
         return True
 
-    def _find(self, prompt_id: str) -> Waiting | None:
+    def _find(self, prompt_id: str) -> PendingPrompt | None:
         return next((waiting for waiting in self._waiting if waiting.prompt.prompt_id == prompt_id), None)
 
     def hold(self, held: bool) -> bool:
@@ -114,7 +114,7 @@ class PromptQueue:
             waiting.hold(held)
         return bool(others)
 
-    def steer(self) -> list[Waiting]:
+    def steer(self) -> list[PendingPrompt]:
         """Remove and return the prompts to send between two steps; ends with the running turn, see
         ``settle_steered``."""
         steered = [waiting for waiting in self._waiting if waiting.prompt.steer and waiting.ready]
@@ -138,7 +138,7 @@ class PromptQueue:
         """After a crash: what waited still waits, for the user's word or next prompt."""
         loop = asyncio.get_running_loop()
         self._waiting = [
-            Waiting(
+            PendingPrompt(
                 prompt.model_copy(update={"steer": False}),
                 loop.create_future(),
                 restored=True,
@@ -161,7 +161,7 @@ class PromptQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ReplanRequest:
     """A user's request for another plan while a turn runs, handled between two steps.
 
     ``result`` is set when the plan was made, or the turn ended without one.

@@ -25,8 +25,8 @@ from daemon.model.events import (
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message, Part, Role, Usage, describe
 from daemon.model.traces import Trace, trace_status
-from daemon.plan.counting import Together, tokens_of, tools_of
 from daemon.plan.explore_goals import plan_counted
+from daemon.plan.goal_stats import OverlapTimer, tokens_of, tools_of
 from daemon.state.goal_events import goal_event
 from daemon.state.projection import Projection
 from daemon.state.spending import goal_of_subagent
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from daemon.loop.services import Services
     from daemon.model.permissions import PermissionRequest
     from daemon.model.traces import ViewUpdate
-    from daemon.permission.service import Settled
+    from daemon.permission.service import RequestResult
     from daemon.plan.tree import Change
     from daemon.state.session_state import SessionState
 
@@ -53,7 +53,7 @@ _DESCRIPTION = 500
 """Characters."""
 
 
-class Left(BaseException):
+class TurnSuspended(BaseException):
     """Raised when the daemon stops while the turn waits for an answer: the turn stops, so that it can continue
     later."""
 
@@ -63,18 +63,24 @@ def new_message_id(sequence: int) -> str:
     return f"msg_{sequence:06d}_{uuid.uuid4().hex[:8]}"
 
 
-class Record:
+class SessionRecord:
     """The record of one session. All methods run on the event loop of the daemon."""
 
     def __init__(
-        self, state: SessionState, services: Services, *, foreign: bool = False, parent: Record | None = None
+        self,
+        state: SessionState,
+        services: Services,
+        *,
+        foreign: bool = False,
+        parent: SessionRecord | None = None,
     ) -> None:
-        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: for a child."""
+        """``foreign``: the session came with the workspace, see ``daemon.store.provenance``. ``parent``: for a
+        child."""
         self.state = state
         self.foreign = foreign
-        self.main: Record = self if parent is None else parent.main
+        self.main: SessionRecord = self if parent is None else parent.main
         """Record of the main session."""
-        self.children: list[Record] = []
+        self.children: list[SessionRecord] = []
         """Records of the loaded children."""
         self._parent = parent
         if parent is not None:
@@ -83,7 +89,7 @@ class Record:
         self._followers: list[Callable[[Event], None]] = []
         self._left = False
         self._told: set[str] = set()
-        self._together = Together()
+        self._together = OverlapTimer()
         self.view: ViewUpdate | None = None
         """The change of the last event for clients that show the session; known once one of them looks on."""
         self._projection: Projection | None = None
@@ -113,7 +119,7 @@ class Record:
     def emit(self, event: Event) -> None:
         """Store, apply, publish. Raises StoreError when the log cannot be written."""
         if self._left:
-            raise Left
+            raise TurnSuspended
         stored = self._services.store.append(event)
         self.state.apply(stored)
         self.view = None if self._projection is None else self._projection.changes(stored)
@@ -155,7 +161,7 @@ class Record:
             )
         )
 
-    def tell_once(
+    def notice_once(
         self, text: str, code: str = "", *, level: Literal["info", "warning", "error"] = "warning"
     ) -> None:
         """Show the user a notice that stays true, once."""
@@ -185,7 +191,7 @@ class Record:
         for record in self._both():
             record.emit(PermissionAsked(trace_id=record.session_id, time=self.now(), request=request))
 
-    def replied(self, request: PermissionRequest, settled: Settled) -> None:
+    def replied(self, request: PermissionRequest, settled: RequestResult) -> None:
         """The answer to one."""
         for record in self._both():
             record.emit(
@@ -202,7 +208,7 @@ class Record:
                 )
             )
 
-    def _both(self) -> tuple[Record, ...]:
+    def _both(self) -> tuple[SessionRecord, ...]:
         return tuple(dict.fromkeys((self.main, self)))
 
     # -- messages and the plan --

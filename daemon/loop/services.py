@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from daemon.files.eyes import NoEyes, OpenEyes
-from daemon.loop.parallel import Parallel
-from tools.language import Navigation, NoNavigation
+from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
+from daemon.loop.child_slots import ChildSlots
+from tools.language_ports import Navigation, NoNavigation
 from tools.tool import BranchCommands
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LanguageViews:
     own_servers: Diagnostics | None = None
     """Diagnostics of our own language servers, whatever editors are attached; None: ``diagnostics`` has no other
     source."""
-    open_eyes: OpenEyes = NoEyes
+    open_language_services: OpenLanguageServices = NoLanguageServices
     """Diagnostics and navigation for another folder, see ``daemon.explore``."""
 
 
@@ -99,11 +99,11 @@ class ChildServices:
     then."""
     cancel_branch: dict[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
     """Ends one branch, by session id: from its announcement on, when it has no session yet, until it has ended."""
-    parallel: Parallel = field(default_factory=Parallel)
+    parallel: ChildSlots = field(default_factory=ChildSlots)
     """How many children work at the same time."""
-    testing: Parallel = field(default_factory=Parallel)
+    testing: ChildSlots = field(default_factory=ChildSlots)
     """How many branches are tested at the same time."""
-    comparing: Parallel = field(default_factory=Parallel)
+    comparing: ChildSlots = field(default_factory=ChildSlots)
     """How many are looked at by language servers: all at once would need more of them than there may be."""
 
 

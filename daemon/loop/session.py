@@ -14,22 +14,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from daemon.context.tokens import estimate_tokens
-from daemon.loop.assembly import Assembly
 from daemon.loop.budget import Budget
-from daemon.loop.closing import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
-from daemon.loop.compacting import Compacted, Compactor
-from daemon.loop.doom import CallMemory, general_command
-from daemon.loop.namer import Namer, names_after
+from daemon.loop.compactor import CompactionResult, Compactor
+from daemon.loop.interrupted_turn import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
+from daemon.loop.loop_detection import LoopDetector, general_command
 from daemon.loop.policy import Policy
-from daemon.loop.queue import PromptQueue, TurnResult, Waiting, Wish
-from daemon.loop.record import Left, Record
+from daemon.loop.queue import PendingPrompt, PromptQueue, ReplanRequest, TurnResult
+from daemon.loop.record import SessionRecord, TurnSuspended
+from daemon.loop.request_builder import RequestBuilder
 from daemon.loop.session_commands import SessionCommands
 from daemon.loop.session_files import FileWork
+from daemon.loop.session_titles import TitleWriter, names_after
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.events import Event, Notice, QueueChanged, SessionUpdated, TurnEnded, TurnStarted
 from daemon.model.messages import FilePart, StopReason, TextPart, whole_characters
 from daemon.model.traces import PromptPlanner, QueuedPrompt, SessionStatus, Trace
-from daemon.permission.service import CANCELED, CallPermission, Settled
+from daemon.permission.service import CANCELED, CallPermission, RequestResult
 from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
 from tools.paths import reading
@@ -61,7 +61,7 @@ class BusyError(Exception):
     """A turn is running and the client asked not to wait."""
 
 
-class SealedError(Exception):
+class ReadOnlySessionError(Exception):
     """The session is the record of a branch or a sub-agent: prompts go to the session that started it."""
 
 
@@ -91,7 +91,7 @@ class Features:
 class TurnState:
     """State that the turns of a session share with each other and show to others."""
 
-    calls: CallMemory
+    calls: LoopDetector
     """The calls of the model, to see when they go in circles."""
     received: Received | None = None
     """The message that is coming in right now."""
@@ -99,7 +99,7 @@ class TurnState:
     """The agent has handed its work over: the turn ends with this step."""
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a sub-agent that is about to begin."""
-    wish: Wish | None = None
+    replan_request: ReplanRequest | None = None
     """For another plan; the turn under way takes it between two steps."""
     last_result: TurnResult | None = None
     """Result of the newest turn that worked on a prompt; one that hooks rejected does not count."""
@@ -108,9 +108,9 @@ class TurnState:
         """The agent has handed its work over."""
         self.leaves = True
 
-    def put_wish(self, wish: Wish | None) -> Wish | None:
+    def set_replan_request(self, replan_request: ReplanRequest | None) -> ReplanRequest | None:
         """Have the turn take this wish, or none; returns the one that it would have taken."""
-        before, self.wish = self.wish, wish
+        before, self.replan_request = self.replan_request, replan_request
         return before
 
 
@@ -138,22 +138,23 @@ class Session:
         foreign: bool = False,
         parent: Session | None = None,
     ) -> None:
-        """``foreign``: the session came with the workspace, see ``daemon.store.own``. ``parent``: for a child."""
+        """``foreign``: the session came with the workspace, see ``daemon.store.provenance``. ``parent``: for a
+        child."""
         self.services = services
         self.features = features
         self.parent = parent
         self.sealed = ""
         """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
-        self.record = Record(state, services, foreign=foreign, parent=parent and parent.record)
+        self.record = SessionRecord(state, services, foreign=foreign, parent=parent and parent.record)
         self.policy = Policy(self.record, agent, services, parent and parent.policy)
         self.budget = Budget(self.record, self.policy, services, parent and parent.budget)
         self.commands = SessionCommands(self.record, services)
         self.files = FileWork(self.record, self.policy, services)
         self.hooks = features.hooks(self)
         self.record.follow(self.hooks.seen)
-        self.assembly = Assembly(self.record, self.policy, self.budget, self.hooks, services)
+        self.assembly = RequestBuilder(self.record, self.policy, self.budget, self.hooks, services)
         self.compactor = Compactor(self.record, self.policy, self.assembly, self.hooks, services)
-        self.eyes = StepDiagnostics(
+        self.diagnostics = StepDiagnostics(
             services.languages.diagnostics,
             services.workspace,
             lambda name: kind_of(name, tool.permission) if (tool := services.tools.get(name)) else "other",
@@ -162,12 +163,12 @@ class Session:
                 path, services.workspace, lambda name: self.rules.decide("read", name).action
             ),
         )
-        self.turn = TurnState(CallMemory(general_command(services.workspace)))
-        self._namer = Namer(self.record, self.policy, self.budget, services)
+        self.turn = TurnState(LoopDetector(general_command(services.workspace)))
+        self._namer = TitleWriter(self.record, self.policy, self.budget, services)
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._running = _Running()
-        self._compaction: asyncio.Task[Compacted] | None = None
+        self._compaction: asyncio.Task[CompactionResult] | None = None
         self._closing = False
 
     # -- summary properties --
@@ -244,14 +245,14 @@ class Session:
         """Show the user a notice. Raises StoreError."""
         self.record.notice(level, text, code, about=about)
 
-    def tell_of_trust(self) -> None:
+    def notify_untrusted(self) -> None:
         """Notify the user once that the folder's instructions are not obeyed, and how to change that."""
-        self.record.tell_once(t(NOT_TRUSTED), "trust", level="info")
+        self.record.notice_once(t(NOT_TRUSTED), "trust", level="info")
 
     def asked(self, request: PermissionRequest) -> None:
         self.record.asked(request)
 
-    def replied(self, request: PermissionRequest, settled: Settled) -> None:
+    def replied(self, request: PermissionRequest, settled: RequestResult) -> None:
         if settled.answer in ("once", "always"):
             self.policy.design.note_approval(request)
         self.record.replied(request, settled)
@@ -279,10 +280,11 @@ class Session:
     ) -> TurnResult:
         """Work on a prompt; returns when the turn that did has ended. ``planner``: see QueuedPrompt.
 
-        Raises BusyError when a turn is running and ``when_busy`` is ``refuse``, and SealedError for the record of a
-        child that has ended. Cancelling the caller does not cancel the turn: a window may close while the agent works.
+        Raises BusyError when a turn is running and ``when_busy`` is ``refuse``, and ReadOnlySessionError for the record
+        of a child that has ended. Cancelling the caller does not cancel the turn: a window may close while the agent
+        works.
         """
-        self.check_sealed()
+        self.check_writable()
         if self._closing:
             return TurnResult(prompt_id or "", "canceled", t("Goalwright was stopped."))
         if self.running and when_busy == "refuse":
@@ -314,14 +316,14 @@ class Session:
             self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
         return await asyncio.shield(waiting.result)
 
-    async def compact(self, instructions: str = "") -> Compacted:
+    async def compact(self, instructions: str = "") -> CompactionResult:
         """Compact the context at the user's request. Raises BusyError while a turn runs; ``cancel`` ends it."""
-        self.check_sealed()
+        self.check_writable()
         if self.running or waits_for_answer(self.state):
             raise BusyError(t("The session is running. Cancel the turn or wait until it ends, then compact."))
         await self.assembly.prepare()
         async with self.files.lock:  # a prompt that arrives now waits
-            self.check_sealed()  # it may have ended meanwhile
+            self.check_writable()  # it may have ended meanwhile
             self._compaction = asyncio.create_task(self.compactor.compact("manual", instructions))
             try:
                 return await self._compaction
@@ -354,7 +356,7 @@ class Session:
     def send_queue(self) -> None:
         """Send waiting prompts now. Those held after a stop wait for this, those left by a crash for this or the next
         prompt."""
-        self.check_sealed()
+        self.check_writable()
         if self._queue.hold(False):
             self._queue_changed()
         self._take_up()
@@ -399,14 +401,14 @@ class Session:
         at work, by their id. Raises StoreError."""
         close_what_is_open(self.record, self.services.store, self.model, why, ended or {})
 
-    def seal_record(self, why: str) -> None:
+    def make_read_only(self, why: str) -> None:
         """Take nothing more, at once."""
         self.sealed = why
 
-    def check_sealed(self) -> None:
-        """Raise SealedError when the session must not change any more."""
+    def check_writable(self) -> None:
+        """Raise ReadOnlySessionError when the session must not change any more."""
         if self.sealed:
-            raise SealedError(self.sealed)
+            raise ReadOnlySessionError(self.sealed)
 
     async def seal(self, why: str) -> None:
         """Work on all that waits, then take nothing more, in one go: no prompt is accepted whose work would be lost."""
@@ -447,7 +449,7 @@ class Session:
                 self.queue_stored()
         except StoreError as error:
             log.warning("the queue was not stored: %s", error)
-        await self.eyes.close()
+        await self.diagnostics.close()
         await self.commands.jobs.close()
         await self.hooks.close()
         await self.record.close()
@@ -493,12 +495,12 @@ class Session:
         for request in list(self.state.pending.values()):
             self.replied(request, CANCELED)
         prompt = QueuedPrompt(prompt_id=self.state.turn or "", text="")
-        waiting = Waiting(prompt, asyncio.get_running_loop().create_future(), restored=True)
+        waiting = PendingPrompt(prompt, asyncio.get_running_loop().create_future(), restored=True)
         self._queue.follow()
         self._worker = asyncio.create_task(self._work(waiting), name=f"session {self.session_id}")
         return True
 
-    async def _work(self, resumed: Waiting | None = None) -> None:
+    async def _work(self, resumed: PendingPrompt | None = None) -> None:
         while (resumed or self._queue) and not self._closing:
             self._running.failure = ""
             goes_on = resumed is not None
@@ -508,7 +510,7 @@ class Session:
                     self.close_open(STOPPED if waits_for_answer(self.state) else UNSTORED)
                 async with self.files.lock:
                     stop, detail = await self._run(waiting, goes_on=goes_on)
-            except Left:
+            except TurnSuspended:
                 stop, detail = "canceled", LEFT_WAITING
             except StoreError as error:
                 log.error("the turn was stopped: %s", error)
@@ -527,9 +529,9 @@ class Session:
                 self.turn.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
             waiting.settle(stop, detail)
             self._queue.settle_steered(stop, detail)
-            if self.turn.wish is not None:
-                self.turn.wish.settle(waiting.prompt.prompt_id, stop, detail)
-                self.turn.wish = None
+            if self.turn.replan_request is not None:
+                self.turn.replan_request.settle(waiting.prompt.prompt_id, stop, detail)
+                self.turn.replan_request = None
 
     def _store_failed(self, prompt_id: str, detail: str) -> None:
         """Report a failed log to all listeners: without the log, the source of truth, the turn cannot continue."""
@@ -548,7 +550,7 @@ class Session:
             )
         )
 
-    async def _run(self, waiting: Waiting, *, goes_on: bool = False) -> tuple[StopReason, str]:
+    async def _run(self, waiting: PendingPrompt, *, goes_on: bool = False) -> tuple[StopReason, str]:
         prompt = waiting.prompt
         if not self.hooks.begun:
             await self.hooks.begin()
@@ -604,7 +606,7 @@ class Session:
     def _started(self, prompt: QueuedPrompt) -> None:
         self.emit(TurnStarted(trace_id=self.session_id, time=self.services.now(), prompt_id=prompt.prompt_id))
 
-    def _begin(self, turn: TurnRuns, waiting: Waiting, context: str = "") -> None:
+    def _begin(self, turn: TurnRuns, waiting: PendingPrompt, context: str = "") -> None:
         """Make the prompt part of the conversation."""
         prompt = waiting.prompt
         if names := names_after(prompt.text, self.state.trace, self.state.plan):
@@ -616,7 +618,7 @@ class Session:
         # Not earlier, because a crash in between must not lose a waiting prompt.
         self.queue_stored()
 
-    async def _checked(self, turn: TurnRuns, waiting: Waiting) -> tuple[StopReason, str]:
+    async def _checked(self, turn: TurnRuns, waiting: PendingPrompt) -> tuple[StopReason, str]:
         """Nothing of a prompt becomes part of the session before its hooks have agreed."""
         try:
             said = await self.hooks.submitted(waiting.prompt, waiting.prompt.attachments)

@@ -10,7 +10,7 @@ from daemon.state.notes import JOB_ENDED, JOB_KILLED, job_lost, job_notice
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
-    from daemon.loop.record import Record
+    from daemon.loop.record import SessionRecord
     from daemon.loop.services import Services
     from tools.ports import Job
 
@@ -21,7 +21,7 @@ _LIVE_OUTPUT = 20_000
 class SessionCommands:
     """The commands of one session. Made and used on the event loop."""
 
-    def __init__(self, record: Record, services: Services) -> None:
+    def __init__(self, record: SessionRecord, services: Services) -> None:
         self.under_way = StoppableCalls()
         """Those that the turn waits for."""
         self.jobs = SessionJobs(
@@ -61,7 +61,7 @@ class SessionCommands:
         finally:
             self._stopped_by.pop(job_id, None)
 
-    def tell_of_lost(self) -> None:
+    def notify_lost_jobs(self) -> None:
         """The session is opened: what ran in the background has ended with the daemon before."""
         for job_id, command in list(self._record.state.jobs.items()):
             self._record.notice("info", job_lost(job_id, command), JOB_ENDED, about=job_id)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from daemon.files.versions import Version
     from daemon.loop.policy import Policy
-    from daemon.loop.record import Record
+    from daemon.loop.record import SessionRecord
     from daemon.loop.services import Services
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class FileWork:
     """The file changes of one session."""
 
-    def __init__(self, record: Record, policy: Policy, services: Services) -> None:
+    def __init__(self, record: SessionRecord, policy: Policy, services: Services) -> None:
         self.history = SessionHistory(
             services.trace_folder(record.session_id) / "files",
             services.now,
@@ -62,7 +62,7 @@ class FileWork:
             log.warning("what was changed of the design is not in the log: %s", error)
 
 
-def file_changed(record: Record, services: Services, version: Version) -> FileChanged:
+def file_changed(record: SessionRecord, services: Services, version: Version) -> FileChanged:
     """Return the event for one written file. ``version`` is empty when the old content is unknown."""
     return FileChanged(
         trace_id=record.session_id,

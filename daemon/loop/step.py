@@ -8,8 +8,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from daemon.loop.doom import Repeat
-from daemon.loop.together import HOW_FAR, NOT_BEGUN, TOGETHER, InOrder, edits, run_together, together
+from daemon.loop.loop_detection import Repeat
+from daemon.loop.parallel_calls import (
+    HOW_FAR,
+    NOT_BEGUN,
+    TOGETHER,
+    InOrder,
+    edits,
+    parallel_group,
+    run_in_parallel,
+)
 from daemon.model.messages import (
     FilePart,
     Message,
@@ -58,7 +66,7 @@ class StepHost(Protocol):
     """The interface of the session that a step needs."""
 
     @property
-    def eyes(self) -> StepDiagnostics: ...
+    def diagnostics(self) -> StepDiagnostics: ...
     def new_message_id(self) -> str: ...
     def receiving(self, received: Received | None) -> None: ...
     def delta(
@@ -209,8 +217,8 @@ async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
     """Run the calls of one message, in order; each has its result then, also when the turn is canceled."""
     position = 0
     while position < len(calls):
-        call, group = calls[position], together(calls, position)
-        host.eyes.before(calls, position)
+        call, group = calls[position], parallel_group(calls, position)
+        host.diagnostics.before(calls, position)
         position += len(group)
         if len(group) > 1:
             run = _run_edits if edits(group) else _run_group
@@ -221,7 +229,7 @@ async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
         try:
             result = await _answer(host, call)
         except asyncio.CancelledError:
-            host.eyes.leave()
+            host.diagnostics.leave()
             host.add_result(_canceled(host, call))
             for rest in calls[position:]:
                 host.add_result(_refused(rest, _NOT_RUN))
@@ -243,7 +251,7 @@ async def _run_group(
         return _refused(call, _denial(no), {"denied": True, **no.metadata})
 
     try:
-        denied = await run_together(
+        denied = await run_in_parallel(
             group,
             lambda at, again: _answer(host, group[at], again=again),
             lambda result: host.add_result(result, stops.get(result.tool_call_id)),
@@ -251,7 +259,7 @@ async def _run_group(
             canceled=lambda call: _canceled(host, call),
         )
     except asyncio.CancelledError:
-        host.eyes.leave()
+        host.diagnostics.leave()
         for call in rest:
             host.add_result(_refused(call, _NOT_RUN))
         raise
@@ -285,7 +293,7 @@ class _Edit:
         """Wait for the calls before, and let the diagnostics know that this one is next."""
         await self.order.turn(self.position)
         if self.position > 0:  # the user knows the first one, and its baseline may be in progress
-            self.host.eyes.before(self.calls, self.position)
+            self.host.diagnostics.before(self.calls, self.position)
 
 
 async def _run_edits(
@@ -312,7 +320,7 @@ async def _run_edits(
                 result = _refused(call, said, {"denied": True, **denied.metadata})
             await place.turn()
             # The last call may be refused, and still reports on what those before it changed.
-            return await host.eyes.after(result, last=call.id in noes)
+            return await host.diagnostics.after(result, last=call.id in noes)
         finally:
             order.end(at)
 
@@ -321,7 +329,7 @@ async def _run_edits(
         host.add_result(result, None if denied is None else _stop(denied))
 
     try:
-        await run_together(
+        await run_in_parallel(
             group,
             run,
             add,
@@ -329,7 +337,7 @@ async def _run_edits(
             canceled=lambda call: _canceled(host, call),
         )
     except asyncio.CancelledError:
-        host.eyes.leave()
+        host.diagnostics.leave()
         for call in rest:
             host.add_result(_refused(call, _NOT_RUN))
         raise
@@ -352,7 +360,7 @@ async def _run_edits(
 
 async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:
     """Run one call and check the diagnostics of its writes. Raises PermissionDeniedError as ``_permitted`` does."""
-    return await host.eyes.after(await _permitted(host, call, again=again))
+    return await host.diagnostics.after(await _permitted(host, call, again=again))
 
 
 async def _permitted(
@@ -418,9 +426,9 @@ async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionD
     answers = [_refused(first, _denial(denied), {"denied": True, **denied.metadata})]
     answers += [_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}) for call in rest]
     try:
-        answers[0] = await host.eyes.after(answers[0], last=True)
+        answers[0] = await host.diagnostics.after(answers[0], last=True)
     except asyncio.CancelledError:
-        host.eyes.leave()
+        host.diagnostics.leave()
         raise
     finally:
         host.add_result(answers[0], _stop(denied))

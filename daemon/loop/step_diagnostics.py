@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tools.diagnostics_text import describe, problems_metadata
-from tools.language import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
+from tools.language_ports import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -111,7 +111,7 @@ class StepDiagnostics:
 
     async def overdue(self, paths: Sequence[Path]) -> DiagnosticsReport | None:
         report = await self._port.overdue(paths)
-        return None if report is None else await self._told(report, paths)
+        return None if report is None else await self._readable_report(report, paths)
 
     async def current(self, paths: Sequence[Path], least: Severity = "warning") -> CurrentProblems:
         return await self._port.current(paths, least)
@@ -171,7 +171,7 @@ class StepDiagnostics:
         """Return late findings about earlier steps, once; None: nothing new. Waits for no server."""
         report = None
         if self._late:
-            report = await self._told(*self._late.pop(0))
+            report = await self._readable_report(*self._late.pop(0))
         elif self._touched:
             report = await self.overdue(list(self._touched))
         # Servers that are still silent are reported when they have answered.
@@ -194,7 +194,7 @@ class StepDiagnostics:
             return DiagnosticsReport("no_server")
         asked = asyncio.create_task(run.report())
         try:
-            return await self._told(await asyncio.shield(asked), paths)
+            return await self._readable_report(await asyncio.shield(asked), paths)
         except asyncio.CancelledError:
             self._leave(asked, paths)
             raise
@@ -217,7 +217,7 @@ class StepDiagnostics:
         self._leaving.add(asked)
         asked.add_done_callback(take)
 
-    async def _told(self, report: DiagnosticsReport, own: Collection[Path]) -> DiagnosticsReport:
+    async def _readable_report(self, report: DiagnosticsReport, own: Collection[Path]) -> DiagnosticsReport:
         """Return the part of ``report`` for the model, with problems in files that it may not read only counted.
 
         ``own`` files, which it wrote itself, are shown even where the rules would ask the user again.

@@ -12,17 +12,17 @@ from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop.answer_check import AnswerCheck
-from daemon.loop.assembly import mark_history
 from daemon.loop.call_times import CallTimes
-from daemon.loop.doom import Repeat
+from daemon.loop.context_overflow import what_fills
+from daemon.loop.loop_detection import Repeat
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
-from daemon.loop.offered import belongs, depth, not_there, tell_of_agents
 from daemon.loop.record import new_message_id
-from daemon.loop.restoring import Restorer
+from daemon.loop.request_builder import mark_history
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
-from daemon.loop.too_long import what_fills
+from daemon.loop.text_checkpoints import TextCheckpoints
 from daemon.loop.tool_context import call_permission, tool_context
-from daemon.loop.unfinished import UnfinishedText
+from daemon.loop.tool_selection import belongs, depth, notify_agent_problems, unavailable_text
+from daemon.loop.undo import Restorer
 from daemon.model.events import (
     Delta,
     MessageDiscarded,
@@ -78,7 +78,7 @@ _OVERFLOWS = 3
 
 
 @dataclass(slots=True)
-class _Sent:
+class _SentRequest:
     """The last request of a turn, as far as later steps need it."""
 
     estimated: int = 0
@@ -108,9 +108,9 @@ class Turn:
         self._times = CallTimes()
         self._stopped: dict[str, ToolResult] = {}
         """Partial results of canceled calls."""
-        self._sent = _Sent()
+        self._sent = _SentRequest()
         self._driver = session.features.driver(self, session, planner)
-        self._unfinished = UnfinishedText(self._store_text)
+        self._unfinished = TextCheckpoints(self._store_text)
         self._answers = AnswerCheck(session.record)
         self._subtasks: list[SubtaskPart] = []
         """Tasks that the user's prompts gave to sub-agents, and that are still to be started."""
@@ -144,8 +144,8 @@ class Turn:
         self._services.models.ask_window(self._model, self._session.env)
         await self._assembly.prepare()
         if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
-            self._session.tell_of_trust()
-        tell_of_agents(self._session.policy)
+            self._session.notify_untrusted()
+        notify_agent_problems(self._session.policy)
 
     async def resume(self) -> tuple[StopReason, str]:
         """Go on where the daemon stopped while it waited for an answer. Raises as ``run``."""
@@ -175,7 +175,7 @@ class Turn:
             outcome = checked
             self.error_kind = outcome.error_kind
             if outcome.stop != "tool_use" or self._session.turn.leaves:
-                if self._session.eyes.owed:
+                if self._session.diagnostics.owed:
                     await self._tell_late()
                 return ("end_turn" if outcome.stop == "tool_use" else outcome.stop), outcome.detail
         return "tool_use", ""
@@ -191,7 +191,7 @@ class Turn:
         self._session.queue_stored()
         if self._session.agent is not agent:
             await self._assembly.prepare()
-        if self._session.eyes.owed:
+        if self._session.diagnostics.owed:
             await self._tell_late()
         if self._state.notes:
             self._add_user("", ())  # something happened meanwhile that the model should know
@@ -234,7 +234,7 @@ class Turn:
 
     async def _tell_late(self) -> None:
         """Report late answers of language servers about edits that got no answer in time."""
-        while (report := await self._session.eyes.late()) is not None:
+        while (report := await self._session.diagnostics.late()) is not None:
             text = describe_late(report, self._services.workspace)
             self._record.notice("info", text, LATE_DIAGNOSTICS)
 
@@ -277,8 +277,8 @@ class Turn:
     # -- StepHost --
 
     @property
-    def eyes(self) -> StepDiagnostics:
-        return self._session.eyes
+    def diagnostics(self) -> StepDiagnostics:
+        return self._session.diagnostics
 
     def new_message_id(self) -> str:
         """Sorts by age within the session; also marks the start of the step."""
@@ -448,7 +448,7 @@ class Turn:
         tool = self._services.tools.get(call.name)
         if tool is None or not (call.id in self._by_user or belongs(self._session.policy, call.name)):
             offered = [spec.name for spec in self._assembly.tool_specs()]
-            words = not_there(self._session.policy, call.name, offered)
+            words = unavailable_text(self._session.policy, call.name, offered)
             return ToolResult(words, title=t("unknown tool"), is_error=True)
         if not self._session.rules.offered(tool.permission):
             return ToolResult(
@@ -474,7 +474,7 @@ class Turn:
             readable=lambda path: context.permission.decide("read", path) == "allow",
         )
         if found and not trusted:
-            self._session.tell_of_trust()
+            self._session.notify_untrusted()
         return with_instructions(result, found, trusted=trusted)
 
     async def _with_hooks(self, tool: AnyTool, call: ToolCallPart, context: ToolContext) -> ToolResult:

@@ -39,7 +39,7 @@ def asked_about(permission: str, target: str, workspace: Path, policy: SandboxPo
         )
     if permission == "bash":
         # Imported here with its grammar, because it is rarely needed.
-        from tools.shell.place import real_place
+        from tools.shell.path_lookup import real_place
         from tools.shell.question import question
 
         ask = question(target, real_place(workspace))

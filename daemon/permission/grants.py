@@ -46,7 +46,7 @@ class GrantsNotStoredError(StoreError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class _GrantFileContent:
     grants: tuple[StoredGrant, ...] = ()
     rules: tuple[Rule, ...] = ()
     problem: str = ""
@@ -61,18 +61,18 @@ class _GrantFile:
     scope: Lasting
     _stamp: Stamp | None = _UNREAD
     """Stamp of the file when it was read; None: there is no file."""
-    _content: _Content = field(default_factory=_Content)
+    _content: _GrantFileContent = field(default_factory=_GrantFileContent)
     _name: str = field(init=False)
 
     def __post_init__(self) -> None:
         self._name = os.fspath(self.path)
 
-    def read(self) -> _Content:
+    def read(self) -> _GrantFileContent:
         """Return the content; checks the file on disk, and reads it only when it has changed."""
         stamp = self._stat()
         if stamp != self._stamp:
             # The stamp is taken first, so that the next check finds a write in between.
-            self._content = _Content() if stamp is None else self._load()
+            self._content = _GrantFileContent() if stamp is None else self._load()
             self._stamp = stamp
         return self._content
 
@@ -127,7 +127,7 @@ class _GrantFile:
             return None
         return info.st_mtime_ns, info.st_size, info.st_ino
 
-    def _load(self) -> _Content:
+    def _load(self) -> _GrantFileContent:
         try:
             if self.path.exists() and not self.path.is_file():
                 return self._bad(t("it is not a file"))
@@ -137,7 +137,7 @@ class _GrantFile:
                 return self._bad(t("it is larger than {max_file:,} bytes", max_file=MAX_FILE))
             value: object = json.loads(data.decode("utf-8-sig"))
         except FileNotFoundError:
-            return _Content()
+            return _GrantFileContent()
         except (OSError, ValueError, RecursionError) as error:
             return self._bad(str(error))
         fields = mapping(value)
@@ -148,13 +148,13 @@ class _GrantFile:
                 "it.",
                 path=self.path,
             )
-            return _Content(problem=problem, newer=True)
+            return _GrantFileContent(problem=problem, newer=True)
         entries = fields.get("grants")
         if not isinstance(entries, list):
             return self._bad(t("it contains no list of grants"))
         return self._of(cast("list[object]", entries))
 
-    def _of(self, entries: Sequence[object]) -> _Content:
+    def _of(self, entries: Sequence[object]) -> _GrantFileContent:
         grants: dict[str, StoredGrant] = {}
         for entry in entries[:MOST]:
             try:
@@ -178,10 +178,10 @@ class _GrantFile:
             else ""
         )
         found = tuple(grants.values())
-        return _Content(found, tuple(_rule(grant, self.path) for grant in found), problem)
+        return _GrantFileContent(found, tuple(_rule(grant, self.path) for grant in found), problem)
 
-    def _bad(self, why: str) -> _Content:
-        return _Content(
+    def _bad(self, why: str) -> _GrantFileContent:
+        return _GrantFileContent(
             problem=t(
                 "Cannot read {path} ({why}), so what you allowed there is ignored. Fix or delete the file; "
                 "before Goalwright next writes it, it keeps a copy.",

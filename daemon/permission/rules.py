@@ -1,7 +1,7 @@
 """Permission rules, pure.
 
 In a flat list the last rule that matches wins, and when none matches the answer is ``ask``. ``layers`` finds that rule,
-``judging`` decides about one access with it; this module has the shipped rules and decides about a whole call.
+``access_decision`` decides about one access with it; this module has the shipped rules and decides about a whole call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from daemon.model.permissions import Action, Mode, Reason, Rule, Trust
 from daemon.permission import matching
-from daemon.permission.judging import Decision, Judge, insistence, protection, strictest
+from daemon.permission.access_decision import Decision, Judge, insistence, protection, strictest
 from daemon.permission.layers import PATHS, STRICTNESS, UNMATCHED, Layers, PatternRoots, names_permission
 from daemon.permission.matching import home, matches
 from daemon.permission.modes import LIFTABLE, Circumstances
@@ -152,7 +152,7 @@ class RuleSet:
             trusted=trusted,
         )
         self._judge = Judge(layers, self._root, self._stands_for, self._insists)
-        self._plain: dict[str, Plain] = {}
+        self._plain: dict[str, FastPath] = {}
         self._offers: dict[str, bool] = {}
 
     def with_session(self, rules: Iterable[Rule]) -> RuleSet:
@@ -186,7 +186,7 @@ class RuleSet:
                 self._base, self._granted, self._workspace, self._granted_here, self._session, self._agent,
                 *self._bounds, self._branch,
             )  # fmt: skip
-            plain = self._plain[permission] = Plain(
+            plain = self._plain[permission] = FastPath(
                 chain.from_iterable(layers), permission, self._root, self._stands_for
             )
         if not plain.covers(target):
@@ -328,7 +328,7 @@ def _reason(decision: Decision, words: Mapping[str, str]) -> Reason:
         if decision.permission == "bash"
         else decision.target,
         action=decision.action,
-        rule=told(decision.rule),
+        rule=localized(decision.rule),
         why=decision.why,
     )
 
@@ -364,7 +364,7 @@ PERMISSIONS = frozenset({"read", "edit"})
 _SIMPLE = re.compile(r"(?:[\w@+=,-][\w@+=, .-]*/)*[\w@+=,-](?:[\w@+=, .-]*[\w@+=,-])?", re.ASCII)
 
 
-class Plain:
+class FastPath:
     """The plain rules of one permission and set of rules, with the home folder of the moment."""
 
     def __init__(self, rules: Iterable[Rule], permission: str, root: str, stands_for: str = "") -> None:
@@ -408,7 +408,7 @@ _WHOSE = {
 }
 
 
-def told(rule: Rule) -> Rule:
+def localized(rule: Rule) -> Rule:
     """Return ``rule`` with its description in the user's language, for a question or an explanation."""
     if rule.source == "mode":
         return rule.model_copy(update={"pattern": t(rule.pattern)})

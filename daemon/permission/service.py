@@ -29,8 +29,8 @@ from daemon.model.permissions import (
     Scope,
     StoredGrant,
 )
+from daemon.permission.access_decision import reviewed
 from daemon.permission.answers import check_answers, denial, remembered, subjects
-from daemon.permission.judging import reviewed
 from daemon.store.trace_store import StoreError
 from tools.access import Suggestion
 from tools.diff.unified_diff import limited
@@ -68,7 +68,7 @@ Left = tuple[FileChange, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class RequestResult:
     """How a request ended, for the record."""
 
     answer: Answer
@@ -81,7 +81,7 @@ class Settled:
     """To the request's questions."""
 
 
-CANCELED = Settled("canceled")
+CANCELED = RequestResult("canceled")
 
 
 class Asker(Protocol):
@@ -101,7 +101,7 @@ class Asker(Protocol):
         """Record and publish a new request."""
         ...
 
-    def replied(self, request: PermissionRequest, settled: Settled, /) -> None:
+    def replied(self, request: PermissionRequest, settled: RequestResult, /) -> None:
         """Record and publish an answer; after "always", ``rules`` include the stored grants."""
         ...
 
@@ -113,14 +113,14 @@ class AskerByRules:
     session_id: str
     rules_now: Callable[[], RuleSet]
     asked: Callable[[PermissionRequest], None]
-    replied: Callable[[PermissionRequest, Settled], None]
+    replied: Callable[[PermissionRequest, RequestResult], None]
 
     @property
     def rules(self) -> RuleSet:
         return self.rules_now()
 
 
-class Keeper(Protocol):
+class GrantWriter(Protocol):
     """Where grants are kept that outlive their session, see daemon.permission.grants."""
 
     def add(
@@ -134,7 +134,7 @@ class Keeper(Protocol):
         ...
 
 
-class NoKeeper:
+class NoGrantWriter:
     """Where nothing outlives a session."""
 
     def add(
@@ -181,7 +181,7 @@ class PermissionService:
     """The requests that wait for a user's answer, and the answers."""
 
     now: Callable[[], datetime]
-    keeper: Keeper = field(default_factory=NoKeeper)
+    keeper: GrantWriter = field(default_factory=NoGrantWriter)
     """Stores grants that outlive their session."""
     _pending: dict[str, _Pending] = field(default_factory=dict[str, _Pending])
     _answered: dict[str, str] = field(default_factory=dict[str, str])
@@ -399,7 +399,7 @@ class PermissionService:
             del self._answered[next(iter(self._answered))]
         pending.by = by
         try:
-            pending.asker.replied(request, Settled(answer, feedback, by, kept, scope, pending.answers))
+            pending.asker.replied(request, RequestResult(answer, feedback, by, kept, scope, pending.answers))
         except Exception as error:
             # An answer that cannot be recorded does not count; the caller must not wait forever.
             if not pending.answer.done():
@@ -432,7 +432,7 @@ class CallPlace:
 
 
 @dataclass(slots=True)
-class Waited:
+class WaitingTime:
     """How long a call waited for answers so far."""
 
     seconds: float = 0.0
@@ -447,7 +447,7 @@ class CallPermission:
     service: PermissionService
     asker: Asker
     call: CallInfo
-    waited: Waited = field(default_factory=Waited)
+    waited: WaitingTime = field(default_factory=WaitingTime)
     place: CallPlace | None = None
     """For calls that are asked about together: the place among them."""
 
@@ -474,7 +474,7 @@ class CallPermission:
         return self.asker.rules
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
-        from daemon.permission.concealed import concealed
+        from daemon.permission.hidden_paths import concealed
 
         return concealed(self.asker.rules, workspace)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from daemon.model.events import AffectedGoal
 from daemon.model.goals import Goal, GoalStats
-from daemon.plan.counting import joined
-from daemon.plan.forest import ENDED
+from daemon.plan.goal_index import ENDED
+from daemon.plan.goal_stats import joined
 from daemon.plan.tree import MAX_SUMMARY, Added, Change, PlanError, PlanTree, Updated
 from tools.localization import noted, t
 from tools.text.truncate import head

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.plan.forest import ENDED
-from daemon.plan.stepping import MARKS, StepCall
+from daemon.plan.goal_index import ENDED
+from daemon.plan.step_tool import MARKS, StepCall
 from daemon.plan.text import plan_to_prompt, progress_text, todo_text
 from daemon.plan.tree import Added, Change, Moved, PlanError, PlanTree, Removed, Updated
 from tools.localization import english
@@ -29,7 +29,7 @@ class StaleNumberError(PlanError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Edit:
+class _GoalArguments:
     """The arguments of one call of ``goal``."""
 
     add: Sequence[str]
@@ -54,7 +54,7 @@ class _Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _PlanCall:
     """The operations of one call, in order. ``ending``: the goal that it completes or abandons."""
 
     operations: list[Operation]
@@ -104,7 +104,7 @@ class SessionPlan:
 
         ``focus`` may name a goal that the same call adds.
         """
-        edit = _Edit(add, reason or "", done, abandon, focus, rename, goal, before, after)
+        edit = _GoalArguments(add, reason or "", done, abandon, focus, rename, goal, before, after)
         _check(edit, revert_files=revert_files)
         try:
             call = self._understood(edit)
@@ -129,7 +129,7 @@ class SessionPlan:
         complete: bool = False,
         summary: str | None = None,
     ) -> str:
-        """Apply the operations in the order complete, focus, plan (``daemon.plan.stepping``)."""
+        """Apply the operations in the order complete, focus, plan (``daemon.plan.step_tool``)."""
         step = StepCall(plan, focus, complete, summary or "")
         try:
             changes = step.changes(self._tree)
@@ -148,7 +148,7 @@ class SessionPlan:
 
     # -- planning --
 
-    def _understood(self, edit: _Edit) -> _Call:
+    def _understood(self, edit: _GoalArguments) -> _PlanCall:
         tree = self._tree
         subject = tree.goals.get(tree.current_id or "") if edit.goal is None else self._find(edit.goal)
         ending = subject if edit.ends else None
@@ -169,9 +169,9 @@ class SessionPlan:
         if (rename := edit.rename) is not None:
             named = None if edit.goal is None else subject
             operations.append(lambda plan: _rename(plan, rename, named))
-        return _Call(operations, ending)
+        return _PlanCall(operations, ending)
 
-    def _focused_first(self, edit: _Edit, ending: Goal | None) -> Goal | None:
+    def _focused_first(self, edit: _GoalArguments, ending: Goal | None) -> Goal | None:
         """Return the goal to focus before anything is added; None for none, and for one that the call adds.
 
         A number that does not exist yet, or that this call ends, refers to the goals that the call adds.
@@ -213,7 +213,7 @@ class SessionPlan:
             "its id."
         )
 
-    def _adding(self, edit: _Edit, subject: Goal | None) -> Operation:
+    def _adding(self, edit: _GoalArguments, subject: Goal | None) -> Operation:
         if edit.place is not None:
             parent, following = self._beside(edit)
         elif (
@@ -230,11 +230,11 @@ class SessionPlan:
             parent, following = subject.id, None
         return lambda plan: plan.plan_add(edit.add, edit.reason, parent_id=parent, before_id=following)
 
-    def _moving(self, edit: _Edit, subject: Goal) -> Operation:
+    def _moving(self, edit: _GoalArguments, subject: Goal) -> Operation:
         parent, following = self._beside(edit)
         return lambda plan: plan.plan_move(plan.goal(subject.id), parent, following)
 
-    def _beside(self, edit: _Edit) -> tuple[str | None, str | None]:
+    def _beside(self, edit: _GoalArguments) -> tuple[str | None, str | None]:
         """Return parent and next sibling of the place that ``before`` or ``after`` names."""
         beside = self._find(edit.place or "")
         return beside.parent_id, beside.id if edit.before is not None else self._tree.following(beside.id)
@@ -282,7 +282,7 @@ class SessionPlan:
             changes, names | {i: goal.description for i, goal in self._tree.goals.items()}
         )
         shifted = self._shifted(numbers) if numbers else []
-        return "\n".join([*ended, *lines, *self._told(changes), *shifted, self._focused()])
+        return "\n".join([*ended, *lines, *self._change_lines(changes), *shifted, self._focused()])
 
     # -- descriptions of changes; the plan itself is in each request --
 
@@ -302,7 +302,7 @@ class SessionPlan:
             return f"Done: {self._tree.title(change.goal_id)}.{also}"
         return ""
 
-    def _told(self, changes: Sequence[Change]) -> list[str]:
+    def _change_lines(self, changes: Sequence[Change]) -> list[str]:
         """Describe added and renamed goals. Call it after the changes: it uses the new numbers."""
         lines: list[str] = []
         added = [change.goal for change in changes if isinstance(change, Added)]
@@ -391,7 +391,7 @@ def _focus(plan: PlanTree, goal: Goal, number: str) -> list[Change]:
     return plan.plan_focus(goal)
 
 
-def _check(edit: _Edit, *, revert_files: bool) -> None:
+def _check(edit: _GoalArguments, *, revert_files: bool) -> None:
     """Raise ToolError for operations that exclude each other."""
     if edit.done is not None and edit.abandon is not None:
         raise ToolError("A goal is either done or abandoned: give one of the two.")

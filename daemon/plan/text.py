@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from daemon.model.goals import Goal
 from daemon.model.tags import plain
 from daemon.plan.changes import MAX_DESCRIPTION
-from daemon.plan.forest import ENDED
-from daemon.plan.needs import needed
+from daemon.plan.dependencies import needed
+from daemon.plan.goal_index import ENDED
 from tools.text.truncate import short
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from daemon.plan.changes import (
     Updated,
     one_line,
 )
-from daemon.plan.counting import extended_preview, joined, joined_preview, parted
-from daemon.plan.forest import ENDED, GoalForest
-from daemon.plan.needs import misplaced
+from daemon.plan.dependencies import misplaced
+from daemon.plan.goal_index import ENDED, GoalIndex
+from daemon.plan.goal_stats import extended_preview, joined, joined_preview, parted
 from tools.localization import noted, t
 from tools.text.truncate import short
 
@@ -46,7 +46,7 @@ __all__ = [
 _NO_WORDS = "Done; the sub-agent reported nothing."
 
 
-class PlanTree(GoalForest):
+class PlanTree(GoalIndex):
     """The goal tree of one session (or branch): the operations of the model and of the user.
 
     A ``plan_…`` method returns the changes and touches nothing. Raises PlanError, with the state and the alternatives,

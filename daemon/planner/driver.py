@@ -1,4 +1,4 @@
-"""Runs a turn by what ``core`` decides: asks for plans, makes them goals, and has the loop work on them."""
+"""Runs a turn by what ``next_action`` decides: asks for plans, makes them goals, and has the loop work on them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from daemon.loop.queue import TurnResult, Wish
-from daemon.loop.session import SealedError, Session
+from daemon.loop.queue import ReplanRequest, TurnResult
+from daemon.loop.session import ReadOnlySessionError, Session
 from daemon.plan.changes import Change, Updated
 from daemon.plan.tree import PlanError
-from daemon.planner.core import (
+from daemon.planner.failures import Failures
+from daemon.planner.next_action import (
     AskForPlan,
     Began,
-    Course,
     End,
     Happening,
     NotPlanned,
     Paused,
     PlanMade,
     Ran,
-    RanTogether,
+    RanInParallel,
+    TurnProgress,
     Work,
     decide,
     next_step,
 )
-from daemon.planner.failures import Failures
+from daemon.planner.parallel_steps import can_share, step_calls, steps_in
+from daemon.planner.plan_parser import MAX_LAYERED, MAX_SIGNPOSTS, BadPlanError, read_plan
 from daemon.planner.planning_notes import (
     again_text,
     ask_text,
@@ -36,17 +38,15 @@ from daemon.planner.planning_notes import (
     where_it_stands,
     work_text,
 )
-from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS, BadPlanError, read_plan
-from daemon.planner.revising import revised
-from daemon.planner.together import can_share, step_calls, steps_in
+from daemon.planner.replanning import revised
 from tools.localization import t, written_for_models
 from tools.text.truncate import short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from daemon.loop.doom import Repeat
     from daemon.loop.features import TurnRuns
+    from daemon.loop.loop_detection import Repeat
     from daemon.model.messages import StopReason
     from daemon.model.traces import PromptPlanner
     from tools.tool import ToolResult
@@ -63,7 +63,7 @@ PAUSED: StopReason = "tool_use"
 
 
 @dataclass(slots=True)
-class _Circle:
+class _LoopState:
     """The loop of the model for which no plan was made yet."""
 
     tool: str = ""
@@ -80,14 +80,14 @@ class PlanDriver:
         self._session = session
         self._tree = session.state.plan
         self._wanted: PromptPlanner | None = planner
-        self._course = Course(
+        self._course = TurnProgress(
             self._mode(planner), session.config.settings.plan.allow_replan, parallel=can_share(session)
         )
         self._failures = Failures(len(session.state.messages))
         self._given_up: set[str] = set()
         self._steps: dict[str, tuple[StopReason, str]] = {}
         """How sub-agents ended that did not reach the goal of their step."""
-        self._circle = _Circle()
+        self._circle = _LoopState()
         self._failing = ""
 
     def _mode(self, planner: PromptPlanner | None) -> PromptPlanner:
@@ -134,7 +134,7 @@ class PlanDriver:
             return False
         if not self._course.may_replan:
             return False
-        self._circle = _Circle(tool, met=True)
+        self._circle = _LoopState(tool, met=True)
         return True
 
     def step_ended(self, goal_id: str, result: ToolResult) -> None:
@@ -162,7 +162,7 @@ class PlanDriver:
             before = self._course
             self._course, decision = decide(before, self._tree, happening)
             if isinstance(decision, End):
-                if self._session.turn.wish is None or decision.stop != "end_turn":
+                if self._session.turn.replan_request is None or decision.stop != "end_turn":
                     return decision.stop, decision.detail
                 # The user wants a plan, and the model has just stopped.
                 self._course = before
@@ -188,20 +188,20 @@ class PlanDriver:
         """Have sub-agents do steps; all of them have ended then."""
         self._turn.tell(work_text(work, self._tree))
         if over := await self._turn.between():
-            return RanTogether("permission_denied", over)
+            return RanInParallel("permission_denied", over)
         goals = [self._tree.goals[goal_id] for goal_id in work.goal_ids if goal_id in self._tree.goals]
         goals = [goal for goal in goals if self._tree.ended_root(goal.id) is None]
         if len(goals) < len(work.goal_ids):
-            return RanTogether("end_turn")  # the user changed the plan meanwhile, so look again
+            return RanInParallel("end_turn")  # the user changed the plan meanwhile, so look again
         self._record(self._tree.plan_begin(goals))
         outcome = await self._turn.start(step_calls(work.goal_ids, self._session))
         if outcome.stop != "tool_use":
-            return RanTogether(outcome.stop, outcome.detail)
-        if self._session.turn.wish is not None:
+            return RanInParallel(outcome.stop, outcome.detail)
+        if self._session.turn.replan_request is not None:
             return Paused("person")
         return self._ended_together(work.goal_ids)
 
-    def _ended_together(self, goal_ids: Sequence[str]) -> RanTogether:
+    def _ended_together(self, goal_ids: Sequence[str]) -> RanInParallel:
         """Return the results of the steps: a goal that is still open has failed."""
         failed: dict[str, str] = {}
         for goal_id in goal_ids:
@@ -209,16 +209,16 @@ class PlanDriver:
             if goal_id not in self._tree.goals or self._tree.ended_root(goal_id) is not None:
                 continue
             if stop in ("canceled", "permission_denied"):
-                return RanTogether(stop, why)
+                return RanInParallel(stop, why)
             failed[goal_id] = t("was not reached: {why}", why=why)
-        return RanTogether("end_turn", failed=failed)
+        return RanInParallel("end_turn", failed=failed)
 
     async def _ran(self) -> Happening:
         self._given_up.clear()
         stop, detail = await self._turn.steps(self._is_paused)
         if stop != PAUSED:
             return Ran(stop, detail, frozenset(self._given_up), asks(self._session.state.messages))
-        if self._session.turn.wish is not None:
+        if self._session.turn.replan_request is not None:
             return Paused("person")
         if tool := self._circle.tool:
             self._circle.tool = ""
@@ -230,7 +230,7 @@ class PlanDriver:
         return Paused("failures", failing)
 
     def _is_paused(self) -> bool:
-        if self._session.turn.wish is not None or self._circle.tool:
+        if self._session.turn.replan_request is not None or self._circle.tool:
             return True
         if self._course.mode != "on_demand" or not self._course.free:
             return False
@@ -241,13 +241,17 @@ class PlanDriver:
 
     async def _ask(self, ask: AskForPlan) -> Happening:
         session = self._session
-        wish = session.turn.put_wish(None)
+        replan_request = session.turn.set_replan_request(None)
         try:
             made = await self._asked(
-                ask, "" if wish is None else wish.instructions, by_person=wish is not None
+                ask,
+                "" if replan_request is None else replan_request.instructions,
+                by_user=replan_request is not None,
             )
         except BaseException:
-            session.turn.put_wish(session.turn.wish or wish)  # the turn ends, and reports it
+            session.turn.set_replan_request(
+                session.turn.replan_request or replan_request
+            )  # the turn ends, and reports it
             raise
         again = ask.kind == "again"
         if isinstance(made, PlanMade):
@@ -258,20 +262,20 @@ class PlanDriver:
             told = unplanned_notice(made.why)
             if made.stop is None:
                 session.notice("warning", told, NOT_MADE)
-        if wish is not None:
+        if replan_request is not None:
             stop = "end_turn" if isinstance(made, PlanMade) else made.stop or "error"
-            wish.settle(session.state.turn or "", stop, told)
+            replan_request.settle(session.state.turn or "", stop, told)
         self._failures.taken = len(session.state.messages)
         return made
 
-    async def _asked(self, ask: AskForPlan, instructions: str, *, by_person: bool) -> PlanMade | NotPlanned:
+    async def _asked(self, ask: AskForPlan, instructions: str, *, by_user: bool) -> PlanMade | NotPlanned:
         light = self._course.mode == "signposts" and ask.kind == "first"
         has_open = next_step(self._tree) is not None
         text = ask_text(
             ask,
             light=light,
             has_open=has_open,
-            by_person=by_person,
+            by_user=by_user,
             instructions=instructions,
             parallel=self._course.parallel and self._course.mode == "layered",
         )
@@ -315,24 +319,28 @@ async def replan(session: Session, instructions: str = "") -> TurnResult:
     In an idle session a turn of its own requests the plan and ends. While a turn runs the plan is made between two of
     its steps, and the work continues by it; a later request replaces one that still waits. Returns when the plan was
     made: ``detail`` says so, or why there is none. Canceling the caller withdraws a request that still waits; a turn
-    that was started for it continues, as turns do. Raises SealedError for the record of a child.
+    that was started for it continues, as turns do. Raises ReadOnlySessionError for the record of a child.
     """
     if session.sealed:
-        raise SealedError(session.sealed)
+        raise ReadOnlySessionError(session.sealed)
     instructions = instructions.strip()
     at_rest = not session.running
-    wish = Wish("" if at_rest else instructions, asyncio.get_running_loop().create_future())
-    if (earlier := session.turn.put_wish(wish)) is not None:
+    replan_request = ReplanRequest(
+        "" if at_rest else instructions, asyncio.get_running_loop().create_future()
+    )
+    if (earlier := session.turn.set_replan_request(replan_request)) is not None:
         earlier.settle(
             session.state.turn or "", "canceled", t("A later request for a plan replaced this one.")
         )
     if at_rest:
         await session.prompt(f"{REPLAN} {instructions}".strip(), planner="replan")
     try:
-        return await asyncio.shield(wish.result)
+        return await asyncio.shield(replan_request.result)
     except asyncio.CancelledError:
         # The caller no longer waits, but a plan that is already being created is finished.
-        if not at_rest and session.turn.wish is wish:
-            session.turn.put_wish(None)
-            wish.settle(session.state.turn or "", "canceled", t("The request for a plan was withdrawn."))
+        if not at_rest and session.turn.replan_request is replan_request:
+            session.turn.set_replan_request(None)
+            replan_request.settle(
+                session.state.turn or "", "canceled", t("The request for a plan was withdrawn.")
+            )
         raise

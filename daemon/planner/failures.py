@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daemon.loop.doom import key_of
+from daemon.loop.loop_detection import key_of
 from daemon.model.messages import FilePart, Message, TextPart, ToolCallPart, ToolResultPart
 from tools.localization import t
 from tools.text.truncate import short

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from daemon.model.messages import Message, NotePart
 from daemon.model.tags import within
-from daemon.planner.reading import MAX_LAYERED, MAX_SIGNPOSTS
+from daemon.planner.plan_parser import MAX_LAYERED, MAX_SIGNPOSTS
 from tools.localization import english, n, t
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from daemon.model.goals import PlanFront
     from daemon.plan.tree import PlanTree
-    from daemon.planner.core import AskForPlan, Work
+    from daemon.planner.next_action import AskForPlan, Work
 
 TAG = "planning"
 _STEP, _NUDGE, _TOGETHER = "Work on goal ", "Goal ", "Sub-agents work on goals "
@@ -42,7 +42,7 @@ def ask_text(
     *,
     light: bool,
     has_open: bool,
-    by_person: bool = False,
+    by_user: bool = False,
     instructions: str = "",
     parallel: bool = False,
 ) -> str:
@@ -54,7 +54,7 @@ def ask_text(
     lines: list[str] = []
     if ask.why:
         lines.append(english(ask.why))
-    if by_person:
+    if by_user:
         lines.append(f"The user wants another plan{f', and wrote: {instructions}' if instructions else '.'}")
     if again:
         lines.append("Make a new plan: only the remaining work, in order, based on what happened so far.")

@@ -101,7 +101,7 @@ class AnthropicProvider:
             body = json.loads(text)
         except (ValueError, RecursionError):
             body = None
-        return _said(body, text, response, access, request)
+        return _reported_error(body, text, response, access, request)
 
 
 async def _events(
@@ -115,7 +115,7 @@ async def _events(
         def fed(data: bytes) -> list[ProviderEvent]:
             event = _decoded(data, message)
             if event.get("type") == "error":
-                raise _said(event, data.decode(errors="replace"), response, access, request)
+                raise _reported_error(event, data.decode(errors="replace"), response, access, request)
             return message.feed(event)
 
         async for piece in pieces:
@@ -173,7 +173,7 @@ def _error(error: Exception, access: Credential, request: ModelRequest) -> Excep
     return error
 
 
-def _said(
+def _reported_error(
     body: object, text: str, response: aiohttp.ClientResponse, access: Credential, request: ModelRequest
 ) -> ProviderError:
     """Return the ProviderError for an error that the server reported by status or within an answer."""

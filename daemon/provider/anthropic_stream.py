@@ -40,7 +40,7 @@ _STOPS: dict[str, StopReason] = {
 
 
 @dataclass(slots=True)
-class _Growing:
+class _PendingBlock:
     """A content block on its way: our part index, and the pieces so far."""
 
     kind: str
@@ -60,7 +60,7 @@ class MessageBuilder:
         """The message came to its end."""
         self._host = host
         self._model = model
-        self._open: dict[int, _Growing] = {}
+        self._open: dict[int, _PendingBlock] = {}
         self._parts: dict[int, Part] = {}
         self._next = 0
         self._stop: str | None = None
@@ -118,7 +118,7 @@ class MessageBuilder:
 
     def _block_start(self, at: int, block: Event) -> list[ProviderEvent]:
         kind = str(block.get("type", ""))
-        growing = _Growing(kind, None)
+        growing = _PendingBlock(kind, None)
         self._open[at] = growing
         match kind:
             case "tool_use":
@@ -139,7 +139,7 @@ class MessageBuilder:
                 pass
         return []
 
-    def _grow_text(self, growing: _Growing, text: str) -> list[ProviderEvent]:
+    def _grow_text(self, growing: _PendingBlock, text: str) -> list[ProviderEvent]:
         if not text:
             return []
         if growing.index is None:

@@ -19,6 +19,7 @@ from daemon.provider.choose import (
     parse_model,
     provider_for,
 )
+from daemon.provider.context_windows import base_url_of, headers_of, window_in
 from daemon.provider.errors import checked_url, host_of
 from daemon.provider.litellm import CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
 from daemon.provider.model_calls import (
@@ -31,7 +32,6 @@ from daemon.provider.model_calls import (
 )
 from daemon.provider.retry import with_retry
 from daemon.provider.side_questions import NotAnsweredError, json_from
-from daemon.provider.windows import base_url_of, headers_of, window_in
 from tools.json_access import mapping
 from tools.localization import t
 
@@ -49,7 +49,7 @@ _NO_CHAT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class CatalogueModel:
     """A model that a provider offers. Prices: US dollars for a million tokens; None: not known."""
 
     model: str
@@ -61,7 +61,7 @@ class Offered:
 
 
 @dataclass(frozen=True, slots=True)
-class Provided:
+class CatalogueProvider:
     """A provider and its list of models."""
 
     id: str
@@ -74,7 +74,7 @@ class Provided:
     """Where keys are made."""
     connected: bool = False
     """It is usable: with a key or an address, or because it answers on this machine."""
-    models: tuple[Offered, ...] = ()
+    models: tuple[CatalogueModel, ...] = ()
     """Best first where an order is known."""
     default: str = ""
     """The model to begin with; empty: none is offered."""
@@ -84,17 +84,19 @@ class Provided:
 
 
 _PROVIDERS = (
-    Provided(
+    CatalogueProvider(
         "anthropic", "Anthropic", "ANTHROPIC_API_KEY", key_page="https://console.anthropic.com/settings/keys"
     ),
-    Provided("openai", "OpenAI", "OPENAI_API_KEY", key_page="https://platform.openai.com/api-keys"),
-    Provided("gemini", "Google Gemini", "GEMINI_API_KEY", key_page="https://aistudio.google.com/apikey"),
-    Provided(
+    CatalogueProvider("openai", "OpenAI", "OPENAI_API_KEY", key_page="https://platform.openai.com/api-keys"),
+    CatalogueProvider(
+        "gemini", "Google Gemini", "GEMINI_API_KEY", key_page="https://aistudio.google.com/apikey"
+    ),
+    CatalogueProvider(
         "openrouter", "OpenRouter", "OPENROUTER_API_KEY", key_page="https://openrouter.ai/settings/keys"
     ),
-    Provided("ollama", "Ollama"),
-    Provided("lm_studio", "LM Studio"),
-    Provided("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE),
+    CatalogueProvider("ollama", "Ollama"),
+    CatalogueProvider("lm_studio", "LM Studio"),
+    CatalogueProvider("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE),
 )
 PROVIDER_IDS = tuple(provider.id for provider in _PROVIDERS)
 _SIGNED_IN = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
@@ -109,20 +111,20 @@ _URLS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _ModelListRequest:
     """Where the list of a provider's models is."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
-async def providers(env: Mapping[str, str], only: str | None = None) -> list[Provided]:
+async def providers(env: Mapping[str, str], only: str | None = None) -> list[CatalogueProvider]:
     """Return all providers, or one, with their models, each asked at the same time. ``only``: a provider's id."""
     wanted = [provider for provider in _PROVIDERS if only in (None, provider.id)]
     return list(await asyncio.gather(*(_asked(provider, env) for provider in wanted)))
 
 
-async def _asked(provider: Provided, env: Mapping[str, str]) -> Provided:
+async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> CatalogueProvider:
     """Return the provider with its models, or with why they are not known."""
     if not _has_access(provider, env):
         return provider
@@ -140,7 +142,7 @@ async def _asked(provider: Provided, env: Mapping[str, str]) -> Provided:
     return replace(found, connected=True, models=models, default=_default(provider.id, models))
 
 
-def _has_access(provider: Provided, env: Mapping[str, str]) -> bool:
+def _has_access(provider: CatalogueProvider, env: Mapping[str, str]) -> bool:
     if provider.id in _LOCAL:
         return True
     if provider.url_variable:
@@ -151,7 +153,7 @@ def _has_access(provider: Provided, env: Mapping[str, str]) -> bool:
     return any(env.get(name, "").strip() for name in names)
 
 
-def _unanswered(provider: Provided, error: Exception, url: str) -> Provided:
+def _unanswered(provider: CatalogueProvider, error: Exception, url: str) -> CatalogueProvider:
     status = getattr(error, "status", None)
     host = host_of(url)
     if status in (401, 403) or (status == 400 and provider.id == "gemini"):
@@ -163,32 +165,32 @@ def _unanswered(provider: Provided, error: Exception, url: str) -> Provided:
     return replace(provider, error=words, error_kind=kind)
 
 
-def _base_url(provider: Provided, env: Mapping[str, str]) -> str:
+def _base_url(provider: CatalogueProvider, env: Mapping[str, str]) -> str:
     """Return the provider's address. Raises ProviderError when the one that is set cannot be used."""
     if provider.url_variable:
         return checked_url(env[provider.url_variable].strip(), provider.url_variable)
     return base_url_of(f"{provider.id}/", env) or _URLS[provider.id]
 
 
-def _question(provider: Provided, env: Mapping[str, str]) -> _Question:
+def _question(provider: CatalogueProvider, env: Mapping[str, str]) -> _ModelListRequest:
     base, headers = _base_url(provider, env), headers_of(provider.id, env)
     match provider.id:
         case "anthropic":
-            return _Question(f"{base}/v1/models?limit=1000", headers)
+            return _ModelListRequest(f"{base}/v1/models?limit=1000", headers)
         case "gemini":
-            return _Question(
+            return _ModelListRequest(
                 f"{base}/models?pageSize=1000", {"x-goog-api-key": env["GEMINI_API_KEY"].strip()}
             )
         case "openrouter":
             # The list is public, so only this address shows whether the key is valid.
-            return _Question(f"{base}/models/user", headers)
+            return _ModelListRequest(f"{base}/models/user", headers)
         case "ollama":
-            return _Question(f"{base}/api/tags")
+            return _ModelListRequest(f"{base}/api/tags")
         case _:
-            return _Question(f"{base}/models", headers)
+            return _ModelListRequest(f"{base}/models", headers)
 
 
-def _models(provider: str, answer: object) -> tuple[Offered, ...]:
+def _models(provider: str, answer: object) -> tuple[CatalogueModel, ...]:
     whole = mapping(answer)
     listed = whole.get("data") or whole.get("models") or ()
     entries = [cast("dict[str, Any]", one) for one in cast("list[object]", listed) if isinstance(one, dict)]
@@ -209,7 +211,7 @@ def _name(entry: Mapping[str, Any]) -> str:
     return str(entry.get("id") or entry.get("name") or "").removeprefix("models/")
 
 
-def _offered(provider: str, entry: dict[str, Any]) -> Offered | None:
+def _offered(provider: str, entry: dict[str, Any]) -> CatalogueModel | None:
     """Return the model of an entry; None for those that cannot chat or cannot call tools."""
     name = _name(entry)
     methods, parameters = entry.get("supportedGenerationMethods"), entry.get("supported_parameters")
@@ -225,7 +227,7 @@ def _offered(provider: str, entry: dict[str, Any]) -> Offered | None:
     paid = (price.input, price.output) if price else _prices(entry)
     if provider == "lm_studio":
         paid = (0.0, 0.0)
-    return Offered(model, window_in(entry) or info.context_window, *paid)
+    return CatalogueModel(model, window_in(entry) or info.context_window, *paid)
 
 
 def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
@@ -239,7 +241,7 @@ def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
     return round(paid * pricing.MILLION, 4), round(received * pricing.MILLION, 4)
 
 
-def _default(provider: str, models: tuple[Offered, ...]) -> str:
+def _default(provider: str, models: tuple[CatalogueModel, ...]) -> str:
     names = [model.model for model in models]
     usual = {"anthropic": ANTHROPIC_DEFAULT, "openai": OPENAI_DEFAULT}.get(provider)
     if usual in names:

@@ -146,7 +146,7 @@ async def _library() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _ModelTarget:
     """Where a call goes and how errors about it are worded."""
 
     model: str
@@ -268,7 +268,7 @@ async def _check_known(model: str) -> None:
         )
 
 
-def target_for(family: str, request: ModelRequest) -> _Target:
+def target_for(family: str, request: ModelRequest) -> _ModelTarget:
     """Return where a request goes, from its environment. Raises ProviderError when the key is missing."""
     env = request.env
     if family == "openai":
@@ -278,7 +278,9 @@ def target_for(family: str, request: ModelRequest) -> _Target:
     if family == "ollama":
         hint = t("start it with `ollama serve`, or set OLLAMA_HOST.")
         options = {"num_ctx": request.window or OLLAMA_WINDOW}
-        return _Target(f"ollama_chat/{request.model}", ollama_url(env), None, "OLLAMA_HOST", hint, options)
+        return _ModelTarget(
+            f"ollama_chat/{request.model}", ollama_url(env), None, "OLLAMA_HOST", hint, options
+        )
     prefix = request.model.partition("/")[0]
     stem = prefix.upper().replace("-", "_")
     key_name = _KEY_NAMES.get(prefix, f"{stem}_API_KEY")
@@ -289,10 +291,10 @@ def target_for(family: str, request: ModelRequest) -> _Target:
         base_url = errors.checked_url(base_url, f"{stem}_API_BASE")
     if key is None and base_url is None and prefix not in _KEYLESS:
         raise errors.no_key(prefix, key_name)
-    return _Target(request.model, base_url, key, key_name, options=_effort(request.thinking_tokens))
+    return _ModelTarget(request.model, base_url, key, key_name, options=_effort(request.thinking_tokens))
 
 
-def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target:
+def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _ModelTarget:
     variable = "OPENAI_BASE_URL" if env.get("OPENAI_BASE_URL", "").strip() else "OPENAI_API_BASE"
     own = env.get(variable, "").strip()
     key = env.get("OPENAI_API_KEY", "").strip() or None
@@ -302,10 +304,12 @@ def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _Target
         return _own_server(model, own, variable, key, "OPENAI_API_KEY")
     if key is None:
         raise errors.no_key("OpenAI", "OPENAI_API_KEY")
-    return _Target(f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens))
+    return _ModelTarget(
+        f"openai/{model}", OPENAI_URL, key, "OPENAI_API_KEY", options=_effort(thinking_tokens)
+    )
 
 
-def _custom(model: str, env: Mapping[str, str]) -> _Target:
+def _custom(model: str, env: Mapping[str, str]) -> _ModelTarget:
     url = env.get(CUSTOM_BASE, "").strip()
     if not url:
         raise ProviderError(
@@ -319,10 +323,10 @@ def _custom(model: str, env: Mapping[str, str]) -> _Target:
     return _own_server(model, url, CUSTOM_BASE, key, "CUSTOM_API_KEY")
 
 
-def _own_server(model: str, url: str, variable: str, key: str | None, key_name: str) -> _Target:
+def _own_server(model: str, url: str, variable: str, key: str | None, key_name: str) -> _ModelTarget:
     """Return a server that speaks OpenAI's API, at the address in ``variable``. Raises ProviderError for none."""
     hint = t("is it running? Check {variable}.", variable=variable)
-    return _Target(f"openai/{model}", errors.checked_url(url, variable), key or "none", key_name, hint)
+    return _ModelTarget(f"openai/{model}", errors.checked_url(url, variable), key or "none", key_name, hint)
 
 
 def ollama_url(env: Mapping[str, str]) -> str:
@@ -346,7 +350,7 @@ def _effort(thinking_tokens: int) -> dict[str, Any]:
     return {"reasoning_effort": next((word for limit, word in _EFFORTS if thinking_tokens < limit), "high")}
 
 
-def _arguments(target: _Target, request: ModelRequest, timeout_s: float) -> dict[str, Any]:
+def _arguments(target: _ModelTarget, request: ModelRequest, timeout_s: float) -> dict[str, Any]:
     replay = target.model.startswith(_WANT_REASONING_BACK)
     args: dict[str, Any] = {
         "model": target.model,
@@ -372,7 +376,7 @@ def _arguments(target: _Target, request: ModelRequest, timeout_s: float) -> dict
     return args
 
 
-def _error(error: Exception, target: _Target, request: ModelRequest) -> Exception:
+def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exception:
     """Return the ProviderError for what litellm raised; an error in Goalwright itself passes unchanged."""
     if refusal := answer_guard.refusal_in(error):
         return answer_guard.provider_error(refusal)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from daemon.provider import choose, pricing
 from daemon.provider.answer_guard import cut_at_limit
 from daemon.provider.choose import ModelChoice, default_model, provider_for
+from daemon.provider.context_windows import Windows
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.retry import with_retry
-from daemon.provider.windows import Windows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping

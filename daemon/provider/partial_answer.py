@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Growing:
+class _PartialPart:
     """A part that is still arriving; pieces are joined only when the whole is needed."""
 
     kind: Literal["text", "reasoning", "tool_call"]
@@ -33,7 +33,7 @@ class PartialAnswer:
 
     def __init__(self) -> None:
         self._done: dict[int, Part] = {}
-        self._growing: dict[int, _Growing] = {}
+        self._growing: dict[int, _PartialPart] = {}
 
     def add(self, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop) -> None:
         """Take one event in."""
@@ -41,11 +41,11 @@ class PartialAnswer:
             self._growing.pop(event.index, None)
             self._done[event.index] = event.part
         elif isinstance(event, TextDelta):
-            self._growing.setdefault(event.index, _Growing("text")).pieces.append(event.text)
+            self._growing.setdefault(event.index, _PartialPart("text")).pieces.append(event.text)
         elif isinstance(event, ReasoningDelta):
-            self._growing.setdefault(event.index, _Growing("reasoning")).pieces.append(event.text)
+            self._growing.setdefault(event.index, _PartialPart("reasoning")).pieces.append(event.text)
         elif isinstance(event, ToolCallStart):
-            self._growing[event.index] = _Growing("tool_call", id=event.id, name=event.name)
+            self._growing[event.index] = _PartialPart("tool_call", id=event.id, name=event.name)
         elif event.index in self._growing:
             self._growing[event.index].pieces.append(event.json)
 

@@ -21,7 +21,7 @@ from daemon.model.events import (
     SubagentStarted,
 )
 from daemon.model.messages import Usage, added
-from daemon.plan.counting import with_message
+from daemon.plan.goal_stats import with_message
 from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT
 
 if TYPE_CHECKING:

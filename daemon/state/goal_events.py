@@ -12,13 +12,13 @@ from daemon.plan.tree import Added, Change, Moved, Updated
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from daemon.plan.forest import GoalForest
+    from daemon.plan.goal_index import GoalIndex
 
 GoalEvent = GoalAdded | GoalUpdated | GoalMoved | GoalRemoved
 
 
 def goal_event(
-    change: Change, trace_id: str, now: datetime, by: str = "", *, plan: GoalForest | None = None
+    change: Change, trace_id: str, now: datetime, by: str = "", *, plan: GoalIndex | None = None
 ) -> GoalEvent:
     """Return ``change`` as an event; ``SessionState.apply`` turns it into the same change again.
 
@@ -62,7 +62,7 @@ def goal_event(
     )
 
 
-def _numbered(change: Updated, plan: GoalForest) -> tuple[AffectedGoal, ...]:
+def _numbered(change: Updated, plan: GoalIndex) -> tuple[AffectedGoal, ...]:
     """Return the affected goals with their numbers so far, including the changed one: viewers need no further
     request."""
     affected = change.affected

@@ -15,14 +15,14 @@ from daemon.model.events import (
 from daemon.model.traces import ViewUpdate
 
 if TYPE_CHECKING:
-    from daemon.plan.forest import GoalForest
+    from daemon.plan.goal_index import GoalIndex
     from daemon.state.session_head import SessionHead
 
 
 class Projection:
     """Follows one session. The cost of an event does not grow with the session, unless goals are renumbered."""
 
-    def __init__(self, head: SessionHead, plan: GoalForest) -> None:
+    def __init__(self, head: SessionHead, plan: GoalIndex) -> None:
         """Both are followed: ``changes`` returns how they differ from the last time."""
         self._head = head
         self._plan = plan

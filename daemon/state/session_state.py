@@ -75,7 +75,8 @@ class SessionState(SessionHead):
         self.streaming: dict[str, dict[int, MessagePartAdded]] = {}
         """Complete parts of messages that are not complete yet, by message id."""
         self.under_way: dict[str, bool] = {}
-        """Tool calls under way by id, and whether each was allowed or did more than ask: see daemon.loop.closing."""
+        """Tool calls under way by id, and whether each was allowed or did more than ask: see
+        daemon.loop.interrupted_turn."""
         self.jobs: dict[str, str] = dict(trace.carried.jobs)
         """Background commands without a recorded end: the command by the job's id."""
         self._ended_early: set[str] = set()

@@ -99,7 +99,7 @@ def goal_of_subagent(meta: SubagentMeta, messages: Sequence[Message]) -> str | N
 
 
 @dataclass(frozen=True, slots=True)
-class Overspent:
+class ExceededLimit:
     """A limit that is reached. ``goal_id`` None: that of the session."""
 
     goal_id: str | None
@@ -121,7 +121,7 @@ class Overspent:
         return f"{round(self.used):,} of {round(self.limit):,} tokens"
 
 
-def overspent(
+def exceeded_limit(
     budget: Budget,
     *,
     usage: Usage,
@@ -129,14 +129,14 @@ def overspent(
     plan: PlanTree,
     spending: Spending,
     raised: dict[str, float],
-) -> Overspent | None:
+) -> ExceededLimit | None:
     """Return the first limit that is reached: the session's, then those of the current goal and the goals above it.
 
-    ``raised``: limits that the user raised, by ``Overspent.key``.
+    ``raised``: limits that the user raised, by ``ExceededLimit.key``.
     """
     found = [
-        Overspent(None, "usd", cost, budget.session_usd) if budget.session_usd is not None else None,
-        Overspent(None, "tokens", usage.total, budget.session_tokens)
+        ExceededLimit(None, "usd", cost, budget.session_usd) if budget.session_usd is not None else None,
+        ExceededLimit(None, "tokens", usage.total, budget.session_tokens)
         if budget.session_tokens is not None
         else None,
     ]
@@ -144,13 +144,13 @@ def overspent(
     chain = [] if current is None else [current, *plan.ancestors(current.id)]
     for goal in chain:
         if budget.goal_usd is not None:
-            found.append(Overspent(goal.id, "usd", spending.cost(goal.id), budget.goal_usd))
+            found.append(ExceededLimit(goal.id, "usd", spending.cost(goal.id), budget.goal_usd))
         if budget.goal_tokens is not None:
-            found.append(Overspent(goal.id, "tokens", spending.usage(goal.id).total, budget.goal_tokens))
+            found.append(ExceededLimit(goal.id, "tokens", spending.usage(goal.id).total, budget.goal_tokens))
     for item in found:
         if item is None:
             continue
         limit = raised.get(item.key, item.limit)
         if item.used >= limit:
-            return Overspent(item.goal_id, item.unit, item.used, limit)
+            return ExceededLimit(item.goal_id, item.unit, item.used, limit)
     return None

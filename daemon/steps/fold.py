@@ -38,7 +38,7 @@ from daemon.model.events import (
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
-from daemon.plan.counting import Together
+from daemon.plan.goal_stats import OverlapTimer
 from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
 from daemon.steps.head import TraceHead
 from daemon.steps.inference import (
@@ -51,12 +51,12 @@ from daemon.steps.inference import (
     named_session,
     result_data,
     result_description,
-    said,
-    said_status,
-    said_type,
+    text_data,
+    text_step_status,
+    text_step_type,
 )
 from daemon.steps.shortened import cut_texts, one_line
-from daemon.steps.spent import NOTHING, Spent
+from daemon.steps.spent import NOTHING, StepCost
 from daemon.steps.tree import StepTree
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class StepFold:
         known."""
         self.unshown = NOTHING
         """Cost of such answers, and of empty ones without a focus: no step shows them, and they belong to no goal."""
-        self._together = Together()
+        self._together = OverlapTimer()
         self._changes: list[StepChange] = []
 
     def apply(self, event: Event) -> list[StepChange]:
@@ -112,7 +112,7 @@ class StepFold:
             return []
         self.last_event_id = max(self.last_event_id, event.event_id)
         took = self.head.apply(event)
-        children_took = NOTHING if took is None else Spent(tokens=took[0].total, cost=took[1])
+        children_took = NOTHING if took is None else StepCost(tokens=took[0].total, cost=took[1])
         self._changes = []
         match event:
             case MessageAdded():
@@ -142,7 +142,7 @@ class StepFold:
                 branch = self.head.children.branches.get(event.branch_id)
                 self._spend(self._parent(branch.explore_start_id if branch else None), children_took)
             case ExploreCompleted():
-                self._spend(self._parent(event.explore_start_id), Spent(event.duration_ms))
+                self._spend(self._parent(event.explore_start_id), StepCost(event.duration_ms))
             case _:
                 pass
         return self._changes
@@ -246,14 +246,14 @@ class StepFold:
             parent = None
         if parent == step.step_id or any(above.step_id == step.step_id for above in self.tree.line(parent)):
             return  # a damaged log
-        spent = Spent.of_step(step)
+        spent = StepCost.of_step(step)
         self._spend(step.parent_id, spent.taken_back())
         before = self._following(goal, parent)
         self.tree.move(step.model_copy(update={"parent_id": parent}), before)
         self._changes.append(StepUpdated(step.step_id, {"parent_id": parent, "before_id": before}))
         self._spend(parent, spent)
 
-    def _spend(self, step_id: str | None, spent: Spent) -> None:
+    def _spend(self, step_id: str | None, spent: StepCost) -> None:
         """Add to what a step took, and to the goals above it."""
         if spent != NOTHING:
             for above in list(itertools.islice(self.tree.line(step_id), _MOST_ABOVE)):
@@ -282,19 +282,19 @@ class StepFold:
             # It was not the last message of its turn after all.
             self._update(self._response, {"step_type": "thought"})
             self._response = None
-        spent = Spent.of_answer(message)
+        spent = StepCost.of_answer(message)
         self._spend(parent, spent)
         self._together.time_of(message)
-        calls, told = message.tool_calls(), said(message)
+        calls, told = message.tool_calls(), text_data(message)
         if told is not None:
-            step_type = said_type(message)
+            step_type = text_step_type(message)
             fields = {
-                "status": said_status(message),
+                "status": text_step_status(message),
                 "description": told[0],
                 "data": self._shown(told[1]),
                 **spent.fields(),
             }
-            said_id = self._add(self._free(said_step_id(message.message_id)), step_type, parent, now, fields)
+            said_id = self._add(self._free(text_step_id(message.message_id)), step_type, parent, now, fields)
             self._response = said_id if step_type == "response" else None
         elif not calls or calls[0].name in PLAN_TOOLS:
             # The message has no step of its own. Its cost stays with the focused goal, whatever goal the calls run for.
@@ -306,7 +306,7 @@ class StepFold:
                 own = spent.without_time() if told is None and number == 0 else NOTHING
                 self._calls[call.id] = self._add_action(call, parent, now, own)
 
-    def _add_action(self, call: ToolCallPart, parent: str | None, now: datetime, spent: Spent) -> str:
+    def _add_action(self, call: ToolCallPart, parent: str | None, now: datetime, spent: StepCost) -> str:
         data = action_data(call)
         fields = {
             "status": "in_progress",
@@ -324,7 +324,7 @@ class StepFold:
         call_id = message.tool_call_id or result.tool_call_id
         time_of = self._together.time_of(message)
         for above in list(itertools.islice(self.tree.line(parent), _MOST_ABOVE)):
-            self._update(above.step_id, Spent(time_of(above.step_id)).added_to(above))
+            self._update(above.step_id, StepCost(time_of(above.step_id)).added_to(above))
         known = self._calls.pop(call_id, None)
         if isinstance(known, ToolCallPart):
             looked = parent is None and self.unplaced != NOTHING
@@ -356,7 +356,7 @@ class StepFold:
         step = self.tree.get(step_id)
         if step is not None and step.parent_id != parent:
             if step.parent_id is None:
-                self.unshown = self.unshown.and_also(Spent.of_step(step))
+                self.unshown = self.unshown.and_also(StepCost.of_step(step))
             self._update(step_id, {"tokens": None, "cost": None})
             step = self.tree.get(step_id) or step
             self.tree.move(step.model_copy(update={"parent_id": parent}))
@@ -436,7 +436,7 @@ def evaluation_step_id(goal_id: str) -> str:
     return f"goal_{_bounded(goal_id)}_evaluation"
 
 
-def said_step_id(message_id: str) -> str:
+def text_step_id(message_id: str) -> str:
     """Return the id of the step with a message's text."""
     return _bounded(message_id)
 

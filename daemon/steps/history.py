@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from daemon.context.compaction import cut_middle, person_said
+from daemon.context.compaction import cut_middle, user_text
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
-from daemon.plan.counting import TOOLS_OF_THE_PLAN
+from daemon.plan.goal_stats import TOOLS_OF_THE_PLAN
 from daemon.steps import texts
 from daemon.steps.inference import action_data, action_label, goal_status, result_description
 from daemon.steps.tree import StepTree
@@ -133,7 +133,7 @@ def _sorted_out(messages: Sequence[Message], plan: PlanTree) -> tuple[list[_Entr
     for message in messages:
         if message.compaction() is not None:
             continue
-        if said := person_said(message):
+        if said := user_text(message):
             turns.append(_Entry("completed", one_line(said, _HEAD)))
         calls.update((call.id, call) for call in message.tool_calls())
         finished = message.role == "assistant" and not message.tool_calls()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart, Usage
 from daemon.steps.shortened import first_sentence, one_line
-from daemon.steps.spent import Spent
+from daemon.steps.spent import StepCost
 from tools.text.truncate import cut_text, head
 
 if TYPE_CHECKING:
@@ -28,18 +28,18 @@ _DEEPEST = 50
 _DESCRIPTION = 200
 
 
-def said_type(message: Message) -> StepType:
+def text_step_type(message: Message) -> StepType:
     """Return ``response`` when nothing follows from it, ``thought`` otherwise."""
     ended = message.stop_reason() in (None, "end_turn", "max_tokens")
     return "response" if not message.tool_calls() and ended and message.compaction() is None else "thought"
 
 
-def said_status(message: Message) -> StepStatus:
+def text_step_status(message: Message) -> StepStatus:
     """Return the status; a text that was cut off has failed."""
     return "failed" if message.stop_reason() in ("error", "canceled", "max_tokens") else "completed"
 
 
-def said(message: Message) -> tuple[str, dict[str, Any]] | None:
+def text_data(message: Message) -> tuple[str, dict[str, Any]] | None:
     """Return description and data of an assistant message's text; None when it only calls tools."""
     text = message.text().strip()
     reasoning = "\n\n".join(
@@ -91,7 +91,7 @@ def named_session(event: SessionUpdated, usage: Usage) -> dict[str, Any]:
         "status": "completed",
         "description": one_line(f"{event.model or 'a model'} wrote {what}", _DESCRIPTION),
         "data": {"tool_name": "model_request", "arguments": names, "tool_call_id": None},
-        **Spent(event.duration_ms or 0, usage.total, event.cost or 0.0).fields(),
+        **StepCost(event.duration_ms or 0, usage.total, event.cost or 0.0).fields(),
     }
 
 

@@ -20,8 +20,8 @@ from daemon.model.events import BranchStarted, Delta, Event, SubagentStarted
 from daemon.model.meters import Metered
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
+from daemon.store.file_writer import write_atomically
 from daemon.store.trace_store import StoreError
-from daemon.store.writing import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

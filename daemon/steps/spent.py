@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from daemon.plan.counting import worked_ms
+from daemon.plan.goal_stats import worked_ms
 
 if TYPE_CHECKING:
     from daemon.model.messages import Message
@@ -20,7 +20,7 @@ _CENTS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class StepCost:
     """Time, tokens and money."""
 
     duration_ms: int = 0
@@ -29,19 +29,19 @@ class Spent:
     """US dollars."""
 
     @classmethod
-    def of_answer(cls, message: Message) -> Spent:
+    def of_answer(cls, message: Message) -> StepCost:
         """Return the cost of a model's answer."""
         tokens = message.usage.total if message.usage is not None else 0
         return cls(worked_ms(message), tokens, message.cost or 0.0)
 
     @classmethod
-    def of_step(cls, step: Step) -> Spent:
+    def of_step(cls, step: Step) -> StepCost:
         """Return the numbers of a step."""
         return cls(step.duration_ms or 0, step.tokens or 0, step.cost or 0.0)
 
-    def without_time(self) -> Spent:
+    def without_time(self) -> StepCost:
         """Return the model's cost of requesting a call; the time is the tool's own, known when it ends."""
-        return Spent(0, self.tokens, self.cost)
+        return StepCost(0, self.tokens, self.cost)
 
     def fields(self) -> dict[str, Any]:
         """Return it as fields of a step, without zero values."""
@@ -51,20 +51,22 @@ class Spent:
             "cost": self.cost or None,
         }
 
-    def and_also(self, other: Spent) -> Spent:
+    def and_also(self, other: StepCost) -> StepCost:
         """Return the sum."""
-        return Spent(self.duration_ms + other.duration_ms, self.tokens + other.tokens, self.cost + other.cost)
+        return StepCost(
+            self.duration_ms + other.duration_ms, self.tokens + other.tokens, self.cost + other.cost
+        )
 
-    def taken_back(self) -> Spent:
+    def taken_back(self) -> StepCost:
         """Return the negative of it, to subtract it by adding."""
-        return Spent(-self.duration_ms, -self.tokens, -self.cost)
+        return StepCost(-self.duration_ms, -self.tokens, -self.cost)
 
     def added_to(self, step: Step) -> dict[str, Any]:
         """Return the fields of a step that change when it took this, too."""
-        both = Spent.of_step(step).and_also(self)
-        sums = Spent(max(0, both.duration_ms), max(0, both.tokens), max(0.0, round(both.cost, _CENTS)))
+        both = StepCost.of_step(step).and_also(self)
+        sums = StepCost(max(0, both.duration_ms), max(0, both.tokens), max(0.0, round(both.cost, _CENTS)))
         changed = {name for name, value in self.fields().items() if value is not None}
         return {name: getattr(sums, name) for name in changed}
 
 
-NOTHING = Spent()
+NOTHING = StepCost()

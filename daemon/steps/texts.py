@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from daemon.plan.counting import TOOLS_OF_THE_PLAN
+from daemon.plan.goal_stats import TOOLS_OF_THE_PLAN
 from daemon.steps.inference import brief_output
 from daemon.steps.shortened import one_line
 from tools.localization import noted, t

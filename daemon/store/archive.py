@@ -79,7 +79,7 @@ class Exported:
 
 
 @dataclass(slots=True)
-class _Found:
+class _ArchivedFiles:
     """The files of a trace by name, and those whose content was changed."""
 
     files: dict[str, Path] = field(default_factory=dict[str, Path])
@@ -170,8 +170,8 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
     )
 
 
-def _found(folder: Path) -> _Found:
-    found = _Found()
+def _found(folder: Path) -> _ArchivedFiles:
+    found = _ArchivedFiles()
     for name, path in _walk(folder, "", found.left_out):
         found.files[name] = path
     for name in [name for name in found.files if kind_of(name) in ("content", "text")]:
@@ -219,7 +219,7 @@ def _read(path: Path) -> bytes:
         return file.read()
 
 
-def _content(name: str, found: _Found) -> bytes:
+def _content(name: str, found: _ArchivedFiles) -> bytes:
     if name in found.changed:
         return found.changed[name]
     kind = kind_of(name) or ""
@@ -246,7 +246,7 @@ def _as_the_log_says(meta: bytes) -> bytes:
     return meta
 
 
-def _write(target: Path, manifest: bytes, found: _Found) -> None:
+def _write(target: Path, manifest: bytes, found: _ArchivedFiles) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # 0600
     try:
         with (

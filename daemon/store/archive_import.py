@@ -4,7 +4,7 @@ Nothing in an archive is trusted. Its names are compared with those that a trace
 whole archive, sizes are counted while unpacking, contents must match their hashes, and everything that is derived from
 the log is rebuilt from it: forged messages, plans and metadata are not even read. All this happens in a separate
 folder; the trace appears in the store at once, complete, or not at all. It counts as imported, see
-``daemon.store.own``.
+``daemon.store.provenance``.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded, TurnEnded
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
+from daemon.store.file_reader import FileReader
+from daemon.store.file_writer import put_aside, remove_folder, size_of, write_atomically, write_file
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
-from daemon.store.listed import ListedTraces
 from daemon.store.migrations import FORMATS, Formats
-from daemon.store.reading import FileReader
+from daemon.store.trace_index import TraceIndex
 from daemon.store.trace_store import EventT, NewerFormatError, StoreError, UnknownTraceError
-from daemon.store.writing import put_aside, remove_folder, size_of, write_atomically, write_file
 from tools.files.regular_files import TRACES, make_folder, open_regular, read_regular
 from tools.localization import t
 
@@ -67,7 +67,7 @@ class FileTraceStore:
         self._also = also
         self._formats = formats
         self._reader = FileReader(formats)
-        self._listed = ListedTraces(self._reader)
+        self._listed = TraceIndex(self._reader)
         self._logs: dict[str, IO[bytes]] = {}
         self._last_ids: dict[str, int] = {}
         self._highest_ids: dict[str, int] = {}

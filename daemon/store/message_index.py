@@ -54,7 +54,7 @@ class IndexedMessage(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Index:
+class _LogIndex:
     """The messages of one log, by id."""
 
     places: dict[str, IndexedMessage] = field(default_factory=dict[str, IndexedMessage])
@@ -130,13 +130,13 @@ class MessageIndexes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, _Index] = OrderedDict()
+        self._known: OrderedDict[str, _LogIndex] = OrderedDict()
 
     def found(self, trace_id: str, log: Path) -> dict[str, IndexedMessage]:
         """Return all messages of a log, by id. Raises OSError when it cannot be read; one that is not there is
         empty."""
         with self._lock:
-            index = self._known.setdefault(trace_id, _Index())
+            index = self._known.setdefault(trace_id, _LogIndex())
             self._known.move_to_end(trace_id)
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
@@ -193,7 +193,7 @@ def _event_id(place: IndexedMessage) -> int:
 
 def _from_the_end(reader: LogReader, limit: int) -> dict[str, IndexedMessage] | None:
     """Return the last ``limit`` messages, or all; None when they are too far from the end."""
-    index = _Index()
+    index = _LogIndex()
     found: dict[str, IndexedMessage] = {}
     for line in reader.backwards():
         if len(found) >= limit:

@@ -56,15 +56,15 @@ class TranscriptEvent:
             self.events.append((self._after, event))
 
 
-async def told_events(
+async def transcript_events(
     store: TraceStore, trace_id: str, first: int, before: int | None = None
 ) -> TranscriptEvent:
     """Return the notices of a transcript after the message ``first``, up to the message ``before``. Raises
     StoreError."""
-    return await asyncio.to_thread(_told, store, trace_id, first, before)
+    return await asyncio.to_thread(_read_transcript, store, trace_id, first, before)
 
 
-def _told(store: TraceStore, trace_id: str, first: int, before: int | None) -> TranscriptEvent:
+def _read_transcript(store: TraceStore, trace_id: str, first: int, before: int | None) -> TranscriptEvent:
     last = store.last_event_id(trace_id)
     start = 0 if first == 0 else _bisected(store, trace_id, first, last)
     told = TranscriptEvent(first)

@@ -5,8 +5,8 @@ The oldest go first. Never deleted are those in use, the newest ones (by use, an
 ``--continue`` picks), and whatever is no trace.
 
 ``.trace`` is part of an untrusted workspace: a repository may contain any number of traces, of any size, name and age.
-Own and imported ones (see ``daemon.store.own``) are therefore two lists, each with its own newest ones, and imported
-ones never cause an own one to be deleted.
+Own and imported ones (see ``daemon.store.provenance``) are therefore two lists, each with its own newest ones, and
+imported ones never cause an own one to be deleted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PruneLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTrace:
     """A trace as pruning sees it."""
 
     trace_id: str
@@ -77,10 +77,10 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class PruneCandidate:
     """A trace that is to go, and why."""
 
-    stored: Stored
+    stored: StoredTrace
     reason: str
 
 
@@ -88,7 +88,7 @@ class Doomed:
 class Pruned:
     """The result of pruning, or of a dry run."""
 
-    deleted: tuple[Doomed, ...] = ()
+    deleted: tuple[PruneCandidate, ...] = ()
     kept: int = 0
     """How many traces are left."""
     kept_bytes: int | None = None
@@ -105,33 +105,33 @@ class Pruned:
 
 def stored_traces(
     store: FileTraceStore, own: Collection[str], now: datetime, *, sizes: bool = True
-) -> list[Stored]:
+) -> list[StoredTrace]:
     """Return all traces of a store. ``own``: ids of those started here. Blocking: reads the metadata of each, and with
     ``sizes`` visits every file."""
     return list(_stored(store, own, now, sizes))
 
 
-def doomed(
-    stored: Sequence[Stored],
+def traces_to_prune(
+    stored: Sequence[StoredTrace],
     limits: PruneLimits,
     now: datetime,
     in_use: Callable[[str], bool] = lambda trace_id: False,
-) -> list[Doomed]:
+) -> list[PruneCandidate]:
     """Return those that are to go, oldest first. Pure. ``in_use``: whether a trace is open or at work."""
     own = [one for one in stored if one.own]
     foreign = [one for one in stored if not one.own]
     may_go = {id(group): _may_go(group, limits, in_use) for group in (own, foreign)}
-    found: dict[str, Doomed] = {}
+    found: dict[str, PruneCandidate] = {}
     only_newest = limits.keep_days is None and limits.max_mb is None and limits.keep is not None
     for one in (*may_go[id(own)], *may_go[id(foreign)]):
         # Compare differences, so that an absurd date does not overflow.
         if limits.keep_days is not None and (now - one.used) / timedelta(days=1) > limits.keep_days:
-            found[one.trace_id] = Doomed(
+            found[one.trace_id] = PruneCandidate(
                 one, t("not used for more than {keep_days:g} days", keep_days=limits.keep_days)
             )
         elif only_newest:
             came = "" if one.own else t(" from other machines")
-            found[one.trace_id] = Doomed(
+            found[one.trace_id] = PruneCandidate(
                 one, t("not one of the newest {keep}{came}", keep=limits.keep, came=came)
             )
     # Delete imported traces first, and then do not count them: a repository must not push out the user's own sessions.
@@ -141,7 +141,7 @@ def doomed(
             if limits.max_mb is None or left <= limits.max_mb * MB:
                 break
             if one.trace_id not in found:
-                found[one.trace_id] = Doomed(
+                found[one.trace_id] = PruneCandidate(
                     one, t("all sessions together exceeded {max_mb:g} MB", max_mb=limits.max_mb)
                 )
                 left -= one.size
@@ -160,7 +160,9 @@ def still_too_much(left: int, limits: PruneLimits) -> str:
     )
 
 
-def _may_go(group: Sequence[Stored], limits: PruneLimits, in_use: Callable[[str], bool]) -> list[Stored]:
+def _may_go(
+    group: Sequence[StoredTrace], limits: PruneLimits, in_use: Callable[[str], bool]
+) -> list[StoredTrace]:
     """Return those of the own or the imported ones that are not protected, oldest first."""
     by_use = sorted(group, key=lambda one: (one.used, one.trace_id))
     safe = {one.trace_id for one in by_use[-(limits.keep or 1) :]}
@@ -168,14 +170,16 @@ def _may_go(group: Sequence[Stored], limits: PruneLimits, in_use: Callable[[str]
     return [one for one in by_use if one.trace_id not in safe and not in_use(one.trace_id)]
 
 
-def _stored(store: FileTraceStore, own: Collection[str], now: datetime, sizes: bool) -> Iterator[Stored]:
+def _stored(store: FileTraceStore, own: Collection[str], now: datetime, sizes: bool) -> Iterator[StoredTrace]:
     for trace_id in store.trace_ids():
         try:
             folder = store.folder(trace_id)
             if folder.is_symlink() or not holds_trace(folder):
                 continue  # it is not ours
             meta = _meta(folder / "meta.json")
-            one = Stored(trace_id, _used(folder, meta, now), 0, trace_id in own, str(meta.get("title", "")))
+            one = StoredTrace(
+                trace_id, _used(folder, meta, now), 0, trace_id in own, str(meta.get("title", ""))
+            )
             yield replace(one, size=store.size(trace_id)) if sizes else one
         except (StoreError, OSError):
             continue  # deleted meanwhile, or not the name of a trace

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from daemon.collector import COLLECTOR
+from daemon.gc_tuning import COLLECTOR
 from daemon.model.events import Event, MessageAdded, MessagePartAdded, MessageTextAdded
 from daemon.model.traces import Trace
 from daemon.plan.tree import PlanTree

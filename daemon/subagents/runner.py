@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from daemon.agents.loader import AgentProfile, UnknownAgentError
 from daemon.loop.budget import spent
 from daemon.loop.children import close_child, open_child
-from daemon.loop.closing import NOTHING_SAID, metadata_of, task_words, title_of
+from daemon.loop.interrupted_turn import NOTHING_SAID, metadata_of, task_words, title_of
 from daemon.loop.mentions import attachments_of
-from daemon.loop.offered import depth, serving
+from daemon.loop.tool_selection import depth, task_agents
 from daemon.model.branches import SubagentMeta
 from daemon.model.events import SessionUpdated, SubagentStarted
 from daemon.provider.call_ids import goal_of_step
@@ -87,7 +87,7 @@ class SessionSubagents:
             t(
                 "{why} Agents that take tasks: {session}.",
                 why=why,
-                session=", ".join(agent.name for agent in serving(session.policy)),
+                session=", ".join(agent.name for agent in task_agents(session.policy)),
             )
         )
 
@@ -133,7 +133,7 @@ class SessionSubagents:
             _completed(session, meta)
             if canceled:
                 raise asyncio.CancelledError
-        return await self._told(meta, child.state.messages, detail)
+        return await self._work_outcome(meta, child.state.messages, detail)
 
     async def _turn(self, child: Session, prompt: str) -> tuple[StopReason, str]:
         now = self.session.services.now()
@@ -143,11 +143,13 @@ class SessionSubagents:
         attachments = attachments_of(self.call_id, prompt, self.session.state.messages)
         working = asyncio.ensure_future(child.prompt(prompt, attachments, planner="in_loop"))
         await asyncio.sleep(0)  # now it has its task
-        child.seal_record(t(_SEALED))
+        child.make_read_only(t(_SEALED))
         result = await working
         return result.stop, result.detail
 
-    async def _told(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> WorkOutcome:
+    async def _work_outcome(
+        self, meta: SubagentMeta, messages: Sequence[Message], detail: str
+    ) -> WorkOutcome:
         text, where = await self._bounded(meta, last_words(messages))
         stop = meta.stop_reason or "error"
         content = text or NOTHING_SAID

@@ -51,8 +51,8 @@ _BACKLOG = 64
 _MODULES = (
     "anthropic.resources.messages",
     "daemon.__main__",
-    "daemon.api.door",
-    "daemon.collector",
+    "daemon.api.lazy_server",
+    "daemon.gc_tuning",
     "daemon.core",
     "daemon.logfile",
     "daemon.planner.driver",

@@ -35,7 +35,7 @@ class Cleaner:
     """``clean`` for text that comes in pieces: an escape sequence may be cut between two of them."""
 
     def __init__(self) -> None:
-        self._whole = terminal.Whole()
+        self._whole = terminal.EscapeJoiner()
 
     def feed(self, piece: str) -> str:
         """Return the safe text that is complete so far; the beginning of an escape sequence is held back."""

@@ -1,7 +1,7 @@
 """Language services: of the working copies of branches, and a navigation that is imported at the first query.
 
-Made at the composition root and handed to the daemon as ``daemon.files.eyes.OpenEyes``. No editor opens a copy, so its
-files are those on disk.
+Made at the composition root and handed to the daemon as ``daemon.files.folder_language_services.OpenLanguageServices``.
+No editor opens a copy, so its files are those on disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
-from lsp_bridge.language_client.pool.slots import Room
+from lsp_bridge.language_client.pool.slots import ServerLimit
 
 if TYPE_CHECKING:
     import logging
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
-    from tools.language import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
+    from tools.language_ports import DefinitionKind, Navigation, Places, Position, RenamedText, Symbols
 
 MAX_ALIVE = 6
 """Servers of all copies together, beside those of the workspace."""
 
 
-class CopyEyes:
-    """Eyes of one copy: implements ``daemon.files.eyes.RootEyes``."""
+class CopyLanguageServices:
+    """Language services of one copy: implements ``daemon.files.folder_language_services.FolderLanguageServices``."""
 
-    def __init__(self, servers: LanguageServers, closed: Callable[[CopyEyes], None]) -> None:
+    def __init__(self, servers: LanguageServers, closed: Callable[[CopyLanguageServices], None]) -> None:
         from lsp_bridge.language_client.diagnostics.server_source import ServerSource
         from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 
@@ -55,7 +55,7 @@ class CopyEyes:
             self._closed(self)
 
 
-class BranchEyes:
+class BranchLanguageServices:
     """Language services for working copies of branches. Use it on one event loop; it costs nothing before a
     copy is opened."""
 
@@ -73,24 +73,25 @@ class BranchEyes:
         self._workspace = workspace
         none = ServerChoice()
         self._choose: Chooser = choose or (lambda: none)
-        self._room = Room(max_alive)
+        self._room = ServerLimit(max_alive)
         self._log = logger
-        self._open: set[CopyEyes] = set()
+        self._open: set[CopyLanguageServices] = set()
 
-    def open(self, root: Path) -> CopyEyes:
-        """Eyes for the copy at ``root`` (absolute, resolved). No server runs before something in it is looked at."""
+    def open(self, root: Path) -> CopyLanguageServices:
+        """Language services for the copy at ``root`` (absolute, resolved). No server runs before something in it is
+        looked at."""
         from lsp_bridge.language_client.pool.server_pool import LanguageServers
 
         servers = LanguageServers(
             root, choose=self._choose, origin=self._workspace, room=self._room, logger=self._log
         )
-        eyes = CopyEyes(servers, self._open.discard)
-        self._open.add(eyes)
-        return eyes
+        services = CopyLanguageServices(servers, self._open.discard)
+        self._open.add(services)
+        return services
 
     async def close(self) -> None:
         """Close all; returns when no process is left."""
-        await asyncio.gather(*(eyes.close() for eyes in tuple(self._open)))
+        await asyncio.gather(*(services.close() for services in tuple(self._open)))
 
 
 class LazyNavigation:

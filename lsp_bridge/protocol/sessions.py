@@ -152,7 +152,7 @@ class SessionLoadResult(Model):
     sealed: str = ""
     """Not empty: the record of an ended branch or sub-agent, which accepts no prompts; the reason, as text for the
     user."""
-    notices: tuple[Told, ...] = ()
+    notices: tuple[TranscriptNotice, ...] = ()
     """Notices of a transcript among ``messages``, in order."""
     under_way: tuple[CallUnderWay, ...] = ()
     """Tool calls that have been started and have no result yet, and those whose background job still runs."""
@@ -167,7 +167,7 @@ class CallUnderWay(Model):
     output: str = ""
 
 
-class Told(Model):
+class TranscriptNotice(Model):
     """An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan."""
 
     after: int
@@ -195,7 +195,7 @@ class SessionMessagesResult(Model):
 
     messages: tuple[Message, ...]
     has_earlier: bool
-    notices: tuple[Told, ...] = ()
+    notices: tuple[TranscriptNotice, ...] = ()
     """Notices of a transcript among ``messages``, in order."""
 
 

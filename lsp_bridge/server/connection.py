@@ -22,7 +22,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import lsp_method
 from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, JsonRPCResponseMessage
 
-from daemon.collector import COLLECTOR
+from daemon.gc_tuning import COLLECTOR
 from daemon.model.events import Delta, Event, PermissionAsked, TraceCompleted, TurnEnded
 from daemon.model.meters import Metered
 from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
@@ -31,7 +31,7 @@ from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestEr
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
-from lsp_bridge.server.editor.lazy_features import EditorOffer, SharedDecisions
+from lsp_bridge.server.editor.lazy_features import LazyEditorFeatures, SharedDecisions
 from lsp_bridge.server.editor.sanitize import code_action_params
 from lsp_bridge.server.frames import Frames
 from lsp_bridge.server.requests.activity import Activity
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     import cattrs
 
-    from daemon.api.door import ApiDoor
+    from daemon.api.lazy_server import LazyApiServer
     from daemon.core import Daemon
     from daemon.loop.session import Session
     from daemon.model.traces import ViewUpdate
@@ -107,7 +107,7 @@ class ClientServer:
         self,
         core: Daemon,
         bridge: Bridge,
-        api: ApiDoor,
+        api: LazyApiServer,
         writer: asyncio.StreamWriter,
         stop: Callable[[], None],
     ) -> None:
@@ -146,7 +146,7 @@ class ClientServer:
             max_workers=1,
         )
         self._server.protocol.set_writer(self._frames)
-        self._editor = EditorOffer(
+        self._editor = LazyEditorFeatures(
             self._server,
             core,
             self._client,

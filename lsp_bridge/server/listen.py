@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
 
-    from daemon.api.door import ApiDoor
+    from daemon.api.lazy_server import LazyApiServer
     from daemon.core import Daemon
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Listener:
     """Accepts clients until closed. ``stop`` is called when a client asks the daemon to stop."""
 
     def __init__(
-        self, core: Daemon, bridge: Bridge, api: ApiDoor, token: str, stop: Callable[[], None]
+        self, core: Daemon, bridge: Bridge, api: LazyApiServer, token: str, stop: Callable[[], None]
     ) -> None:
         self._core = core
         self._api = api

@@ -234,7 +234,9 @@ async def test_patch_process_killed_at_random_leaves_all_or_nothing(
         found = sources(folder)
         assert found in (old, new), (stage, count, wait)
         assert records(folder) == []
-        assert interrupted == ("The daemon stopped" in core.storage_notice) or found == new, core.storage_notice
+        assert interrupted == ("The daemon stopped" in core.storage_notice) or found == new, (
+            core.storage_notice
+        )
         outcomes.append(("new" if found == new else "old") if interrupted else "finished before")
     counts = {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))}
     assert outcomes.count("finished before") <= KILLS // 2

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.restoring import Restorer
-from daemon.loop.session import SealedError
+from daemon.loop.session import ReadOnlySessionError
+from daemon.loop.undo import Restorer
 from daemon.store.files import FileTraceStore
 from tests.support.drivers.core import check_pairs, check_record, daemon
 from tests.support.drivers.waiting import until
@@ -99,7 +99,7 @@ async def reopened(folder: Path) -> int:
                 assert child.state.turn is None
                 assert all(meta.status != "running" for meta in child.state.children.subagents.values())
                 check_record(bench.core.store, child_id, child.state)
-                with pytest.raises(SealedError):
+                with pytest.raises(ReadOnlySessionError):
                     await child.prompt("more")
         # What was written can be taken back in the main line, whoever wrote it.
         while (await Restorer(session).overview()).undo is not None:

@@ -12,9 +12,9 @@ import pytest
 
 from daemon.trust import TrustedFolders
 from lsp_bridge.cli.console import Console
-from lsp_bridge.cli.doctor.examination import examination
 from lsp_bridge.cli.doctor.printing import doctor, lines
 from lsp_bridge.cli.doctor.report import Check, LanguageReport, Report, ServerReport, Trial
+from lsp_bridge.cli.doctor.workspace_checks import check_workspace
 from lsp_bridge.cli.invocation import Invocation
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.text import Style
@@ -60,7 +60,7 @@ class Patient:
 
     async def report(self, path: str | None = None, *, start: bool = False) -> Report:
         environment = {"PATH": path or f"{self.bin}:/usr/bin:/bin", "HOME": str(self.home)}
-        return await examination(
+        return await check_workspace(
             self.workspace,
             Launcher(),
             start=start,

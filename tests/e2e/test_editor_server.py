@@ -16,7 +16,7 @@ from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
-from lsp_bridge.server.connection import _converter
+from lsp_bridge.server.connection import converter
 from tests.support.drivers.command_line import PROGRAM, CommandLine
 from tests.support.drivers.waiting import until
 
@@ -94,7 +94,7 @@ class House:
 
         def make() -> LanguageClient:
             # A client that leaves params as they are, like the one of VS Code.
-            return LanguageClient(converter_factory=_converter)
+            return LanguageClient(converter_factory=converter)
 
         self.command_line.have_daemon()
         arguments = ("connect", "--stdio", "--workspace", str(self.workspace))

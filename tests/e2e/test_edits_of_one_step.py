@@ -10,10 +10,10 @@ import pytest
 
 from daemon.loop.step_diagnostics import StepDiagnostics, kind_of
 from daemon.model.messages import ToolCallPart
-from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace
-from tools.language import DiagnosticsReport
+from tools.language_ports import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
 PATIENT = Timing(answer_s=40.0, around_s=10.0, quiet_s=2.0)
@@ -40,15 +40,15 @@ def renamed(text: str) -> str:
 
 async def step(workspace: LanguageWorkspace, **texts: str) -> list[DiagnosticsReport]:
     """The reports on the edits of one step, in order, as its tools get them."""
-    eyes = StepDiagnostics(
+    diagnostics = StepDiagnostics(
         workspace.diagnostics, workspace.root, lambda name: kind_of(name, name), lambda: "error"
     )
     calls = [ToolCallPart(id=name, name="edit", input="{}") for name in texts]
     reports: list[DiagnosticsReport] = []
     for position, (name, text) in enumerate(texts.items()):
-        eyes.before(calls, position)
+        diagnostics.before(calls, position)
         path = workspace.path(name.rstrip("_").replace("_", "."))
-        run = await eyes.begin([path])
+        run = await diagnostics.begin([path])
         workspace.write({path: text})
         reports.append(await asyncio.wait_for(run.report(), HANG_S))
     return reports

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lsp_bridge.language_client.connection.rpc_client import RpcClient
-from lsp_bridge.language_client.server import pulls
+from lsp_bridge.language_client.server import pull_diagnostics
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually
@@ -23,7 +23,7 @@ FILES = {"cart.py": "def total(a: int) -> int:\n    return a\n"} | {
 
 async def test_an_idle_server_is_asked_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Without the pause whatever asks for ever does so all the time, so that no clock is needed to see it.
-    monkeypatch.setattr(pulls, "_REFRESH_PAUSE_S", 0.0)
+    monkeypatch.setattr(pull_diagnostics, "_REFRESH_PAUSE_S", 0.0)
     asked: list[str] = []
     request = RpcClient.request
 
@@ -45,10 +45,10 @@ async def test_an_idle_server_is_asked_nothing(tmp_path: Path, monkeypatch: pyte
         await made.change(cart_py="def total(a: int) -> int:\n    return a + 1\n")
 
         async def round_trips() -> int:
-            before = asked.count(pulls.PULL)
+            before = asked.count(pull_diagnostics.PULL)
             for _ in range(ROUND_TRIPS):
                 await hover(server, made.path("cart.py"))
-            return asked.count(pulls.PULL) - before
+            return asked.count(pull_diagnostics.PULL) - before
 
         # At most this often it may still be at work; an endless loop never leaves a pause.
         for _ in range(12):

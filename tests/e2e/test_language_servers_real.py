@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from tests.evals.language_servers import install
 from tests.evals.language_servers.cases import CASES, Case
 from tests.support.drivers.process_tree import family, send, stopped
 from tests.support.drivers.waiting import until
 from tests.support.scenarios.language_workspace import HANG_S, LanguageWorkspace, eventually, process_lives
-from tools.language import DiagnosticsReport
+from tools.language_ports import DiagnosticsReport
 
 # A busy machine may be slow; what is tested is the verdict, and waiting ends when the server has answered.
 PATIENT = Timing(answer_s=40.0, silent_answer_s=40.0, around_s=10.0, quiet_s=2.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.restoring import Restorer
+from daemon.loop.undo import Restorer
 from lsp_bridge.language_client.navigation.server_navigation import ServerNavigation
 from lsp_bridge.language_client.navigation.server_requests import AskingTiming
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
@@ -20,7 +20,7 @@ from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.process_tree import family
 from tests.support.fakes.models import Call
 from tests.support.scenarios.language_workspace import HANG_S, process_lives
-from tools.language import CodePlace, Navigation, Position, ToolError
+from tools.language_ports import CodePlace, Navigation, Position, ToolError
 
 # A busy machine may be slow; waiting ends when the server has answered something.
 PATIENT = AskingTiming(cold_s=60.0, warm_s=60.0, begun_s=20.0)

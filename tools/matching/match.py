@@ -1,6 +1,6 @@
 """Find ``old_string`` in a file, and the exact replacement to put there. Pure, no I/O.
 
-A ladder of match strategies: an exact match decides, if it is unique. A looser match counts only if no other strategy,
+Match strategies in order: an exact match decides, if it is unique. A looser match counts only if no other strategy,
 reading or depth points elsewhere. It may differ only in insignificant ways (line ends, trailing blanks, uniform
 indentation, tabs against spaces, Unicode look-alikes, escapes, copied line numbers, a code fence or blank lines around
 the text); words, numbers and operators are always equal. Text that only ``new_string`` has is written unchanged,
@@ -26,7 +26,7 @@ from tools.matching.error import (
     too_many,
     unclear,
 )
-from tools.matching.forms import (
+from tools.matching.strategies import (
     FoundText,
     Haystack,
     by_indentation,
@@ -43,9 +43,9 @@ from tools.text.decoding import line_number, to_lf
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Edit", "MatchError", "Rung", "Span", "find_edit"]
+__all__ = ["Edit", "MatchError", "MatchStrategy", "Span", "find_edit"]
 
-Rung = Literal[
+MatchStrategy = Literal[
     "exact", "line ends", "trailing blanks", "indentation", "tabs and spaces", "look-alike characters",
     "escaped characters", "line numbers", "code fence", "blank lines",
 ]  # fmt: skip
@@ -71,7 +71,7 @@ class Edit:
     """The edit to make: spans in rising order, the strategy that found them, and a note on differences."""
 
     spans: tuple[Span, ...]
-    rung: Rung
+    strategy: MatchStrategy
     note: str = ""
     """How ``old_string`` differed and how that was handled; empty when the edit is literal."""
 
@@ -99,7 +99,7 @@ def find_edit(text: str, old: str, new: str, replace_all: bool = False) -> Edit:
     if replace_all:
         edit = _everywhere(hay, old, new)
     else:
-        edit = _climb(hay, old, new) or _without_surplus_end(hay, old, new)
+        edit = _try_strategies(hay, old, new) or _without_surplus_end(hay, old, new)
         edit = _read_otherwise(hay, edit, variants(old, new))
     if edit is None:
         raise absent([line.body for line in hay.lines], old, new, exact_only=replace_all)
@@ -115,12 +115,12 @@ def _everywhere(hay: Haystack, old: str, new: str) -> Edit | None:
         places = [p for p in places if to_lf(hay.text[p.start : p.end]) == sought]
     if not places:
         return None
-    rung = _exact_rung(hay, places, sought, old)
+    strategy = _exact_strategy(hay, places, sought, old)
     spans = [_literal_span(hay, place, sought, made) for place in places]
-    return _edit(hay, rung, spans)
+    return _edit(hay, strategy, spans)
 
 
-def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
+def _try_strategies(hay: Haystack, old: str, new: str) -> Edit | None:
     old, literal, new = to_lf(old), old, to_lf(new)
     places = list(itertools.islice(exact(hay, old), MAX_LISTED + 1))
     if len(places) > 1 and "\r" in literal:
@@ -129,7 +129,7 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
     if not old.strip():
         # A final line end missing in the file may be assumed, but must not be the whole match.
         places = [p for p in places if to_lf(hay.text[p.start : p.end]) == old]
-    exact_rung = _exact_rung(hay, places, old, literal)
+    exact_rung = _exact_strategy(hay, places, old, literal)
     if len(places) > 1:
         raise _ambiguous(hay, places, "")
     if places and (edit := _exact_edit(hay, exact_rung, places[0], old, new)) is not None:
@@ -138,8 +138,8 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
         return None
     found = _loose_places(hay, old)
     here = bool(places) and all(place.start <= places[0].start < place.end for _, place in found)
-    for rung, place in found if here or not places else ():
-        if (edit := _loose_edit(hay, rung, place, old, new)) is not None:
+    for strategy, place in found if here or not places else ():
+        if (edit := _loose_edit(hay, strategy, place, old, new)) is not None:
             return edit
     if here and "\n" not in old + new:
         # No line of the file equals this one except for indentation, so it is part of a line.
@@ -150,7 +150,7 @@ def _climb(hay: Haystack, old: str, new: str) -> Edit | None:
     return None
 
 
-_RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[FoundText]]], ...] = (
+_LOOSE_STRATEGIES: tuple[tuple[MatchStrategy, Callable[[Haystack, str], Iterator[FoundText]]], ...] = (
     ("trailing blanks", by_trailing_blanks),
     ("indentation", by_indentation),
     ("look-alike characters", by_look_alikes),
@@ -158,21 +158,21 @@ _RUNGS: tuple[tuple[Rung, Callable[[Haystack, str], Iterator[FoundText]]], ...] 
 )
 
 
-def _loose_places(hay: Haystack, old: str) -> list[tuple[Rung, FoundText]]:
+def _loose_places(hay: Haystack, old: str) -> list[tuple[MatchStrategy, FoundText]]:
     """Return the one place that the looser strategies find, in the order of the strategies, each in its own terms.
 
     Raises MatchError when two point to different places, or when the same lines occur elsewhere at whatever depths: no
     difference is more plausible than another.
     """
-    found: list[tuple[Rung, FoundText]] = []
+    found: list[tuple[MatchStrategy, FoundText]] = []
     limit = max(2, _MAX_LINES_COMPARED // (old.count("\n") + 1))
-    for rung, finder in _RUNGS:
-        if rung != "look-alike characters" or not (hay.text.isascii() and old.isascii()):
+    for strategy, finder in _LOOSE_STRATEGIES:
+        if strategy != "look-alike characters" or not (hay.text.isascii() and old.isascii()):
             for place in itertools.islice(finder(hay, old), limit):
-                found.append((rung, place))
-    apart: dict[int, tuple[Rung, FoundText]] = {}
-    for rung, place in found:
-        apart.setdefault(_first_solid(hay.text, place), (rung, place))
+                found.append((strategy, place))
+    apart: dict[int, tuple[MatchStrategy, FoundText]] = {}
+    for strategy, place in found:
+        apart.setdefault(_first_solid(hay.text, place), (strategy, place))
     for place in itertools.islice(same_words(hay, old), limit) if found else ():
         apart.setdefault(_first_solid(hay.text, place), ("indentation", place))
     if len(apart) > 1:
@@ -186,20 +186,20 @@ def _first_solid(text: str, place: FoundText | Span) -> int:
     return place.start + len(piece) - len(piece.lstrip())
 
 
-def _rivals(hay: Haystack, found: Sequence[tuple[Rung, FoundText]]) -> MatchError:
-    rungs = {rung for rung, _ in found}
-    lines = [(_line_of(hay, place), rung) for rung, place in found[:MAX_LISTED]]
-    if len(rungs) == 1:
-        return ambiguous([line for line, _ in lines], rungs.pop())
+def _rivals(hay: Haystack, found: Sequence[tuple[MatchStrategy, FoundText]]) -> MatchError:
+    strategies = {strategy for strategy, _ in found}
+    lines = [(_line_of(hay, place), strategy) for strategy, place in found[:MAX_LISTED]]
+    if len(strategies) == 1:
+        return ambiguous([line for line, _ in lines], strategies.pop())
     return differing(lines)
 
 
-def _exact_rung(hay: Haystack, places: Iterable[FoundText], old: str, literal: str) -> Rung:
+def _exact_strategy(hay: Haystack, places: Iterable[FoundText], old: str, literal: str) -> MatchStrategy:
     same = all(hay.text[place.start : place.end] in (old, literal) for place in places)
     return "exact" if same else "line ends"
 
 
-def _exact_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
+def _exact_edit(hay: Haystack, strategy: MatchStrategy, place: FoundText, old: str, new: str) -> Edit | None:
     """Return the edit at the only exact match; None when the match leaves the indentation open."""
     depth = _depth(hay, place, old, new)
     if depth == "relative":
@@ -213,25 +213,25 @@ def _exact_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str)
     kept = mended != new and not _stands_already(hay.text, spans[0])
     if kept:
         spans = [_literal_span(hay, place, old, mended)]
-    return _edit(hay, rung, spans, ambiguity.KEPT_END if kept else "")
+    return _edit(hay, strategy, spans, ambiguity.KEPT_END if kept else "")
 
 
-def _loose_edit(hay: Haystack, rung: Rung, place: FoundText, old: str, new: str) -> Edit | None:
+def _loose_edit(hay: Haystack, strategy: MatchStrategy, place: FoundText, old: str, new: str) -> Edit | None:
     """Return the edit at the only match of a looser strategy; None like ``_exact_edit``."""
     if place.reindent is None and _depth(hay, place, old, new) != "literal":
         return None
     if place.reindent is not None and ambiguity.one_line_less_deep(hay.text[place.start : place.end], old):
         raise unclear(line_number(hay.text, place.start), ambiguity.UNCLEAR_LINE)
-    mended, folded = _mended(hay, place, old, new), rung == "look-alike characters"
+    mended, folded = _mended(hay, place, old, new), strategy == "look-alike characters"
     reindent, note = place.reindent, ambiguity.KEPT_END if mended != new else ""
     if reindent is not None and (there := _at_its_depth(hay, place, old, mended)):
         old, reindent, note = there, None, " ".join(filter(None, (_AS_IT_IS, note)))
     made = transfer(hay.text, place.start, place.end, old, mended, reindent, loose=True, folded=folded)
     if made is None:
         raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
-    retabbed = place.retabbed and rung == "indentation"
+    retabbed = place.retabbed and strategy == "indentation"
     start = place.start - len(_deleted_indentation(hay, place, old, new))
-    return _edit(hay, "tabs and spaces" if retabbed else rung, [Span(start, place.end, made)], note)
+    return _edit(hay, "tabs and spaces" if retabbed else strategy, [Span(start, place.end, made)], note)
 
 
 _ESCAPED_NEW = "new_string had \\\\n where lines of old_string end; line ends were written."
@@ -294,11 +294,11 @@ def _deleted_indentation(hay: Haystack, place: FoundText, old: str, new: str) ->
     return ambiguity.indentation_before(hay.text, place.start) if deletes else ""
 
 
-def _edit(hay: Haystack, rung: Rung, spans: Sequence[Span], more: str = "") -> Edit:
+def _edit(hay: Haystack, strategy: MatchStrategy, spans: Sequence[Span], more: str = "") -> Edit:
     if all(_stands_already(hay.text, span) for span in spans):
         raise already_applied(line_number(hay.text, spans[0].start))
     changed = tuple(span for span in spans if hay.text[span.start : span.end] != span.replacement)
-    return Edit(changed, rung, " ".join(filter(None, (_NOTES.get(rung, ""), more))))
+    return Edit(changed, strategy, " ".join(filter(None, (_NOTES.get(strategy, ""), more))))
 
 
 def _ambiguous(hay: Haystack, places: Sequence[FoundText], differing: str) -> MatchError:
@@ -309,7 +309,7 @@ _NOT_TRANSFERABLE = (
     "it differs from the file in blanks, indentation or typography, so it is unclear how to adapt "
     "new_string. Send both exactly as in the file."
 )
-_NOTES: dict[Rung, str] = {
+_NOTES: dict[MatchStrategy, str] = {
     "trailing blanks": "old_string differed from the file in blanks at line ends.",
     "indentation": "old_string differed from the file in indentation; new_string was re-indented the same way.",
     "tabs and spaces": "old_string differed from the file in tabs and spaces; the file's own were used.",
@@ -351,21 +351,21 @@ def _read_otherwise(hay: Haystack, edit: Edit | None, readings: Iterator[Variant
 
     Raises MatchError when another kind of reading points elsewhere, unless ``edit`` is exact.
     """
-    if edit is not None and edit.rung in _CERTAIN:
+    if edit is not None and edit.strategy in _CERTAIN:
         return edit
     for variant in readings:
         if edit is None:
-            edit = _climb_variant(hay, variant)
-        elif variant.rung not in (edit.rung, *_WIDER) and (lines := _lines_of(hay, variant)):
+            edit = _try_variant(hay, variant)
+        elif variant.strategy not in (edit.strategy, *_WIDER) and (lines := _lines_of(hay, variant)):
             line = _line_of(hay, edit.spans[0])
             if lines != [line]:
-                raise differing([(line, edit.rung), *((n, variant.rung) for n in lines if n != line)])
+                raise differing([(line, edit.strategy), *((n, variant.strategy) for n in lines if n != line)])
     return edit
 
 
-_WIDER: tuple[Rung, ...] = ("code fence", "blank lines")
+_WIDER: tuple[MatchStrategy, ...] = ("code fence", "blank lines")
 """Readings with less around them: they find more places than the originals, not other ones."""
-_CERTAIN: tuple[Rung, ...] = ("exact", "line ends")
+_CERTAIN: tuple[MatchStrategy, ...] = ("exact", "line ends")
 
 
 def _line_of(hay: Haystack, place: FoundText | Span) -> int:
@@ -403,7 +403,7 @@ def _blank_near(lines: Sequence[str]) -> bool:
 
 def _lines_of(hay: Haystack, variant: Variant) -> Sequence[int]:
     try:
-        edit = _climb_variant(hay, variant)
+        edit = _try_variant(hay, variant)
     except MatchError as error:
         return list(error.lines)
     return [] if edit is None else [_line_of(hay, edit.spans[0])]
@@ -426,28 +426,28 @@ def _without_surplus_end(hay: Haystack, old: str, new: str) -> Edit | None:
     return _exact_edit(hay, "line ends", places[0], old[:-1], new[:-1])
 
 
-def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
+def _try_variant(hay: Haystack, variant: Variant) -> Edit | None:
     if variant.old == variant.new or not variant.old or (variant.absent and variant.absent in hay.text):
         return None
     try:
-        edit = _climb(hay, variant.old, variant.new)
+        edit = _try_strategies(hay, variant.old, variant.new)
     except MatchError:
         if variant.at_its_depth:
             return None  # the same reading follows without that limit, and reports the error then
         raise
-    if edit is None or (variant.at_its_depth and edit.rung in ("indentation", "tabs and spaces")):
+    if edit is None or (variant.at_its_depth and edit.strategy in ("indentation", "tabs and spaces")):
         return None
     if not _bounded(hay.text, edit.spans[0], variant):
         return None
-    if variant.rung == "blank lines" and stands_already(
+    if variant.strategy == "blank lines" and stands_already(
         [line.body for line in hay.lines], variant.old, variant.new
     ):
         return None  # with less context, old_string may match beside the finished edit
     line = line_number(hay.text, edit.spans[0].start)
-    if variant.rung != "line numbers" and edit.rung in _CERTAIN:
+    if variant.strategy != "line numbers" and edit.strategy in _CERTAIN:
         lines = {_line_of(hay, place) for _, place in _loose_places(hay, variant.old)}
         if lines - {_line_of(hay, edit.spans[0])}:
-            raise ambiguous(sorted({_line_of(hay, edit.spans[0]), *lines}), f"{variant.rung} and more")
+            raise ambiguous(sorted({_line_of(hay, edit.spans[0]), *lines}), f"{variant.strategy} and more")
     if variant.line not in (0, line):
         # The line number points at another place, so no other place may read like it.
         twins = [place for place in itertools.islice(by_indentation(hay, variant.old), MAX_LISTED)]
@@ -459,4 +459,4 @@ def _climb_variant(hay: Haystack, variant: Variant) -> Edit | None:
         return None
     if variant.refuse:
         raise unclear(line, variant.refuse)
-    return Edit(edit.spans, variant.rung, " ".join(filter(None, (_NOTES[variant.rung], edit.note))))
+    return Edit(edit.spans, variant.strategy, " ".join(filter(None, (_NOTES[variant.strategy], edit.note))))

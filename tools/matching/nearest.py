@@ -26,14 +26,14 @@ _MAX_DIFFED = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class NearestRegion:
     """``line`` counts from 1; ``diff`` has ``-`` for old_string, ``+`` for the file."""
 
     line: int
     diff: str
 
 
-def nearest_region(lines: Sequence[str], old: str) -> Region | None:
+def nearest_region(lines: Sequence[str], old: str) -> NearestRegion | None:
     """Return the region of ``lines`` that shares most with ``old``; None when it shares next to nothing.
 
     Some words of ``old``, the longest, vote for the distance between its lines and the file's; rare ones more. Time is
@@ -53,7 +53,7 @@ def nearest_region(lines: Sequence[str], old: str) -> Region | None:
     best = max(votes, key=lambda offset: (votes[offset], -offset))
     first = min(max(best, 0), len(lines) - 1)
     there = [line.rstrip("\r\n") for line in lines[first : first + len(wanted)]]
-    return Region(first + 1, _small_diff(wanted, there))
+    return NearestRegion(first + 1, _small_diff(wanted, there))
 
 
 def _telling(wanted: Sequence[str]) -> dict[str, list[int]]:

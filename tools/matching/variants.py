@@ -31,7 +31,7 @@ _UNSURE_NUMBER = (
 class Variant:
     """A reading of ``old_string`` and ``new_string``."""
 
-    rung: Literal["escaped characters", "line numbers", "code fence", "blank lines"]
+    strategy: Literal["escaped characters", "line numbers", "code fence", "blank lines"]
     old: str
     new: str
     only_at_line: int | None = None

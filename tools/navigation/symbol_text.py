@@ -18,7 +18,7 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.language import CodePlace, CodeSymbol
+    from tools.language_ports import CodePlace, CodeSymbol
     from tools.tool import ToolContext
 
 _MAX_TEXT = 200

@@ -10,7 +10,7 @@ from tools.patching.model import Hunk, HunkLine, PatchError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.patching.find import FileLines, HunkPlace
+    from tools.patching.hunk_search import FileLines, HunkPlace
 
 _NOTHING = "Nothing was changed."
 

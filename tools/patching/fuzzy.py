@@ -11,9 +11,9 @@ import difflib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tools.patching.find import FileLines, HunkPlace, Rung
+from tools.patching.hunk_search import FileLines, HunkPlace, HunkStrategy
+from tools.patching.hunk_shape import context_ends, has_word
 from tools.patching.model import HunkLine
-from tools.patching.shape import context_ends, has_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +28,16 @@ _NEAR = 40
 """Lines from the stated one within which a number speaks for a place."""
 _BLANKS = " \t"
 
-Fuzzy = tuple[tuple[HunkLine, ...], HunkPlace, Rung, int]
+Fuzzy = tuple[tuple[HunkLine, ...], HunkPlace, HunkStrategy, int]
 """The remaining lines, their place, the strategy, and the number of dropped lines."""
 
 
 def fuzzy_places(
-    file: FileLines, lines: Sequence[HunkLine], rungs: Sequence[Rung], fuzz: int, stated: int | None
+    file: FileLines,
+    lines: Sequence[HunkLine],
+    strategies: Sequence[HunkStrategy],
+    fuzz: int,
+    stated: int | None,
 ) -> list[Fuzzy]:
     """Return all places with as few context lines dropped as possible, from the outer ends, at most ``fuzz`` in all.
 
@@ -41,17 +45,17 @@ def fuzzy_places(
     hunk's header.
     """
     lead, tail = context_ends(lines)
-    rungs = [rung for rung in rungs if rung != "line ends"]
+    strategies = [strategy for strategy in strategies if strategy != "line ends"]
     for total in range(1, min(fuzz, lead + tail, MAX_FUZZ) + 1):
-        for rung in rungs:
+        for strategy in strategies:
             found: dict[int, Fuzzy] = {}
             for top in range(max(0, total - tail), min(lead, total) + 1):
                 kept = tuple(lines[top : len(lines) - (total - top)])
                 old = [line for line in kept if line.kind != "+"]
                 if not old or not has_word(old):
                     continue
-                for place in file.places(old, rung):
-                    found.setdefault(place.first - top, (kept, place, rung, total))
+                for place in file.places(old, strategy):
+                    found.setdefault(place.first - top, (kept, place, strategy, total))
             if found:
                 return _certain(file, lines, list(found.values()), stated)
     return []

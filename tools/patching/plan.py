@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.patching.find import FileLines
+from tools.patching.hunk_placement import Placed, by_numbers, place_hunks
+from tools.patching.hunk_search import FileLines
+from tools.patching.hunk_shape import outer_trimmed
 from tools.patching.model import FilePatch, Hunk, PatchError, added_text
-from tools.patching.place import Placed, by_numbers, place_hunks
-from tools.patching.shape import outer_trimmed
 from tools.patching.splice import splices
 from tools.text.decoding import Text, decode, readings, splice_bytes
 from tools.text.truncate import head
@@ -49,7 +49,7 @@ class _File:
 
 
 @dataclass(slots=True)
-class _Planner:
+class _PatchPlanner:
     bases: Mapping[Path, bytes | None]
     modes: Mapping[Path, int]
     fuzz: int
@@ -176,7 +176,7 @@ def plan_changes(
 ) -> PlannedPatch:
     """Return all changes of a patch, or ToolError. ``bases`` and ``modes``: contents and bits of the files there
     are."""
-    planner = _Planner(bases, modes, fuzz)
+    planner = _PatchPlanner(bases, modes, fuzz)
     for step in steps:
         planner.take(step)
     changes = planner.changes()
@@ -298,8 +298,8 @@ def _proven(data: bytes, decoded: Text, file: FilePatch) -> bytes | None:
 
 def _note(one: Placed) -> str:
     said: list[str] = []
-    if one.rung not in ("exact", "line ends"):
-        what = "blanks at line ends" if one.rung == "trailing blanks" else one.rung
+    if one.strategy not in ("exact", "line ends"):
+        what = "blanks at line ends" if one.strategy == "trailing blanks" else one.strategy
         said.append(f"differed from the file in {what}")
     if one.dropped:
         said.append(f"was placed without {one.dropped} of its context lines, which the file does not have")

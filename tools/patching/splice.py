@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from tools.matching.adapt import transfer
 from tools.patching.errors import unclear
-from tools.patching.shape import Group, final_end, groups
+from tools.patching.hunk_shape import ChangeGroup, final_end, groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.patching.find import FileLines
+    from tools.patching.hunk_placement import Placed
+    from tools.patching.hunk_search import FileLines
     from tools.patching.model import HunkLine
-    from tools.patching.place import Placed
 
 Splice = tuple[int, int, str]
 """Replace ``text[start:end]``; line ends are final."""
 
 
 @dataclass(slots=True)
-class _Edit:
+class _LineEdit:
     """The lines ``[first, end)`` of the file become ``lines``, each a body and a line end."""
 
     first: int
@@ -31,7 +31,7 @@ class _Edit:
 
 def splices(file: FileLines, placed: Sequence[Placed]) -> list[Splice]:
     """Spans in rising order, disjoint. Raises PatchError when added lines cannot get the file's indentation."""
-    edits: list[_Edit] = []
+    edits: list[_LineEdit] = []
     for one in placed:
         for edit in _edits(file, one):
             if edits and edits[-1].end == edit.first:
@@ -50,10 +50,10 @@ def splices(file: FileLines, placed: Sequence[Placed]) -> list[Splice]:
     return out
 
 
-def _edits(file: FileLines, one: Placed) -> list[_Edit]:
-    if one.rung == "look-alike characters":
+def _edits(file: FileLines, one: Placed) -> list[_LineEdit]:
+    if one.strategy == "look-alike characters":
         return [_whole(file, one)]
-    edits: list[_Edit] = []
+    edits: list[_LineEdit] = []
     for group in groups(one.lines, one.hunk.ends_stated or one.literal):
         if group.removed or group.added:
             first = one.place.first + group.at
@@ -61,11 +61,11 @@ def _edits(file: FileLines, one: Placed) -> list[_Edit]:
                 (_body(one, line), _end(file, one, group, index, line))
                 for index, line in enumerate(group.added)
             ]
-            edits.append(_Edit(first, first + len(group.removed), made))
+            edits.append(_LineEdit(first, first + len(group.removed), made))
     return edits
 
 
-def _whole(file: FileLines, one: Placed) -> _Edit:
+def _whole(file: FileLines, one: Placed) -> _LineEdit:
     """Return the new text; where look-alike characters differ, repeated parts of the old lines keep the file's
     spelling."""
     place = one.place
@@ -78,7 +78,7 @@ def _whole(file: FileLines, one: Placed) -> _Edit:
     made = transfer(file.text, start, end, old, new, place.reindent, loose=True, folded=True)
     if made is None:
         raise _not_indentable(one)
-    return _Edit(place.first, place.end, [(made, "")])
+    return _LineEdit(place.first, place.end, [(made, "")])
 
 
 def _not_indentable(one: Placed) -> Exception:
@@ -98,7 +98,7 @@ def _body(one: Placed, line: HunkLine) -> str:
     return made
 
 
-def _end(file: FileLines, one: Placed, group: Group, index: int, line: HunkLine) -> str:
+def _end(file: FileLines, one: Placed, group: ChangeGroup, index: int, line: HunkLine) -> str:
     """Return the line end of an added line: as the patch states, else that of the line it replaces or follows."""
     if one.literal:
         return "\r\n" if line.cr else "\n"
@@ -115,11 +115,11 @@ def _usual_end(file: FileLines, near: int) -> str:
     return "\n"
 
 
-def _final_line(file: FileLines, last: Placed, edits: list[_Edit]) -> None:
+def _final_line(file: FileLines, last: Placed, edits: list[_LineEdit]) -> None:
     """Add or remove the line end of the last line, according to the patch or the file."""
     edit = edits[-1]
     size = len(file)
-    if edit.end < size or (last.rung == "look-alike characters"):
+    if edit.end < size or (last.strategy == "look-alike characters"):
         return
     lacks = size > 0 and file.ends[-1] == ""
     if edit.first == size > 0:

@@ -76,7 +76,7 @@ class Output:
         """Bytes that exceeded the file's limit, or could not be written."""
         self._live = live
         self._whole = whole
-        self._escapes = terminal.Whole()
+        self._escapes = terminal.EscapeJoiner()
         self._colored: HeadTail | None = None
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._early: list[str] | None = []

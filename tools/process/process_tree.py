@@ -24,7 +24,7 @@ _PAUSE_S = 0.02
 
 
 @dataclass(slots=True)
-class Family:
+class ProcessTree:
     """``known`` are those found before, with their time of birth: a number may be given to another process, and one
     that lost its parent is not found a second time."""
 
@@ -33,28 +33,28 @@ class Family:
     known: dict[int, int] = field(default_factory=dict[int, int])
 
 
-async def kill_family(family: Family, grace_s: float) -> bool:
+async def kill_tree(tree: ProcessTree, grace_s: float) -> bool:
     """TERM, and KILL after ``grace_s``. Whether there was anything, and it is gone or was killed."""
     loop = asyncio.get_running_loop()
-    found = await members(family)
+    found = await members(tree)
     if not found:
         return False
-    _signal(family.session, found, signal.SIGTERM)
+    _signal(tree.session, found, signal.SIGTERM)
     deadline = loop.time() + grace_s
-    while loop.time() < deadline and (found := await members(family)):  # noqa: ASYNC110 - nobody tells us
+    while loop.time() < deadline and (found := await members(tree)):  # noqa: ASYNC110 - nobody tells us
         await asyncio.sleep(_PAUSE_S)
     for _ in range(_ROUNDS):
-        if not (found := await members(family)):
+        if not (found := await members(tree)):
             break
         # Repeatedly: processes may fork between the check and the kill.
-        _signal(family.session, found, signal.SIGKILL)
+        _signal(tree.session, found, signal.SIGKILL)
         await asyncio.sleep(_PAUSE_S)
     return True
 
 
-async def members(family: Family) -> list[int]:
+async def members(tree: ProcessTree) -> list[int]:
     """Return its living processes. Reading /proc takes milliseconds on a busy machine, so it is done in a thread."""
-    return await asyncio.to_thread(members_now, family)
+    return await asyncio.to_thread(members_now, tree)
 
 
 def _signal(session: int, found: Sequence[int], kind: signal.Signals) -> None:
@@ -67,12 +67,12 @@ def _signal(session: int, found: Sequence[int], kind: signal.Signals) -> None:
             os.kill(pid, kind)
 
 
-def members_now(family: Family) -> list[int]:
+def members_now(tree: ProcessTree) -> list[int]:
     """Living processes of a session, with its mark, or below one of these (on Linux); else of its first group.
 
     Zombies are dead.
     """
-    session = family.session
+    session = tree.session
     proc = Path("/proc")
     if not (proc / "self/stat").exists():
         try:
@@ -99,13 +99,13 @@ def members_now(family: Family) -> list[int]:
         parents[pid], births[pid] = int(parent), int(fields[19])
         if (
             (session > 1 and session in (int(group), int(its_session)))
-            or family.known.get(pid) == births[pid]
-            or _has_mark(entry, family.mark)
+            or tree.known.get(pid) == births[pid]
+            or _has_mark(entry, tree.mark)
         ):
             found.add(pid)
     while below := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= below
-    family.known = {pid: births[pid] for pid in found}
+    tree.known = {pid: births[pid] for pid in found}
     return sorted(found)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tools.process import supervisor
 from tools.process.background import finish
-from tools.process.process_tree import MARK, Family, kill_family
+from tools.process.process_tree import MARK, ProcessTree, kill_tree
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ OnClosed = Callable[[int], None]
 """One of the program's outputs (1, 2) is at its end: all that could write to it closed it, or it is over."""
 
 
-class _Reaper:
+class _SupervisorClient:
     """The one of this process. Its methods block: call them in a thread."""
 
     def __init__(self) -> None:
@@ -98,10 +98,10 @@ class _Reaper:
         self._process = None
 
 
-_reaper = _Reaper()
+_reaper = _SupervisorClient()
 
 
-class Warded:
+class SupervisedProcess:
     """A program that runs. Made by ``start``."""
 
     def __init__(self, on_output: OnOutput, mark: str, on_closed: OnClosed | None = None) -> None:
@@ -117,7 +117,7 @@ class Warded:
         self.error: int | None = None
         """Why it could not be started (errno)."""
         self.stdin: asyncio.WriteTransport | None = None
-        self.family = Family(mark)
+        self.family = ProcessTree(mark)
         self._on_output = on_output
         self._on_closed = on_closed
         self._control: socket.socket | None = None
@@ -142,7 +142,7 @@ class Warded:
             _log.error("the warden of session %s does not answer", self.family.session)
         self._close()
         if not self._done and self.error is None:
-            await kill_family(self.family, grace_s)
+            await kill_tree(self.family, grace_s)
 
     def pause(self, fd: int) -> None:
         """Take no more of this output for now: when its pipe is full, the program waits."""
@@ -254,13 +254,13 @@ async def start(
     grace_s: float,
     with_stdin: bool = False,
     on_closed: OnClosed | None = None,
-) -> Warded:
+) -> SupervisedProcess:
     """Start a program; a cancellation stops it again. Raises OSError when that is not possible."""
     for again in (True, False):
         mark = uuid.uuid4().hex
         # A Goalwright started by Goalwright keeps the outer marks, because its processes belong to both.
         marks = ":".join(filter(None, [os.environ.get(MARK), _reaper.mark, mark]))
-        program = Warded(on_output, mark, on_closed)
+        program = SupervisedProcess(on_output, mark, on_closed)
         starting = asyncio.ensure_future(
             _start(program, [*argv], cwd, {**env, MARK: marks}, merge_stderr, grace_s, with_stdin)
         )
@@ -281,7 +281,7 @@ async def start(
 
 
 async def _start(
-    program: Warded,
+    program: SupervisedProcess,
     argv: list[str],
     cwd: Path,
     env: dict[str, str],

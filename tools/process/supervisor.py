@@ -49,7 +49,7 @@ def adopt_orphans() -> bool:
         return False
 
 
-def family_tree() -> dict[int, list[tuple[int, bytes]]]:
+def descendants() -> dict[int, list[tuple[int, bytes]]]:
     """Return the living processes with their names, by parent. Linux."""
     found: dict[int, list[tuple[int, bytes]]] = {}
     for name in os.listdir("/proc"):
@@ -70,7 +70,7 @@ def family_tree() -> dict[int, list[tuple[int, bytes]]]:
 
 def below(root: int, sparing: Iterable[int] = ()) -> list[tuple[int, bytes]]:
     """Return all descendants of a process, but ``sparing`` and those below them."""
-    children, spared = family_tree(), set(sparing)
+    children, spared = descendants(), set(sparing)
     found: list[tuple[int, bytes]] = []
     waiting = [root]
     while waiting:

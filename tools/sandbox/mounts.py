@@ -69,7 +69,7 @@ _CACHES = 8
 
 
 @dataclass(slots=True)
-class Known:
+class KnownEntries:
     """Entries that make other programs run something and existed before a command, see ``quarantine``."""
 
     things: dict[str, str] = field(default_factory=dict[str, str])
@@ -82,12 +82,12 @@ class Known:
     """Names in the workspace that settings of git lead to; they need not exist."""
     stopped: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Commands that git would run when a stopped operation goes on, by the identity of the operation's folder."""
-    folders: dict[str, Folder] = field(default_factory=dict[str, "Folder"])
+    folders: dict[str, FolderEntries] = field(default_factory=dict[str, "FolderEntries"])
     """Findings in each folder of the workspace, by name."""
 
 
 @dataclass(slots=True)
-class Survey:
+class WorkspaceSurvey:
     """All absolute."""
 
     hidden: list[Path] = field(default_factory=list[Path])
@@ -96,11 +96,11 @@ class Survey:
     """May be changed inside, but not renamed."""
     read_only: bool = False
     """Nothing of the workspace may be changed."""
-    known: Known = field(default_factory=Known)
+    known: KnownEntries = field(default_factory=KnownEntries)
 
 
 @dataclass(slots=True)
-class Folder:
+class FolderEntries:
     """The relevant entries of one folder under the current rules, as names."""
 
     stamp: tuple[int, int, int] | None
@@ -131,14 +131,14 @@ class _Cache:
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
-        self.folders: dict[str, Folder] = {}
+        self.folders: dict[str, FolderEntries] = {}
 
 
 _caches: OrderedDict[tuple[str, bool], _Cache] = OrderedDict()
 _lock = threading.Lock()
 
 
-def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, Folder]:
+def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, FolderEntries]:
     with _lock:
         name = (str(workspace), writable)
         cache = _caches.pop(name, None)
@@ -168,14 +168,14 @@ def survey(
     max_s: float = MAX_S,
     max_entries: int = MAX_ENTRIES,
     clock: Callable[[], float] = time.thread_time,
-) -> Survey:
+) -> WorkspaceSurvey:
     """Look at all files of the workspace; again only at folders that changed. Raises TooMuchToLookAtError.
 
     ``key`` is equal as long as ``decide`` decides the same; None: nothing is remembered.
     """
     if decide("read", _NEW) != "allow":
         raise TooMuchToLookAtError("the rules do not allow to read the workspace as a whole")
-    found = Survey(read_only=writable and decide("edit", _NEW) == "deny")
+    found = WorkspaceSurvey(read_only=writable and decide("edit", _NEW) == "deny")
     before = _cached(workspace, writable, key)
     look = _Look(workspace, decide, writable)
     root, deadline, left = os.fspath(workspace), clock() + max_s, max_entries
@@ -212,7 +212,7 @@ def survey(
     return found
 
 
-def _put_together(workspace: Path, found: Survey) -> None:
+def _put_together(workspace: Path, found: WorkspaceSurvey) -> None:
     known, secret, guarded = found.known, set[tuple[int, int]](), set[tuple[int, int]]()
     repositories: dict[Path, Path] = {}
     for name, folder in known.folders.items():
@@ -281,12 +281,12 @@ class _Look:
         self._decide = decide
         self._writable = writable
 
-    def folder(self, name: str, stamp: tuple[int, int, int] | None) -> tuple[Folder, int]:
+    def folder(self, name: str, stamp: tuple[int, int, int] | None) -> tuple[FolderEntries, int]:
         """Return one folder, and how many entries it has. Raises OSError."""
         with os.scandir(self._workspace / name) as entries:
             listed = list(entries)
         racy = stamp is None or time.time_ns() - stamp[2] < _RACY_NS
-        found = Folder(None if racy else stamp, bare=is_bare({entry.name for entry in listed}))
+        found = FolderEntries(None if racy else stamp, bare=is_bare({entry.name for entry in listed}))
         guards = self._guards(name)
         for entry in listed:
             path = f"{name}/{entry.name}" if name else entry.name
@@ -308,7 +308,7 @@ class _Look:
             self._writable and self._decide("edit", f"{name}/{_NEW}".lstrip("/")) == "deny"
         )
 
-    def _inner(self, found: Folder, entry: os.DirEntry[str], path: str) -> None:
+    def _inner(self, found: FolderEntries, entry: os.DirEntry[str], path: str) -> None:
         if self._decide("read", f"{path}/{_NEW}") != "allow":
             found.hidden.append(entry.name)
             found.closed.append(entry.name)
@@ -320,7 +320,7 @@ class _Look:
             found.kept.append(entry.name)
         found.folders.append(entry.name)
 
-    def _file(self, found: Folder, entry: os.DirEntry[str], path: str, guards: bool) -> None:
+    def _file(self, found: FolderEntries, entry: os.DirEntry[str], path: str, guards: bool) -> None:
         info = entry.stat(follow_symlinks=False)
         inode = (info.st_dev, info.st_ino)
         if stat.S_ISSOCK(info.st_mode) or self._decide("read", path) != "allow":
@@ -355,7 +355,7 @@ def identity_if_there(path: Path) -> str:
         return ""
 
 
-def _git(name: str, workspace: Path, found: Survey) -> None:
+def _git(name: str, workspace: Path, found: WorkspaceSurvey) -> None:
     """Commits must be possible, other settings and hooks not. ``name``: of the repository's folder."""
     path = workspace / name
     if name:
@@ -378,7 +378,7 @@ def _git(name: str, workspace: Path, found: Survey) -> None:
             found.kept.append(part)
 
 
-def _led_to(link: Path, workspace: Path, found: Survey) -> None:
+def _led_to(link: Path, workspace: Path, found: WorkspaceSurvey) -> None:
     """Keep what a link leads to, too, where it could be changed."""
     real = Path(os.path.realpath(link))
     if real != workspace and real.is_relative_to(workspace) and real.exists():
@@ -391,7 +391,7 @@ def _around(workspace: Path) -> dict[Path, Path]:
     return {above[0] / ".git": above[0]} if above else {}
 
 
-def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: Survey) -> None:
+def _led_to_by_settings(git_dir: Path, top: Path, workspace: Path, found: WorkspaceSurvey) -> None:
     """Keep what settings of git name. Raises TooMuchToLookAtError when they cannot be known."""
     try:
         named = named_in_settings(git_dir, top)

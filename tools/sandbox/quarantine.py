@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tools.files.protected_names import is_protected_name
 from tools.sandbox.git_files import KEPT_OF_GIT, STOPPED, WORKTREES, is_bare, would_run
-from tools.sandbox.mounts import Known, identity, identity_if_there, stamp_of
+from tools.sandbox.mounts import KnownEntries, identity, identity_if_there, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ class Quarantined:
 
 def take_away(
     workspace: Path,
-    known: Known,
+    known: KnownEntries,
     place: Path,
     *,
     denied: Callable[[str], bool] = lambda name: False,
@@ -89,7 +89,7 @@ def _changed_after(path: Path, when: float) -> bool:
 
 
 def _candidates(
-    workspace: Path, known: Known, denied: Callable[[str], bool], opened: list[tuple[Path, int]]
+    workspace: Path, known: KnownEntries, denied: Callable[[str], bool], opened: list[tuple[Path, int]]
 ) -> Iterator[tuple[str, str]]:
     """Yield name and identity of everything that could make other programs run something."""
     for name in known.named:
@@ -127,7 +127,9 @@ def _candidates(
                 waiting.append(name)
 
 
-def _unchanged(workspace: Path, name: str, known: Known, waiting: list[str]) -> Iterator[tuple[str, str]]:
+def _unchanged(
+    workspace: Path, name: str, known: KnownEntries, waiting: list[str]
+) -> Iterator[tuple[str, str]]:
     """Yield the candidates of a folder whose entries are the same as before the command."""
     folder = known.folders[name]
     below = f"{name}/" if name else ""
@@ -140,7 +142,7 @@ def _unchanged(workspace: Path, name: str, known: Known, waiting: list[str]) -> 
     waiting += [below + entry for entry in folder.folders]
 
 
-def _of_repository(workspace: Path, name: str, known: Known) -> Iterator[tuple[str, str]]:
+def _of_repository(workspace: Path, name: str, known: KnownEntries) -> Iterator[tuple[str, str]]:
     below = f"{name}/" if name else ""
     for inner in (*KEPT_OF_GIT, WORKTREES):
         yield from _identified(workspace, below + inner)

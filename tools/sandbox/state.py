@@ -15,7 +15,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from tools.sandbox.mounts import Known
+from tools.sandbox.mounts import KnownEntries
 from tools.sandbox.quarantine import Quarantined, take_away
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SLACK_S = 900.0
 """So long after its beginning a limited command, killed with its daemon, can have made something at the latest."""
-_running: dict[Path, list[Known]] = {}
+_running: dict[Path, list[KnownEntries]] = {}
 _lock = threading.Lock()
 
 
@@ -35,7 +35,7 @@ class SandboxState:
         self,
         workspace: Path,
         outer: Path,
-        known: Known,
+        known: KnownEntries,
         decide: Callable[[str, str], str],
         spare: Sequence[Path],
         *,
@@ -121,7 +121,7 @@ def in_words(taken: Iterable[Quarantined]) -> list[str]:
     ]
 
 
-def _forget_new(known: Known, older: Known) -> None:
+def _forget_new(known: KnownEntries, older: KnownEntries) -> None:
     """Leave out of ``known`` what a command that still runs may have made."""
     old = set(older.things.values())
     for name in [name for name, it in known.things.items() if it not in old and name not in older.things]:
@@ -130,7 +130,7 @@ def _forget_new(known: Known, older: Known) -> None:
     known.stopped = {it: lines & older.stopped.get(it, frozenset()) for it, lines in known.stopped.items()}
 
 
-def _marked(outer: Path, known: Known, *, limited: bool) -> tuple[Path, int]:
+def _marked(outer: Path, known: KnownEntries, *, limited: bool) -> tuple[Path, int]:
     """Return a file that records the earlier state, locked as long as this process lives."""
     folder = outer / "running"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -155,13 +155,13 @@ def _marked(outer: Path, known: Known, *, limited: bool) -> tuple[Path, int]:
     return mark, fd
 
 
-def _read(mark: Path) -> tuple[Known, float | None]:
+def _read(mark: Path) -> tuple[KnownEntries, float | None]:
     """Raises ValueError."""
     raw: Any = json.loads(mark.read_text("utf-8", "surrogateescape"))
     try:
         # Marks of older versions lack the last two fields.
         named, stopped = raw.get("named", []), raw.get("stopped", {})
-        known = Known(dict(raw["things"]), set(raw["bare"]), set(raw["closed"]), list(named))
+        known = KnownEntries(dict(raw["things"]), set(raw["bare"]), set(raw["closed"]), list(named))
         known.stopped = {str(it): frozenset(lines) for it, lines in stopped.items()}
         return known, raw["until"]
     except (KeyError, TypeError) as error:

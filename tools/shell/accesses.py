@@ -25,7 +25,7 @@ from tools.shell.wildcards import expression, simple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tools.shell.words import Word
+    from tools.shell.bash_words import Word
 
 MAX_EACH = 200
 """Files below a folder that are named one by one."""
@@ -59,7 +59,7 @@ class CommandPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PathOrPattern:
     """The possible meaning of a word: a file (``path``), or any file that ``pattern`` matches."""
 
     path: Path | None = None
@@ -77,7 +77,7 @@ _ENDING = re.compile(
 )
 _WILD = re.compile(r"[*?\[]")
 _QUOTED_ENDING = re.compile(r'"[^"`\\]*\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})([^"`$}/\\{\[\s\w][\w.-]*\w)"')
-_ANYTHING = Spot(pattern="*")
+_ANYTHING = PathOrPattern(pattern="*")
 
 
 def is_network(word: Word) -> bool:
@@ -125,7 +125,7 @@ class Paths:
             base = self._one(word, base)
         return base is None or self._place.names_programs(base)
 
-    def _accesses(self, use: PathUse, spot: Spot, why: str) -> Iterator[Access]:
+    def _accesses(self, use: PathUse, spot: PathOrPattern, why: str) -> Iterator[Access]:
         permission, implied = _PERMISSION[use.use], not use.full
         if spot.path is None:
             yield Access(permission, spot.pattern, why, implied=implied, several=True)
@@ -183,7 +183,7 @@ class Paths:
         if workspace.is_relative_to(folder):
             yield "*"
 
-    def _spots(self, word: Word, base: Path | None, *, look: bool = True) -> Iterator[Spot]:
+    def _spots(self, word: Word, base: Path | None, *, look: bool = True) -> Iterator[PathOrPattern]:
         text = word.text
         if not word.known:
             yield from self._unknown(word, base)
@@ -196,7 +196,7 @@ class Paths:
             else:
                 yield from self._known(one, word, base, look)
 
-    def _known(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[Spot]:
+    def _known(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[PathOrPattern]:
         if word.tilde and (text == "~" or text.startswith("~/")):
             text = (self._place.home / text[2:]).as_posix() + ("/" if text.endswith("/") else "")
         if _DEVICE.fullmatch(text):
@@ -207,19 +207,19 @@ class Paths:
         elif word.glob and _WILD.search(text):
             yield from self._wildcard(text, word, base, look)
         elif text.startswith("/"):
-            yield Spot(Path(text))
+            yield PathOrPattern(Path(text))
         elif base is None:
-            yield Spot(pattern=_tail(text))
+            yield PathOrPattern(pattern=_tail(text))
         else:
-            yield Spot(base / text)
+            yield PathOrPattern(base / text)
 
-    def _unknown(self, word: Word, base: Path | None) -> Iterator[Spot]:
+    def _unknown(self, word: Word, base: Path | None) -> Iterator[PathOrPattern]:
         text = word.text
         if re.fullmatch(r"~/[\w./-]*", text):
             # Whether it is expanded depends on the shell and on the program.
-            yield Spot(self._place.home / text[2:])
+            yield PathOrPattern(self._place.home / text[2:])
             if base is not None:
-                yield Spot(base / text)
+                yield PathOrPattern(base / text)
             return
         # Only within double quotes the word cannot be split.
         quoted = re.fullmatch(r'"[^"`]*[}\w]([^"`$}]*/)([^"`$}/\\]+)"', text)
@@ -227,12 +227,12 @@ class Paths:
         if certain and quoted is None and (ending := _QUOTED_ENDING.fullmatch(text)):
             # ``"$name.py"`` matches any start, including a folder. (Not if only the beginning of a name is certain:
             # ``"src/$x"`` may lead out of src, and without quotes it may become several words.)
-            yield Spot(pattern=f"*{ending[1]}")
+            yield PathOrPattern(pattern=f"*{ending[1]}")
             return
         certain = certain and quoted is not None
-        yield Spot(pattern=_tail(quoted[2])) if quoted is not None and certain else _ANYTHING
+        yield PathOrPattern(pattern=_tail(quoted[2])) if quoted is not None and certain else _ANYTHING
 
-    def _wildcard(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[Spot]:
+    def _wildcard(self, text: str, word: Word, base: Path | None, look: bool) -> Iterator[PathOrPattern]:
         parts = text.split("/")
         first = next(index for index, part in enumerate(parts) if _WILD.search(part))
         # Quoted characters are no wildcards, and the text no longer shows which were quoted.
@@ -247,9 +247,9 @@ class Paths:
         found = self._files(folder, plain if quoted else rest) if look else None
         if found is not None and len(found) <= MAX_GROUPS:
             # Without any match the shell leaves the word unchanged.
-            yield from (Spot(folder / name) for name in found or (rest,))
+            yield from (PathOrPattern(folder / name) for name in found or (rest,))
             return
-        yield from (Spot(pattern=pattern) for pattern in self._under(folder, plain))
+        yield from (PathOrPattern(pattern=pattern) for pattern in self._under(folder, plain))
 
     def _one(self, word: Word, base: Path | None) -> Path | None:
         """Return a folder that other words are relative to."""

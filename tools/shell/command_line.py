@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.shell.words import Word
+    from tools.shell.bash_words import Word
 
 MAX_FOLDERS = 4
 _PLAIN_TEXT = re.compile(r"[^\s'\"\\$`*?\[\]{}~#&|;<>()!^]+\Z")

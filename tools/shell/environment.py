@@ -8,10 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.shell.words import data, names
+from tools.shell.bash_words import data, names
 
 if TYPE_CHECKING:
-    from tools.shell.words import Word
+    from tools.shell.bash_words import Word
 
 
 @cache

@@ -1,6 +1,6 @@
 """Programs whose words have an order of their own: copying, packing, fetching, building, searching.
 
-Each reader takes a call of a row that bears its mark; see ``meaning``.
+Each reader takes a call of a row that bears its mark; see ``command_effects``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tools.localization import t
+from tools.shell.bash_words import Word, names
 from tools.shell.options import (
     HERE,
     UNKNOWN,
     Meaning,
     Parsed,
     PathUse,
-    Row,
+    ProgramRow,
     Use,
     implied_paths,
     may_be_option,
@@ -25,7 +26,6 @@ from tools.shell.options import (
     read,
     uses,
 )
-from tools.shell.words import Word, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,18 +36,18 @@ STDIN = re.compile(r"-|(?:.*/)?dev/(?:stdin|fd(?:/.*)?)|(?:.*/)?proc/.*")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProgramCall:
     """A command whose row was found. ``args`` are those after the name, or after the sub-command."""
 
     name: str
     """Base name of the program."""
-    row: Row
+    row: ProgramRow
     args: tuple[Word, ...]
     parsed: Parsed
     simple: Simple
 
 
-def runs(call: Call) -> str:
+def runs(call: ProgramCall) -> str:
     """Return why rules cannot see what it runs; empty when no option names a program."""
     given = call.parsed.has(call.row.runs)
     return t("an option of {name} names a program to run", name=call.name) if given else ""
@@ -56,7 +56,7 @@ def runs(call: Call) -> str:
 _TO = ("-t", "--target-directory")
 
 
-def copy(call: Call) -> Meaning:
+def copy(call: ProgramCall) -> Meaning:
     """cp, mv, ln, install, rsync, scp: all operands but the last are read, the last is written."""
     row, parsed = call.row, call.parsed
     sources, last = parsed.operands, parsed.values(_TO)
@@ -89,11 +89,11 @@ def copy(call: Call) -> Meaning:
     return Meaning(paths=tuple(found), opaque=runs(call))
 
 
-def _is_remote(call: Call, word: Word) -> bool:
+def _is_remote(call: ProgramCall, word: Word) -> bool:
     return call.name in ("rsync", "scp") and ":" in word.text.partition("/")[0]
 
 
-def tar(call: Call) -> Meaning:
+def tar(call: ProgramCall) -> Meaning:
     args = list(call.args)
     if args and args[0].known and not args[0].text.startswith("-"):
         # The old form without a dash takes the values of its letters from the following words.
@@ -141,7 +141,7 @@ def _begins(word: Word) -> PathUse:
 _PATCHED = ("-o", "--output", "-r", "--reject-file")
 
 
-def patch(call: Call) -> Meaning:
+def patch(call: ProgramCall) -> Meaning:
     """Return the meaning of ``patch FILE PATCH``; unless a file is named, the patch itself names the written files."""
     parsed = call.parsed
     target, more = parsed.operands[:1], parsed.operands[1:]
@@ -161,14 +161,14 @@ def patch(call: Call) -> Meaning:
     return Meaning(paths=tuple(found))
 
 
-def split_pieces(call: Call) -> Meaning:
+def split_pieces(call: ProgramCall) -> Meaning:
     """Return the meaning of ``split FILE PREFIX``."""
     found = [PathUse(word, "read") for word in call.parsed.operands[:1] if word.text != "-"]
     prefixes = call.parsed.operands[1:2] if call.name == "split" else call.parsed.values(("-f", "--prefix"))
     return Meaning(paths=(*found, *map(_begins, prefixes)), opaque=runs(call))
 
 
-def zip_(call: Call) -> Meaning:
+def zip_(call: ProgramCall) -> Meaning:
     found = [PathUse(word, "write") for word in call.parsed.operands[:1]]
     found += [PathUse(word, "read", below=True, maybe=True) for word in call.parsed.operands[1:]]
     if call.parsed.has(("-@", "--names-stdin")):
@@ -176,7 +176,7 @@ def zip_(call: Call) -> Meaning:
     return Meaning(paths=tuple(found), opaque=runs(call))
 
 
-def dd(call: Call) -> Meaning:
+def dd(call: ProgramCall) -> Meaning:
     found: list[PathUse] = []
     for word in call.args:
         name, _, value = word.text.partition("=")
@@ -187,7 +187,7 @@ def dd(call: Call) -> Meaning:
     return Meaning(paths=tuple(found))
 
 
-def web(call: Call) -> Meaning:
+def web(call: ProgramCall) -> Meaning:
     """Return the meaning of curl and wget: ``@file`` anywhere in a value, addresses of files, and saved files."""
     parsed = call.parsed
     found = [*uses(call.row, parsed)]
@@ -229,7 +229,7 @@ def web(call: Call) -> Meaning:
 _ENVIRONMENTS = Word("/proc/*/environ", glob=True, source="/proc/*/environ")
 
 
-def ps(call: Call) -> Meaning:
+def ps(call: ProgramCall) -> Meaning:
     """Return the meaning of ps: ``e`` without a dash shows the environment of every process."""
     if any(not word.known or word.glob or "e" in word.text for word in call.parsed.operands):
         return Meaning(paths=(PathUse(_ENVIRONMENTS, "read", made=True),))
@@ -239,7 +239,7 @@ def ps(call: Call) -> Meaning:
 _MAKE_SETS = re.compile(r"(?:\.?SHELL\w*|MAKE\w*|CC|CXX|LD|AR|AS|\.\w+)\s*[:+?!]*=")
 
 
-def make(call: Call) -> Meaning:
+def make(call: ProgramCall) -> Meaning:
     parsed = call.parsed
     given = (*parsed.operands, *(value for _, value in call.simple.assignments))
     code = any(_MAKE_SETS.match(word.text) or _is_code(word) for word in given)
@@ -274,7 +274,7 @@ _COMPILES = re.compile(
 _FOLDERS = ("-I", "-isystem", "-iquote")
 
 
-def compile(call: Call) -> Meaning:
+def compile(call: ProgramCall) -> Meaning:
     """gcc and its like: code that includes files may read any; only what everyday lines hold is not opaque."""
     texts = [word.text for word in call.args]
     odd = any(text[:1] in ("-", "@") and not _COMPILES.fullmatch(text) for text in texts)
@@ -311,7 +311,7 @@ _SED_HARMLESS = re.compile(rf"{_SED_STEP}(?:[;\n{{}}]{_SED_STEP})*")
 _SED_IN_PLACE = re.compile(r"-[nErsuz]*i(.*)|--i[a-z-]*(?:=(.*))?", re.DOTALL)
 
 
-def sed(call: Call) -> Meaning:
+def sed(call: ProgramCall) -> Meaning:
     """Return the meaning of sed: only scripts that just print, delete and replace are parsed; any other may write and
     run."""
     suffix = ""
@@ -365,7 +365,7 @@ _FIND_TESTS = re.compile(
 )
 
 
-def find(call: Call) -> Meaning:
+def find(call: ProgramCall) -> Meaning:
     args = call.args
     start = 0
     while start < len(args) and (

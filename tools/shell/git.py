@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tools.localization import t
+from tools.shell.bash_words import Word, names
 from tools.shell.options import (
     HERE,
     UNKNOWN,
     Meaning,
     Parsed,
     PathUse,
-    Row,
+    ProgramRow,
     Use,
     join,
     part,
@@ -23,7 +24,6 @@ from tools.shell.options import (
 from tools.shell.options import (
     read as read_options,
 )
-from tools.shell.words import Word, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ class _Sub:
 
     name: str
     args: tuple[Word, ...]
-    row: Row
+    row: ProgramRow
     parsed: Parsed
     base: tuple[Word, ...]
     """Folders that its words are relative to."""
@@ -94,7 +94,7 @@ def read(args: Sequence[Word], command: Simple) -> Meaning:
         return Meaning(opaque=t("the git command is only known at run time"))
     row = rows().get(f"git {name}")
     opaque = opaque or ("" if row else t("git {text} may be an alias or a program", text=name))
-    row = row or Row(names="git")
+    row = row or ProgramRow(names="git")
     parsed = read_options(rest, row)
     sub = _Sub(name, rest, row, parsed, base)
     table = not opaque and _shows(sub)
@@ -125,7 +125,7 @@ def _pairs(args: Sequence[Word]) -> Iterator[tuple[str, Word]]:
         yield name, part(word, value) if equals else after
 
 
-def _before(before: Parsed, main: Row, args: Sequence[Word]) -> str:
+def _before(before: Parsed, main: ProgramRow, args: Sequence[Word]) -> str:
     if before.has(main.runs):
         return t("git -c, --git-dir and --exec-path can name programs to run")
     leading = args[: len(args) - len(before.operands)]
@@ -173,7 +173,7 @@ def _shows(sub: _Sub) -> bool:
 
 def _files(sub: _Sub) -> Iterator[PathUse]:
     row, parsed, base, first, after = sub.row, sub.parsed, sub.base, sub.first, sub.after
-    shown = Row(reads=row.reads, writes=row.writes, every=row.every, marks=frozenset({"shows"}))
+    shown = ProgramRow(reads=row.reads, writes=row.writes, every=row.every, marks=frozenset({"shows"}))
     yield from uses(shown, parsed, base)
     if "remote" not in row.marks:
         yield from _in_revisions(first, base, below="walks" in row.marks)

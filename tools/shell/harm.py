@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.shell.words import Word, data
+from tools.shell.bash_words import Word, data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

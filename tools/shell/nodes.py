@@ -1,7 +1,7 @@
 """Parse any node of tree-sitter-bash: its parts, its words, and doubts about both. Pure.
 
 The grammar and bash differ in places, so each byte must be accounted for: between the nodes that are understood there
-may be only blanks, and each word is read once more (see ``words``).
+may be only blanks, and each word is read once more (see ``bash_words``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.shell.words import UnclearError, Word, WordReader, names
+from tools.shell.bash_words import UnclearError, Word, WordReader, names
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
-from tools.shell.words import Word, data, names
+from tools.shell.bash_words import Word, data, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ class PathUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProgramRow:
     """The description of a program. Options that it does not name are unknown."""
 
     names: str = ""
@@ -81,10 +81,10 @@ class Row:
     opaque: str = ""
     """Why rules cannot see its effect: it executes its words."""
     marks: frozenset[str] = _NONE
-    """Properties of the row as a whole; see ``meaning`` for the kinds. ``table``: it can only read, with these options.
-    ``none``, ``read``, ``write``, ``list``, ``both``: the use of its operands. ``dash``: long options begin with one
-    dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a folder, and then
-    it is walked. ``everywhere``: it writes the files that its input names."""
+    """Properties of the row as a whole; see ``command_effects`` for the kinds. ``table``: it can only read, with these
+    options. ``none``, ``read``, ``write``, ``list``, ``both``: the use of its operands. ``dash``: long options begin
+    with one dash. ``here``: without an operand it means the folder it runs in. ``maybe``: an operand may be a folder,
+    and then it is walked. ``everywhere``: it writes the files that its input names."""
 
     def reason(self, name: str) -> str:
         """Return why rules cannot see the effect of the program of this name, in the user's language; empty when they
@@ -115,13 +115,13 @@ _SETS = names("flags value reads writes runs words changes walk instead alone ev
 
 
 @cache
-def rows() -> dict[str, Row]:
+def rows() -> dict[str, ProgramRow]:
     """Return all rows, by the name of the program, or of program and sub-command (``git log``)."""
-    found: dict[str, Row] = {}
+    found: dict[str, ProgramRow] = {}
     for record in data("programs.txt"):
         names, _, fields = record.partition(": ")
         every = [name.replace("_", " ") for name in names.split()]
-        row = Row()
+        row = ProgramRow()
         for one in filter(str.strip, fields.split(";")):
             key, *given = one.split()
             if key in _SETS:
@@ -168,7 +168,7 @@ class Parsed:
         wanted = frozenset(names)
         return tuple(value for name, value in self.options if name in wanted and value is not None)
 
-    def unknown(self, row: Row) -> bool:
+    def unknown(self, row: ProgramRow) -> bool:
         """Return whether an option is given that the row does not describe."""
         return "*" not in row.flags and any(name not in row.known for name, _ in self.options)
 
@@ -193,7 +193,7 @@ def may_be_option(word: Word) -> bool:
     return not fixed or re.search(r"\$\{?@|\[@\]|\$\(", word.source) is not None
 
 
-def read(args: Sequence[Word], row: Row, *, leading: bool = False) -> Parsed:
+def read(args: Sequence[Word], row: ProgramRow, *, leading: bool = False) -> Parsed:
     """Separate options, their values and operands, as getopt does (abbreviated long options too).
 
     ``leading``: arguments after the first operand belong to it.
@@ -225,7 +225,9 @@ def read(args: Sequence[Word], row: Row, *, leading: bool = False) -> Parsed:
     return Parsed(tuple(options), tuple(operands), 0, unsure)
 
 
-def _cluster(word: Word, following: Sequence[Word], row: Row, options: list[tuple[str, Word | None]]) -> int:
+def _cluster(
+    word: Word, following: Sequence[Word], row: ProgramRow, options: list[tuple[str, Word | None]]
+) -> int:
     """``-rnfile``; returns how many of the following words belong to it."""
     text = word.text
     if text in row.valued or text in row.runs:
@@ -240,7 +242,7 @@ def _cluster(word: Word, following: Sequence[Word], row: Row, options: list[tupl
     return 0
 
 
-def _full_name(name: str, row: Row) -> str:
+def _full_name(name: str, row: ProgramRow) -> str:
     """Return an abbreviated long option in full, the most dangerous that it may mean."""
     if name in row.known or len(name) < 3:
         return name
@@ -257,7 +259,7 @@ _LISTS = ("--files0-from", "--files-from", "--pathspec-from-file")
 _MAKING = frozenset(["dash", "everywhere"])
 
 
-def uses(row: Row, parsed: Parsed, base: tuple[Word, ...] = ()) -> Iterator[PathUse]:
+def uses(row: ProgramRow, parsed: Parsed, base: tuple[Word, ...] = ()) -> Iterator[PathUse]:
     """Yield the files that a command uses, by its row; ``base``: see PathUse."""
     shows = bool(row.marks & {"table", "shows", "read"}) and not row.marks & _MAKING
     yield from (PathUse(word, "read", base=base) for word in parsed.values(row.reads) if word.text != "-")
@@ -284,7 +286,7 @@ _USES: dict[str, tuple[Use, ...]] = {
 }  # fmt: skip
 
 
-def _operands(row: Row, parsed: Parsed, kinds: Sequence[Use]) -> Iterator[PathUse]:
+def _operands(row: ProgramRow, parsed: Parsed, kinds: Sequence[Use]) -> Iterator[PathUse]:
     below = "*" in row.walk or parsed.has(row.walk)
     if "directories" in row.marks:
         below = below or any(

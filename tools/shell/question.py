@@ -10,11 +10,11 @@ from tools.access import Access, Suggestion, suggestions
 from tools.localization import t
 from tools.paths import folder_patterns
 from tools.shell.accesses import CommandPlace, Paths, is_network
+from tools.shell.bash_words import Word
+from tools.shell.command_effects import Meaning, meaning
 from tools.shell.command_line import Redirection, Simple
-from tools.shell.meaning import Meaning, meaning
 from tools.shell.options import HERE, PathUse, join
 from tools.shell.syntax import parse
-from tools.shell.words import Word
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.tool import PermissionAsk
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tools.localization import t
+from tools.shell.bash_words import DOCUMENT, Pieces, UnclearError, Word, names
 from tools.shell.command_line import Redirection
 from tools.shell.nodes import PLACES
-from tools.shell.words import DOCUMENT, Pieces, UnclearError, Word, names
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tools.localization import t
+from tools.shell.bash_words import UnclearError, Word, is_number, names
 from tools.shell.command_line import Folders, ParsedLine, Redirection, Simple, Ways, join, moved, shown_word
 from tools.shell.environment import DECLARES, assigned_by_shell, changes_shell, decides
 from tools.shell.nodes import LINES, PLACES, STATEMENTS, NodeReader, parsed
 from tools.shell.redirections import Redirections
-from tools.shell.words import UnclearError, Word, is_number, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +95,7 @@ class _Walk(NodeReader):
     folders: Folders = (".",)
     arrays: set[str] = field(default_factory=set[str])
     declared: set[str] = field(default_factory=set[str])
-    tails: dict[int, _Tail] = field(default_factory=dict[int, "_Tail"])
+    tails: dict[int, _LastCommand] = field(default_factory=dict[int, "_LastCommand"])
     """By the node that they belong to."""
     _hides: bool | None = None
     _mentions: Counter[str] = field(default_factory=Counter[str])
@@ -327,7 +327,7 @@ class _Walk(NodeReader):
         """Handle a command with redirections after it: those of the last command of a list hang below the whole list.
         ``pipe``: the target of that command's output."""
         body = node.child_by_field_name("body")
-        tail = _Tail([child for child in self.inside(node) if child != body], pipe)
+        tail = _LastCommand([child for child in self.inside(node) if child != body], pipe)
         if body is None:
             return self._tailed(node, None, tail)
         last = body
@@ -340,7 +340,7 @@ class _Walk(NodeReader):
             ways = self._tailed(node, None, tail)
         return self._following(tail.follow, ways)
 
-    def _tailed(self, node: Node, read: Callable[[_Walk, Node], Ways] | None, tail: _Tail) -> Ways:
+    def _tailed(self, node: Node, read: Callable[[_Walk, Node], Ways] | None, tail: _LastCommand) -> Ways:
         start, found = self.folders, Redirections(self)
         if read is _Walk.command:
             ways = self.command(node, tail.redirections, found)
@@ -526,7 +526,7 @@ class _Walk(NodeReader):
 
 
 @dataclass(slots=True)
-class _Tail:
+class _LastCommand:
     """Parts that the grammar puts below a list, but that belong to its last command."""
 
     redirections: Sequence[Node]

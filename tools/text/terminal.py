@@ -75,7 +75,7 @@ def styled(text: str) -> str:
     return ESCAPE.sub(lambda found: found[0] if _STYLE.fullmatch(found[0]) else "", text)
 
 
-class Whole:
+class EscapeJoiner:
     """Joins pieces of a stream so that no escape sequence is cut between two of them."""
 
     def __init__(self) -> None:

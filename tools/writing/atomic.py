@@ -22,10 +22,17 @@ from typing import TYPE_CHECKING
 
 from tools.files.regular_files import sha256
 from tools.writing import disk
+from tools.writing.apply_rollback import (
+    ChangedOnDiskError,
+    clean,
+    in_order,
+    is_backup_untouched,
+    place,
+    put_back,
+)
 from tools.writing.journal import Batch, Journal, Mark, new_batch
-from tools.writing.placing import ChangedOnDiskError, clean, in_order, is_backup_untouched, place, put_back
 from tools.writing.recovery import Recovered, recover
-from tools.writing.type_changes import Turned, turned
+from tools.writing.type_changes import TypeChanges, type_changes
 from tools.writing.type_changes import in_order as writable_order
 
 if TYPE_CHECKING:
@@ -77,7 +84,7 @@ def read_resolved(path: Path) -> bytes | None:
 
 def verify(changes: Sequence[FileChange]) -> None:
     """Compare the disk with each ``before``. Raises ChangedOnDiskError if one differs, OSError if it is unreadable."""
-    _verified(changes, turned(changes))
+    _verified(changes, type_changes(changes))
 
 
 def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> None:
@@ -87,7 +94,7 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
     missing. On an error all is put back and the error raised: OSError, Moved, or NotUndoneError when that failed too.
     """
     alone = len(changes) == 1
-    turns = turned(changes)
+    turns = type_changes(changes)
     changes = writable_order(changes, turns)
     batch = _batch(changes, alone, turns)
     record = None if journal is None else Journal.begin(journal, batch, durable=not alone)
@@ -116,7 +123,7 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
     _finish(batch, record, alone)
 
 
-def _batch(changes: Sequence[FileChange], alone: bool, turns: Turned) -> Batch:
+def _batch(changes: Sequence[FileChange], alone: bool, turns: TypeChanges) -> Batch:
     """Return the batch to write. Raises OSError for changes that cannot work, before anything is touched."""
     batch = new_batch()
     deleted = [change.path for change in changes if change.after is None]
@@ -190,7 +197,7 @@ def _model(change: FileChange) -> Path | None:
     return change.moved_from if change.before is None else change.path
 
 
-def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None]:
+def _verified(changes: Sequence[FileChange], turns: TypeChanges) -> list[Stamp | None]:
     stamps: list[Stamp | None] = []
     emptied = turns.folders()
     _check_emptied(emptied, turns)
@@ -217,7 +224,7 @@ def _verified(changes: Sequence[FileChange], turns: Turned) -> list[Stamp | None
     return stamps
 
 
-def _check_emptied(emptied: Mapping[Path, Path], turns: Turned) -> None:
+def _check_emptied(emptied: Mapping[Path, Path], turns: TypeChanges) -> None:
     """Check that a folder that becomes a file holds nothing but entries that are deleted."""
     for folder, target in emptied.items():
         if disk.is_folder(folder):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tools.diff.unified_diff import limited, of_change, shown_name, without_head
 from tools.paths import explain_os_error
-from tools.ports import NotTakenError
+from tools.ports import EditRejectedError
 from tools.tool import FileChange
 from tools.writing import atomic
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tools.writing.transaction import NotTakenBack
+    from tools.writing.transaction import RollbackFailure
 
 _LINES = 60
 
@@ -39,7 +39,7 @@ def saved_otherwise(
         )
 
 
-def not_taken_back(why: str, left: Sequence[NotTakenBack], names: Mapping[Path, str]) -> str:
+def not_taken_back(why: str, left: Sequence[RollbackFailure], names: Mapping[Path, str]) -> str:
     """``why``: what made the change fail."""
     lines = [f"{why} The changes so far were rolled back, but not everywhere:"]
     for one in left:
@@ -74,4 +74,4 @@ def why_not_written(
     if isinstance(error, OSError):
         what = names[plan[0].path] if len(plan) == 1 else "The files"
         return explain_os_error(error, f"{what} could not be written"), "Nothing was changed."
-    return error.why if isinstance(error, NotTakenError) else str(error), ""
+    return error.why if isinstance(error, EditRejectedError) else str(error), ""

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
 from tools.writing import disk
+from tools.writing.apply_rollback import (
+    ChangedOnDiskError,
+    RollbackResult,
+    clean,
+    digest,
+    in_order,
+    place,
+    put_back,
+)
 from tools.writing.journal import Batch, Item, Journal, left_behind
-from tools.writing.placing import ChangedOnDiskError, Undone, clean, digest, in_order, place, put_back
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +109,7 @@ def _forward(record: Journal, batch: Batch) -> Recovered:
     record.remove()
     paths = tuple(item.path for item in batch.items)
     text = t("The daemon stopped while it changed {paths}. The change was completed.", paths=_named(paths))
-    return Recovered("completed", paths, text + _about(Undone(kept=kept, saved=saved)))
+    return Recovered("completed", paths, text + _about(RollbackResult(kept=kept, saved=saved)))
 
 
 def _back(record: Journal, batch: Batch) -> Recovered:
@@ -178,7 +186,7 @@ def _named(paths: Sequence[Path]) -> str:
     return f"{len(paths)} files" if paths else t("unknown files")
 
 
-def _about(undone: Undone) -> str:
+def _about(undone: RollbackResult) -> str:
     said = ""
     for paths, what in (
         (undone.kept, t("changed since and left unchanged")),

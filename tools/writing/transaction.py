@@ -17,18 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.diff.merge import MergeConflictError, merge
-from tools.ports import AppliedEdit, EditorGoneError, NotSavedError, NotTakenError
+from tools.ports import AppliedEdit, EditorGoneError, EditRejectedError, NotSavedError
 from tools.process.background import Background
 from tools.tool import FileChange, Files, ToolError, VersionKeeper
 from tools.writing import atomic, disk
 from tools.writing.buffers import Buffered, BufferRename, Parts, content
-from tools.writing.type_changes import together
+from tools.writing.type_changes import write_groups
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class NotTakenBack:
+class RollbackFailure:
     """A part of a failed change that could not be undone."""
 
     change: FileChange
@@ -39,21 +39,21 @@ class NotTakenBack:
     """It is in an editor, unsaved."""
 
 
-class HalfDoneError(Exception):
+class IncompleteRollbackError(Exception):
     """Raised when a write failed, and not all of it could be undone."""
 
-    def __init__(self, cause: Exception, left: Sequence[NotTakenBack]) -> None:
+    def __init__(self, cause: Exception, left: Sequence[RollbackFailure]) -> None:
         super().__init__(f"{cause}; {len(left)} files could not be rolled back")
         self.cause = cause
         self.left = tuple(left)
 
 
-Late = Callable[[NotTakenBack], Awaitable[None]]
+Late = Callable[[RollbackFailure], Awaitable[None]]
 """Called when an editor saved a change after all, long after it was undone, and it is on disk now."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _EditedBuffer:
     item: Buffered
     edit: AppliedEdit
 
@@ -62,34 +62,34 @@ _watching = Background("watching a late save")
 
 
 async def write_through(parts: Parts, files: Files, journal: Path | None, late: Late) -> Parts:
-    """Do all of ``parts``, or nothing. Raises the cause of a failure, or HalfDoneError. Returns the results by
-    place."""
-    work = _Work(files, journal, late, list(parts.on_disk))
+    """Do all of ``parts``, or nothing. Raises the cause of a failure, or IncompleteRollbackError. Returns the results
+    by place."""
+    work = _Transaction(files, journal, late, list(parts.on_disk))
     try:
         await work.do(parts)
     except BaseException as error:
         # Roll back after a cancellation too: all or nothing.
         left = await work.take_back()
         if left and isinstance(error, Exception):
-            raise HalfDoneError(error, left) from error
+            raise IncompleteRollbackError(error, left) from error
         raise
     saved = [standing.item for standing in work.standing if standing.item.saves]
     return Parts(work.on_disk, saved, work.moved)
 
 
 @dataclass(slots=True)
-class _Work:
+class _Transaction:
     files: Files
     journal: Path | None
     late: Late
     on_disk: list[FileChange]
-    standing: list[_Standing] = field(default_factory=list["_Standing"])
+    standing: list[_EditedBuffer] = field(default_factory=list["_EditedBuffer"])
     moved: list[BufferRename] = field(default_factory=list[BufferRename])
     written: bool = False
     modes: dict[Path, int] = field(default_factory=dict[Path, int])
     folders: list[Path] = field(default_factory=list[Path])
     """Folders that the write makes."""
-    pending: list[_Standing] = field(default_factory=list["_Standing"])
+    pending: list[_EditedBuffer] = field(default_factory=list["_EditedBuffer"])
     """Changes that an editor may still save."""
 
     async def do(self, parts: Parts) -> None:
@@ -99,7 +99,7 @@ class _Work:
         for item in parts.buffered:
             try:
                 edit = await self.files.editors.apply(item.change.path, item.before, item.after)
-            except NotTakenError:
+            except EditRejectedError:
                 # No unsaved text is at stake: an editor that refuses shows the file's old text.
                 if item.saves or await self._is_unsaved(item):
                     raise
@@ -109,7 +109,7 @@ class _Work:
                     raise
                 self.on_disk.append(item.change)
             else:
-                self.standing.append(_Standing(item, edit))
+                self.standing.append(_EditedBuffer(item, edit))
                 if not item.saves:
                     self.on_disk.append(item.change)
         for move in parts.moved:
@@ -144,7 +144,7 @@ class _Work:
             name = move.source.path.name
             raise ToolError(f"The editor did not move {name} as it was asked to. Nothing was changed.")
 
-    async def _save(self, standing: _Standing) -> None:
+    async def _save(self, standing: _EditedBuffer) -> None:
         item, failed = standing.item, None
         path = item.change.path
         try:
@@ -173,8 +173,8 @@ class _Work:
 
     # -- rollback
 
-    async def take_back(self) -> list[NotTakenBack]:
-        left: list[NotTakenBack] = []
+    async def take_back(self) -> list[RollbackFailure]:
+        left: list[RollbackFailure] = []
         if self.written:
             left += await asyncio.to_thread(self._undo_on_disk)
         for standing in reversed(self.standing):
@@ -185,22 +185,22 @@ class _Work:
                 await self.files.editors.move(move.change.path, move.source.path)
             now = await asyncio.to_thread(content, move.change.path)
             if now is not None:
-                left.append(NotTakenBack(move.change, now, on_disk=True))
+                left.append(RollbackFailure(move.change, now, on_disk=True))
                 if await asyncio.to_thread(content, move.source.path) is None:
-                    left.append(NotTakenBack(move.source, None, on_disk=True))
+                    left.append(RollbackFailure(move.source, None, on_disk=True))
         for standing in self.pending:
             _watching.start(self._watch(standing))
         return left
 
-    def _undo_on_disk(self) -> list[NotTakenBack]:
-        left: list[NotTakenBack] = []
-        for changes in together(list(reversed(self.on_disk))):
+    def _undo_on_disk(self) -> list[RollbackFailure]:
+        left: list[RollbackFailure] = []
+        for changes in write_groups(list(reversed(self.on_disk))):
             try:
                 atomic.write_all([self._turned_round(change) for change in changes], self.journal)
             except (OSError, atomic.ChangedOnDiskError) as error:
                 for change in changes:
                     _log.warning("%s could not be undone: %s", change.path, error)
-                    left.append(NotTakenBack(change, content(change.path), on_disk=True))
+                    left.append(RollbackFailure(change, content(change.path), on_disk=True))
         for folder in sorted(set(self.folders), key=lambda one: len(one.parts), reverse=True):
             with contextlib.suppress(OSError):
                 disk.remove_folder(folder)
@@ -210,7 +210,7 @@ class _Work:
         mode = self.modes.get(change.path) if change.after is None or change.mode is not None else None
         return FileChange(change.path, change.after, change.before, mode)
 
-    async def _take_back(self, standing: _Standing) -> NotTakenBack | None:
+    async def _take_back(self, standing: _EditedBuffer) -> RollbackFailure | None:
         item = standing.item
         path = item.change.path
         saved = await asyncio.to_thread(lambda: holds(content(path), item))
@@ -222,7 +222,7 @@ class _Work:
         now = await asyncio.to_thread(self._disk_back, item)
         if now is None and not in_buffer:
             return None
-        return NotTakenBack(item.change, now, now is not None, in_buffer)
+        return RollbackFailure(item.change, now, now is not None, in_buffer)
 
     def _disk_back(self, item: Buffered) -> bytes | None:
         """Return the content when the edit is still in there."""
@@ -243,7 +243,7 @@ class _Work:
             return content(path)
         return None
 
-    async def _watch(self, standing: _Standing) -> None:
+    async def _watch(self, standing: _EditedBuffer) -> None:
         """Watch an abandoned save, which may still happen: the disk would then have an unnoticed change."""
         await standing.edit.saved_late()
         if not await asyncio.to_thread(lambda: holds(content(standing.item.change.path), standing.item)):
@@ -253,7 +253,7 @@ class _Work:
 
 
 async def keep_left(
-    history: VersionKeeper, versions: Mapping[Path, str], left: Sequence[NotTakenBack]
+    history: VersionKeeper, versions: Mapping[Path, str], left: Sequence[RollbackFailure]
 ) -> None:
     """Record the parts of a failed change that are still on disk, so that they can be seen and undone."""
     if found := {one.change.path: one.content for one in left if one.on_disk}:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class TypeChanges:
     """The type changes within a change; both empty for nearly all of them."""
 
     opened: dict[Path, Path] = field(default_factory=dict[Path, Path])
@@ -51,25 +51,25 @@ class Turned:
         return dict(sorted(found.items(), key=lambda item: len(item[0].parts), reverse=True))
 
 
-def turned(changes: Sequence[FileChange]) -> Turned:
+def type_changes(changes: Sequence[FileChange]) -> TypeChanges:
     """Return the type changes in ``changes``."""
     made = {change.path for change in changes if change.before is None and change.after is not None}
     gone = {change.path for change in changes if change.before is not None and change.after is None}
     if not made or not gone:
-        return Turned()
-    return Turned(_above(made, gone), _above(gone, made))
+        return TypeChanges()
+    return TypeChanges(_above(made, gone), _above(gone, made))
 
 
-def in_order(changes: Sequence[FileChange], turns: Turned) -> list[FileChange]:
+def in_order(changes: Sequence[FileChange], turns: TypeChanges) -> list[FileChange]:
     """Return the changes in an order in which they can be written: where types change, deletions come first."""
     if not turns:
         return list(changes)
     return sorted(changes, key=lambda change: change.after is not None)
 
 
-def together(changes: Sequence[FileChange]) -> list[list[FileChange]]:
+def write_groups(changes: Sequence[FileChange]) -> list[list[FileChange]]:
     """Return the groups to write: one by one, but all type changes at once."""
-    turns = turned(changes)
+    turns = type_changes(changes)
     knot = {path for pairs in (turns.opened, turns.closed) for pair in pairs.items() for path in pair}
     groups = [[change] for change in changes if change.path not in knot]
     tied = [change for change in changes if change.path in knot]

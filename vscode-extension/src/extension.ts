@@ -1,7 +1,7 @@
 import "./language";
 import * as vscode from "vscode";
 import { ChatView } from "./chat/view";
-import { SurroundingModel } from "./chat/surrounding";
+import { SurroundingModel } from "./chat/editor_state";
 import { problemTeller, registerCommands } from "./commands";
 import { ActiveEditor } from "./composer/active";
 import { ContextCommands } from "./context/commands";

@@ -1824,7 +1824,7 @@ export interface SessionLoadResult {
    */
   sealed: string;
   /** Notices of a transcript among `messages`, in order. */
-  notices: Told[];
+  notices: TranscriptNotice[];
   /** Tool calls that have been started and have no result yet, and those whose background job still runs. */
   underWay: CallUnderWay[];
   /** The user has started a compaction that has not ended. */
@@ -1843,7 +1843,7 @@ export interface SessionMessagesResult {
   messages: Message[];
   hasEarlier: boolean;
   /** Notices of a transcript among `messages`, in order. */
-  notices: Told[];
+  notices: TranscriptNotice[];
 }
 
 /** The numbers of a session changed; may be dropped, the next one has all. */
@@ -2039,13 +2039,6 @@ export interface TextPart {
   text: string;
 }
 
-/** An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan. */
-export interface Told {
-  /** `sequence` of the message before it; 0: none. */
-  after: number;
-  event: Event;
-}
-
 /** The model wants a tool run. `input` is the JSON text as the model sent it, valid or not. */
 export interface ToolCallPart {
   type: "tool_call";
@@ -2222,6 +2215,13 @@ export interface TraceRebuildResult {
   sessions: RebuiltSession[];
   /** One of them could not be rebuilt. */
   failed: boolean;
+}
+
+/** An event that a transcript shows as a line: how a turn stopped, a notice, an undo, a change of the plan. */
+export interface TranscriptNotice {
+  /** `sequence` of the message before it; 0: none. */
+  after: number;
+  event: Event;
 }
 
 /** The turn is over. `detail` explains `error` and other stops as text for the user. */

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { agentRow } from "../src/explore/agent_words";
+import { agentRow } from "../src/explore/agent_rows";
 import { asksFor, childSession } from "../src/explore/children";
-import { Glimpses } from "../src/explore/live";
+import { Glimpses } from "../src/explore/subagent_activity";
 import { duration } from "../src/amounts";
 import { board, UNKNOWN } from "../src/explore/score";
 import { sideAddress, sideOf, sideTitle } from "../src/explore/uris";
 import { explorationOf, explorationView, requestsOf, subagentOf } from "../src/explore/view";
-import { agentSpent, askerName, lastLine, requestTitle } from "../src/explore/words";
+import { agentSpent, askerName, lastLine, requestTitle } from "../src/explore/format";
 import { title } from "../src/diff/uris";
 import { below, branchRow, branchTooltip, placeOf } from "../src/goals/branches";
 import { row } from "../src/goals/model";

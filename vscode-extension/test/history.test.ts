@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changeLabel, consequences, fileLines, headline, named, restoredLine } from "../src/history/words";
+import { changeLabel, consequences, fileLines, headline, named, restoredLine } from "../src/history/format";
 import { file } from "./fakes/protocol";
 
 const one = { path: "src/a.py", kind: "update" as const, added: 1, removed: 2 };

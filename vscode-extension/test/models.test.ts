@@ -3,7 +3,7 @@ import { beforeEach, test } from "node:test";
 import type { Daemon } from "../src/daemon/daemon";
 import { ModelCommands } from "../src/models/commands";
 import { ProviderKeys } from "../src/models/keys";
-import { addressProblem, keyProblem, modelFacts, pastedKey, providerOfKey, thinkingWord } from "../src/models/words";
+import { addressProblem, keyProblem, modelFacts, pastedKey, providerOfKey, thinkingWord } from "../src/models/format";
 import type { ModelProvider } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
 import { fromLoad } from "../src/session/state";

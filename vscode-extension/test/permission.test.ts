@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changed, draftsOf, grantsOf, isBroad, type GrantDraft } from "../src/permission/grants";
-import { forgottenLine, grantRow, headline, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, scopesFor, shortPath, verb, whose, type ReasonLine } from "../src/permission/words";
+import { forgottenLine, grantRow, headline, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, scopesFor, shortPath, verb, whose, type ReasonLine } from "../src/permission/format";
 import { visibleLine } from "../src/chat/webview/visible";
 import type { Mode, RuleSource } from "../src/protocol.gen";
 import { grant, reason, request, rule } from "./fakes/protocol";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compactionWords, goalMarks, grouped, lines, readableSummary, readsWords, type CompactionLine } from "../src/session/lines";
-import { stateWords } from "../src/session/spoken";
+import { stateWords } from "../src/session/screen_reader";
 import { apply, fromLoad, type SessionState, type Update } from "../src/session/state";
 import type { CompactionPart, Message, Part } from "../src/protocol.gen";
 import { call, event, loaded, message, meter, request, result, session, text, UNPAID } from "./fakes/protocol";

@@ -3,8 +3,8 @@
 import { placeOfWork } from "./dag.js";
 import { h, svg } from "./dom.js";
 import { Minimap } from "./minimap.js";
-import { grouped, keep, neighbour } from "./walking.js";
-import { definitions, edgeElement, nodeElement } from "./pieces.js";
+import { grouped, keep, neighbour } from "./keyboard_navigation.js";
+import { definitions, edgeElement, nodeElement } from "./graph_elements.js";
 import { Viewport } from "./viewport.js";
 import { t } from "./l10n.js";
 

@@ -4,8 +4,8 @@ import { branchKey, forkKey, goalKey, namedBy } from "./dag.js";
 import { h } from "./dom.js";
 import { indexOf, numbersOf } from "./goals.js";
 import { t } from "./l10n.js";
-import { parentOf } from "./opening.js";
-import { clip } from "./words.js";
+import { parentOf } from "./expansion.js";
+import { clip } from "./format.js";
 
 /** @import { GoalTree, SessionView } from "./shapes.js" */
 

@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { amount, money, sessionWord, statusIcon } from "./words.js";
+import { amount, money, sessionWord, statusIcon } from "./format.js";
 import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */

@@ -2,9 +2,9 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { newest, placeOf } from "./missed.js";
+import { newest, placeOf } from "./newest_messages.js";
 import { besideGoals, scopeOf } from "./scope.js";
-import { amount, duration, endWord, money, plain, statsWords, statusWord } from "./words.js";
+import { amount, duration, endWord, money, plain, statsWords, statusWord } from "./format.js";
 import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */

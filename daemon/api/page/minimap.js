@@ -1,7 +1,7 @@
 // A small picture of a graph that does not fit, with a frame around the visible part. Keyboard users move in the graph itself.
 
 import { h, svg } from "./dom.js";
-import { farElements } from "./pieces.js";
+import { farElements } from "./graph_elements.js";
 
 /** @import { Dag, Layout } from "./shapes.js" */
 /** @import { Viewport } from "./viewport.js" */

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { TraceList, titleOf } from "./list.js";
 import { MessagesPane } from "./messages.js";
 import { TraceView } from "./trace.js";
-import { amount, money, nodeStatusWord, plain, sessionWord, statusWord } from "./words.js";
+import { amount, money, nodeStatusWord, plain, sessionWord, statusWord } from "./format.js";
 import { t } from "./l10n.js";
 
 /** @import { DagEdge, DagNode, SessionView, Step } from "./shapes.js" */

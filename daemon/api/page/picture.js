@@ -1,6 +1,6 @@
 // Writes a graph as a self-contained SVG file with its colours and positions. Pure except for reading the colours.
 
-import { statsLine, statusIcon, clip, columns } from "./words.js";
+import { statsLine, statusIcon, clip, columns } from "./format.js";
 
 /** @import { Dag, DagNode, Layout } from "./shapes.js" */
 

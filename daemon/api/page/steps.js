@@ -2,7 +2,7 @@
 
 import { ApiError } from "./api.js";
 import { h } from "./dom.js";
-import { amount, duration, listed, money, statusIcon, statusWord, stepTypeWord } from "./words.js";
+import { amount, duration, listed, money, statusIcon, statusWord, stepTypeWord } from "./format.js";
 import { t } from "./l10n.js";
 
 /** @import { Api } from "./api.js" */

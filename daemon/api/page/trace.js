@@ -7,7 +7,7 @@ import { DagView } from "./draw.js";
 import { NARROW, layoutOf } from "./layout.js";
 import { levelOf, showWay, wayTo } from "./levels.js";
 import { t } from "./l10n.js";
-import { Fetches, aroundWork, everything, takeBranch } from "./opening.js";
+import { Fetches, aroundWork, everything, takeBranch } from "./expansion.js";
 import { applyEvent, changesOf, isWorking, viewOf } from "./session.js";
 import { Watch } from "./socket.js";
 import { StepTree } from "./steps.js";

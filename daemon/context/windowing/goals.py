@@ -9,7 +9,7 @@ from daemon.context.windowing.blocks import Block, CallWithResult, Rules
 from daemon.model.goals import Goal
 
 if TYPE_CHECKING:
-    from daemon.context.windowing.standing import Standing, Standings
+    from daemon.context.windowing.goal_status import GoalStatus, GoalStatuses
 
 MakeSummary = Callable[[Goal, int, Rules], Block]
 """A function that summarizes an ended root: goal, sequence of the first message that it replaces, rules to repeat."""
@@ -25,7 +25,7 @@ class GoalCompaction:
 
     def __init__(
         self,
-        standings: Standings,
+        statuses: GoalStatuses,
         summary: MakeSummary,
         attempts: MakeAttempts,
         pointer: MakePointer,
@@ -33,7 +33,7 @@ class GoalCompaction:
         has_rules: bool,
     ) -> None:
         """``has_rules``: some result showed instruction files."""
-        self._standings = standings
+        self._statuses = statuses
         self._summary = summary
         self._attempts = attempts
         self._pointer = pointer
@@ -52,7 +52,7 @@ class GoalCompaction:
 
         The user's messages stay. Earlier attempts at a live goal come before its first message.
         """
-        of = self._standings.of
+        of = self._statuses.of
         for block in blocks:
             if block.kind == "compaction":
                 self._out.append(block)
@@ -63,10 +63,10 @@ class GoalCompaction:
                 continue
             ended = False
             for goal_id in goals:
-                standing = of(goal_id)
-                ended = ended or standing.root is not None
-                if standing.successors:
-                    self._tell_attempts(standing, goal_id or "", block)
+                status = of(goal_id)
+                ended = ended or status.root is not None
+                if status.successors:
+                    self._tell_attempts(status, goal_id or "", block)
             if ended and block.role == "assistant":
                 self._replace(block)
             else:
@@ -83,22 +83,22 @@ class GoalCompaction:
             if rules := answer.rules:
                 self._rules.setdefault(root.id, {}).update(rules)
 
-    def _tell_attempts(self, standing: Standing, goal_id: str, block: Block) -> None:
-        for goal in standing.successors:
+    def _tell_attempts(self, status: GoalStatus, goal_id: str, block: Block) -> None:
+        for goal in status.successors:
             # An older goal that was moved below it has earlier messages, which stay where they are.
             if goal.id not in self._noted and not _is_older(goal_id, goal.id):
                 self._noted.add(goal.id)
                 self._out.append(self._attempts(goal, block.sequence))
 
     def _replace(self, block: Block) -> None:
-        own = self._standings.of(block.goal_id).root
+        own = self._statuses.of(block.goal_id).root
         if own is not None:
             self._put(own, block)
             self._gone[block.goal_id] = own
         kept: list[int] = []
         gone: list[Goal] = []
         for at, answer in enumerate(block.answers):
-            root = self._standings.of(answer.goal_id).root
+            root = self._statuses.of(answer.goal_id).root
             if root is None:
                 kept.append(at)
                 continue

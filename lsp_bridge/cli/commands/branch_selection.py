@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SelectedPart:
     """The selected parts of one branch."""
 
     branch: str
@@ -28,7 +28,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class AmbiguousWord:
     """A word that was taken for a branch, and is a file of the branch before it if that one changed such a file."""
 
     word: str
@@ -53,16 +53,16 @@ class Doubt:
         )
 
 
-def parts_wanted(
+def selected_parts(
     words: Sequence[str], branches: Sequence[str], workspace: Path
-) -> tuple[tuple[Wanted, ...], tuple[Doubt, ...]]:
+) -> tuple[tuple[SelectedPart, ...], tuple[AmbiguousWord, ...]]:
     """Return the selected parts, and points to confirm before they are used. Raises CommandFailedError with
     alternatives.
 
     ``words``: a branch, with its ``:PATH`` or not, then paths in it and further branches. ``branches``: existing ones.
     """
     found: dict[str, list[str]] = {}
-    doubts: list[Doubt] = []
+    doubts: list[AmbiguousWord] = []
     current = ""
     for number, word in enumerate(words):
         name, colon, path = word.partition(":")
@@ -76,7 +76,7 @@ def parts_wanted(
             found[current].append(inside(word, workspace))
             continue
         if number and (path or not colon):
-            doubts.append(Doubt(word, current, branch))
+            doubts.append(AmbiguousWord(word, current, branch))
         current = branch
         # A bare letter selects the whole branch, unless paths in it follow.
         found.setdefault(current, [])
@@ -115,5 +115,5 @@ def is_in(name: str, paths: Sequence[str]) -> bool:
     return any(not path or name == path or name.startswith(f"{path}/") for path in paths)
 
 
-def _wanted(branch: str, paths: list[str]) -> Wanted:
-    return Wanted(branch, () if "" in paths else tuple(dict.fromkeys(paths)))
+def _wanted(branch: str, paths: list[str]) -> SelectedPart:
+    return SelectedPart(branch, () if "" in paths else tuple(dict.fromkeys(paths)))

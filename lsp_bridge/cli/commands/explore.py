@@ -7,10 +7,16 @@ import base64
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.commands.branch_selection import Wanted, branch_named, is_in, no_branch, parts_wanted
+from lsp_bridge.cli.commands.branch_selection import (
+    SelectedPart,
+    branch_named,
+    is_in,
+    no_branch,
+    selected_parts,
+)
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, session_command
-from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
+from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskUser, RefuseAll, TtyReader
 from lsp_bridge.cli.run.branch_lines import CHOOSING, exploration_lines, score_lines
 from lsp_bridge.cli.run.hunk_prompt import edited, editor
 from lsp_bridge.cli.run.view import TextView
@@ -191,10 +197,12 @@ async def _branch(name: str, asked: SessionConnection) -> dict[str, Any]:
     return branches[found]
 
 
-async def _wanted(words: Sequence[str], asked: SessionConnection, workspace: Path) -> tuple[Wanted, ...]:
+async def _wanted(
+    words: Sequence[str], asked: SessionConnection, workspace: Path
+) -> tuple[SelectedPart, ...]:
     """Return the selected parts of branches. Raises CommandFailedError."""
     branches = await _branches(asked)
-    wanted, doubts = parts_wanted(words, list(branches), workspace)
+    wanted, doubts = selected_parts(words, list(branches), workspace)
     for doubt in doubts:
         if (
             branches[doubt.before].get("removed") is True
@@ -231,7 +239,7 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
         after = content.get("after")
         return after if isinstance(after, str) else None
 
-    if isinstance(answerer, AskPerson):
+    if isinstance(answerer, AskUser):
         answerer.proposed = proposed
 
     def notified(method: str, params: dict[str, Any]) -> None:
@@ -270,7 +278,7 @@ def _answerer(cli: Invocation, *, yes: bool) -> Answerer:
 
     write = console.tell if cli.json or not console.live else console.write
     view = TextView(write, style=console.style)
-    return AskPerson(view, TtyReader(tty, write), edit if command else None)
+    return AskUser(view, TtyReader(tty, write), edit if command else None)
 
 
 def _lines(console: Console, lines: list[str]) -> None:

@@ -24,13 +24,13 @@ async def doctor(cli: Invocation, *, start: bool) -> int:
     ``start``: really start each server. Needs no daemon and starts none.
     """
     # Import here, so that no other command waits for the libraries of this one.
-    from lsp_bridge.cli.doctor.examination import examination
+    from lsp_bridge.cli.doctor.workspace_checks import check_workspace
 
     console = cli.console
     if not cli.workspace.is_dir():
         console.warn(t("{workspace} is not a folder.", workspace=shown_line(str(cli.workspace))))
         return EXIT_FAILED
-    report = await examination(cli.workspace.resolve(), cli.launcher, start=start)
+    report = await check_workspace(cli.workspace.resolve(), cli.launcher, start=start)
     if cli.json:
         console.write(json.dumps(report.to_json(), indent=2) + "\n")
     else:

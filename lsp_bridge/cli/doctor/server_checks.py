@@ -13,7 +13,13 @@ from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport
 from lsp_bridge.cli.doctor.versions import version_of
 from lsp_bridge.cli.launch import passed_on
 from lsp_bridge.language_client.pool.roots import Roots
-from lsp_bridge.language_client.specs import FoundServer, LookUp, ServerSpec, look_up, safe_environment
+from lsp_bridge.language_client.specs import (
+    DiscoveryResult,
+    FoundServer,
+    ServerSpec,
+    look_up,
+    safe_environment,
+)
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.discovery import ignored_programs
 from tools.localization import t
@@ -39,7 +45,7 @@ class WorkspaceFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ServerCheck:
     """The findings about one spec, and the data to start its server."""
 
     report: ServerReport
@@ -70,7 +76,7 @@ async def examine(
     *,
     diagnostics: bool = True,
     own_bin: Path | None = None,
-) -> tuple[tuple[LanguageReport, ...], tuple[Examined, ...], bool]:
+) -> tuple[tuple[LanguageReport, ...], tuple[ServerCheck, ...], bool]:
     """Return the languages with most files first, the findings for each, and whether there are too many files.
 
     ``diagnostics``: the setting; without it no server is started. Runs the allowed programs to get their version, and
@@ -81,8 +87,8 @@ async def examine(
     files = await find_files(workspace, list(every.values()))
     roots = Roots(workspace)
     limit = asyncio.Semaphore(_AT_ONCE)
-    found: dict[str, LookUp] = {}
-    jobs: dict[str, asyncio.Task[Examined]] = {}
+    found: dict[str, DiscoveryResult] = {}
+    jobs: dict[str, asyncio.Task[ServerCheck]] = {}
     for name, spec in every.items():
         if name not in files.paths:
             continue
@@ -93,7 +99,7 @@ async def examine(
                 if diagnostics
                 else t("disabled: the setting diagnostics is off")
             )
-            jobs[name] = _done(Examined(ServerReport(name, "disabled", text=text)))
+            jobs[name] = _done(ServerCheck(ServerReport(name, "disabled", text=text)))
             continue
         seen = found[name] = look_up(
             spec,
@@ -106,7 +112,7 @@ async def examine(
         instead = next((other for other in spec.yields_to if other in found and found[other].found), None)
         if instead is not None and seen.found is not None:
             text = t("not needed with {found}", found=_found_name(found[instead]))
-            jobs[name] = _done(Examined(ServerReport(name, "unneeded", seen.found.argv[0], text=text)))
+            jobs[name] = _done(ServerCheck(ServerReport(name, "unneeded", seen.found.argv[0], text=text)))
             continue
         if instead is not None:
             continue  # not needed
@@ -116,8 +122,8 @@ async def examine(
     return _by_language(every, examined, files), tuple(examined.values()), files.cut
 
 
-def _done(examined: Examined) -> asyncio.Task[Examined]:
-    async def nothing() -> Examined:
+def _done(examined: ServerCheck) -> asyncio.Task[ServerCheck]:
+    async def nothing() -> ServerCheck:
         return examined
 
     return asyncio.create_task(nothing())
@@ -127,22 +133,24 @@ async def _examine(
     spec: ServerSpec,
     workspace: Path,
     root: Path,
-    seen: LookUp,
+    seen: DiscoveryResult,
     environment: Mapping[str, str],
     trusted: bool,
     limit: asyncio.Semaphore,
-) -> Examined:
+) -> ServerCheck:
     ignored = () if trusted else tuple(map(str, ignored_programs(spec, workspace, root)))
     if seen.found is None:
         reasons = "; ".join(unusable.reason for unusable in seen.unusable)
         if reasons:
             install = () if any(unusable.untrusted for unusable in seen.unusable) else spec.install
-            return Examined(
+            return ServerCheck(
                 ServerReport(spec.name, "unusable", text=reasons, install=install, ignored=ignored)
             )
         # This is a server of the user's own, so no installation command is known.
         text = "" if spec.install else t("{argv} was not found", argv=spec.commands[0].argv[0])
-        return Examined(ServerReport(spec.name, "missing", text=text, install=spec.install, ignored=ignored))
+        return ServerCheck(
+            ServerReport(spec.name, "missing", text=text, install=spec.install, ignored=ignored)
+        )
     program = Path(seen.found.argv[0])
     command = next((command for command in spec.commands if command.name == seen.found.name), None)
     async with limit:
@@ -151,7 +159,7 @@ async def _examine(
     install = spec.install if problem else ()
     ignored = tuple(path for path in ignored if path != str(program))
     report = ServerReport(spec.name, state, str(program), version, problem, install, ignored)
-    return Examined(report, seen.found, spec)
+    return ServerCheck(report, seen.found, spec)
 
 
 def _main_root(roots: Roots, spec: ServerSpec, paths: Sequence[Path]) -> Path:
@@ -161,12 +169,12 @@ def _main_root(roots: Roots, spec: ServerSpec, paths: Sequence[Path]) -> Path:
     return counted.most_common(1)[0][0]
 
 
-def _found_name(seen: LookUp) -> str:
+def _found_name(seen: DiscoveryResult) -> str:
     return seen.found.name if seen.found is not None else ""
 
 
 def _by_language(
-    specs: Mapping[str, ServerSpec], examined: Mapping[str, Examined], files: WorkspaceFiles
+    specs: Mapping[str, ServerSpec], examined: Mapping[str, ServerCheck], files: WorkspaceFiles
 ) -> tuple[LanguageReport, ...]:
     groups: dict[str, list[str]] = {}
     for name in examined:

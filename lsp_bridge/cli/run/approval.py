@@ -44,7 +44,7 @@ class ApprovalReply:
     reply: str
     feedback: str | None = None
     files: FileAnswers = field(default_factory=FileAnswers)
-    remember: Remembered | None = None
+    remember: RememberedGrants | None = None
     """With ``always``: the grants to store, unless they are just the suggestions."""
     answers: tuple[dict[str, Any], ...] = ()
     """To the request's questions."""
@@ -217,7 +217,7 @@ def _as_rule(request: dict[str, Any]) -> str:
     )
 
 
-class AskPerson:
+class AskUser:
     """Shows the diff and the rule, and asks."""
 
     def __init__(self, view: TextView, reader: TtyReader, edit: EditText | None = None) -> None:
@@ -497,7 +497,7 @@ Ask = Callable[[str], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedGrants:
     """The grants for ``permission/reply`` with "always"."""
 
     grants: tuple[dict[str, str], ...]
@@ -506,7 +506,7 @@ class Remembered:
 
 async def remembered(
     request: dict[str, Any], said: str, ask: Ask, tell: Callable[[str], None]
-) -> Remembered | None:
+) -> RememberedGrants | None:
     """Return the grants that the user wants to store; None to go back to the question.
 
     ``said``: the text typed after "always": the letter of a scope takes all suggestions unchanged. Otherwise each can
@@ -514,7 +514,7 @@ async def remembered(
     """
     if said.lower() in SCOPES:
         kept = tuple(_grant(permission, pattern) for permission, pattern in suggested(request))
-        return Remembered(kept, SCOPES[said.lower()][0])
+        return RememberedGrants(kept, SCOPES[said.lower()][0])
     tell(t("  Allow without asking from now on (Enter keeps a pattern, or type another; - leaves it out):"))
     grants: list[dict[str, str]] = []
     for permission, pattern in suggested(request):
@@ -534,7 +534,7 @@ async def remembered(
             return None
         letter = line.strip().lower()[:1] or "s"
         if letter in SCOPES:
-            return Remembered(tuple(grants), SCOPES[letter][0])
+            return RememberedGrants(tuple(grants), SCOPES[letter][0])
 
 
 def _grant(permission: str, pattern: str) -> dict[str, str]:

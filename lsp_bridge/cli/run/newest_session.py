@@ -14,14 +14,14 @@ _PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestSession:
     """``session_id``: empty when there is none. ``foreign``: number of imported sessions that were skipped."""
 
     session_id: str
     foreign: int
 
 
-async def newest(client: Client, timeout_s: float | None = None) -> Newest:
+async def newest(client: Client, timeout_s: float | None = None) -> NewestSession:
     """Return the session that the user worked with last; one that came with the folder is only taken by its name.
 
     Raises RpcError when it cannot be read: an older one is another conversation. Else as ``Client.request``.
@@ -35,7 +35,7 @@ async def newest(client: Client, timeout_s: float | None = None) -> Newest:
         found = ""
         for session in sessions:
             if string(mapping(session.get("trace")).get("traceId")) == last:
-                return Newest(last, foreign)
+                return NewestSession(last, foreign)
         for session in sessions:
             params["before"] = session_id = string(mapping(session.get("trace")).get("traceId"))
             if session.get("foreign") is not True:
@@ -54,6 +54,6 @@ async def newest(client: Client, timeout_s: float | None = None) -> Newest:
                 )
                 raise RpcError(0, words)
         if last:
-            return Newest(last, foreign)
+            return NewestSession(last, foreign)
         if found or listed.get("more") is not True or not sessions:
-            return Newest(found, foreign)
+            return NewestSession(found, foreign)

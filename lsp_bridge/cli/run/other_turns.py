@@ -36,7 +36,7 @@ class _Waits:
     """By the rule of this run; None when it has none."""
 
 
-class Others:
+class OtherTurns:
     """``leave_choice``: lets the model choose among the branches of an exploration."""
 
     def __init__(

@@ -24,13 +24,13 @@ from lsp_bridge.cli.invocation import (
     Invocation,
 )
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
-from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskPerson, RefuseAll, TtyReader
+from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskUser, RefuseAll, TtyReader
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.cli.run.hunk_prompt import EditText, edited, editor
 from lsp_bridge.cli.run.newest_session import newest
-from lsp_bridge.cli.run.other_turns import Others
+from lsp_bridge.cli.run.other_turns import OtherTurns
 from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, View
-from lsp_bridge.cli.run.waiting import WaitingSign
+from lsp_bridge.cli.run.waiting_indicator import WaitingSign
 from lsp_bridge.cli.text import clean
 from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import noted, t
@@ -192,8 +192,8 @@ def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer
     if options.json or not console.live:
         # stdout goes to a program or a file, so ask the user on stderr.
         text = TextView(console.tell, style=console.err_style)
-        return AskPerson(text, TtyReader(console.tty, console.tell), _edit_on(console.tty))
-    return AskPerson(text, TtyReader(console.tty, console.write), _edit_on(console.tty))
+        return AskUser(text, TtyReader(console.tty, console.tell), _edit_on(console.tty))
+    return AskUser(text, TtyReader(console.tty, console.write), _edit_on(console.tty))
 
 
 def _edit_on(terminal: int) -> EditText | None:
@@ -202,7 +202,7 @@ def _edit_on(terminal: int) -> EditText | None:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _TurnNews:
     """The daemon's news of the turn."""
 
     totals: Totals = field(default_factory=Totals)
@@ -232,12 +232,12 @@ class _Run:
         self._leave = asyncio.Event()
         self._interrupts = 0
         self._background = Background("work beside a run")
-        self._others: Others | None = None
+        self._others: OtherTurns | None = None
         live = view.status if isinstance(view, TextView) and console.live else None
         self._waiting = WaitingSign(
             live, console.warn, lambda: self._approver is not None and self._approver.asking
         )
-        self.heard = _Heard()
+        self.heard = _TurnNews()
         self.only_demo = False
         """The demo answers because there is no model, not because it was chosen."""
 
@@ -294,15 +294,15 @@ class _Run:
             client=CLIENT_NAME,
             settings={**({"model": options.model} if options.model else {}), **options.limits},
             env=provider_env(os.environ),
-            unattended=not isinstance(self._answerer, AskPerson),
+            unattended=not isinstance(self._answerer, AskUser),
         )
         self._client, _ = await self._launcher.connect(options.workspace, greeting)
         client = self._client
-        if isinstance(self._answerer, AskPerson):
+        if isinstance(self._answerer, AskUser):
             self._answerer.proposed = self._proposed
         self._approver = Approver(client, self._answerer, self._note)
-        if not isinstance(self._answerer, AskPerson):
-            self._others = Others(client, self._approver, self._leave_choice, self._note)
+        if not isinstance(self._answerer, AskUser):
+            self._others = OtherTurns(client, self._approver, self._leave_choice, self._note)
         client.on_notification(self._notified)
         session_id = self._session_id = await self._open_session(client)
         loaded = await client.request("goalwright/session/load", {"sessionId": session_id, "messages": 0})

@@ -93,12 +93,12 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     from datetime import UTC, datetime
 
     from daemon.config import load_config
-    from daemon.keeping import Keeping, limits_of
-    from daemon.store.own import OwnSessions
-    from daemon.store.place import open_store
+    from daemon.store.location import open_store
+    from daemon.store.provenance import OwnSessions
+    from daemon.trace_maintenance import TraceMaintenance, limits_of
     from daemon.trust import TrustedFolders
     from lsp_bridge.server.requests.declaration import REQUESTS, handlers_of
-    from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
+    from lsp_bridge.server.requests.trace_maintenance import TraceMaintenanceRequests
     from tools.redaction.redactor import SECRETS
 
     logging.getLogger("daemon").addHandler(logging.NullHandler())  # the important messages are in the answers
@@ -107,8 +107,10 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     config = load_config(workspace, state_folder / "config.json", trusted=trusted)
     store, _ = open_store(workspace, state_folder)
     own = OwnSessions(state_folder, workspace)
-    keeping = Keeping(store, own, lambda: datetime.now(UTC), limits=lambda: limits_of(config))
-    handlers = handlers_of(KeepingRequests(lambda: keeping))
+    trace_maintenance = TraceMaintenance(
+        store, own, lambda: datetime.now(UTC), limits=lambda: limits_of(config)
+    )
+    handlers = handlers_of(TraceMaintenanceRequests(lambda: trace_maintenance))
 
     async def do(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return (await handlers[method](REQUESTS[method].models[0].model_validate(params))).wire()

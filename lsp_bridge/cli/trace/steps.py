@@ -18,10 +18,10 @@ from daemon.model.traces import Trace, TraceMeta, trace_status
 from daemon.runtime import RuntimePaths, state_dir
 from daemon.steps.dumps import dump_json, dump_markdown, dump_tree
 from daemon.steps.fold import StepFold
-from daemon.store.listed import never_begun
-from daemon.store.own import OwnSessions
+from daemon.store.file_writer import write_atomically
+from daemon.store.provenance import OwnSessions
+from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
-from daemon.store.writing import write_atomically
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
 from lsp_bridge.cli.text import shown
 from lsp_bridge.cli.trace.step_lines import StepLines, head_lines, prompt_lines, trace_line

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, session_of
 from daemon.runtime import state_dir
-from daemon.store.listed import never_begun
-from daemon.store.place import stored
+from daemon.store.location import stored
 from daemon.store.pruning import holds_trace
+from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError, UnknownTraceError
 from tools.localization import t
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tools.process.supervised_process import Warded
+    from tools.process.supervised_process import SupervisedProcess
 
 
 _MAX_UNREAD_BYTES = 1 << 18
@@ -76,7 +76,7 @@ async def start_server(
     """Start a server; ``grace_s`` as in ``end``. Raises OSError when it cannot be executed."""
     if sys.platform == "win32":
         return await _OwnProcess.start(argv, cwd, environment)
-    return await _WardedProcess.start(argv, cwd, environment, grace_s)
+    return await _SupervisedServer.start(argv, cwd, environment, grace_s)
 
 
 async def ended(process: ServerProcess, seconds: float) -> bool:
@@ -88,7 +88,7 @@ async def ended(process: ServerProcess, seconds: float) -> bool:
     return True
 
 
-class _Tail:
+class _StderrTail:
     """The last bytes of something long."""
 
     def __init__(self) -> None:
@@ -103,20 +103,20 @@ class _Tail:
         return tail(self._data.decode("utf-8", errors="replace").strip(), 2000)
 
 
-class _WardedProcess:
+class _SupervisedServer:
     """Implements ServerProcess beneath a warden."""
 
     def __init__(self) -> None:
         self.stdout = asyncio.StreamReader(limit=_MAX_UNREAD_BYTES)
         # A StreamReader uses its transport only to pause it.
         self.stdout.set_transport(cast("Any", self))
-        self._stderr = _Tail()
-        self._program: Warded | None = None
+        self._stderr = _StderrTail()
+        self._program: SupervisedProcess | None = None
 
     @classmethod
     async def start(
         cls, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], grace_s: float
-    ) -> _WardedProcess:
+    ) -> _SupervisedServer:
         from tools.process import supervised_process
 
         process = cls()
@@ -133,7 +133,7 @@ class _WardedProcess:
         return process
 
     @property
-    def _running(self) -> Warded:
+    def _running(self) -> SupervisedProcess:
         assert self._program is not None, "made by start()"
         return self._program
 
@@ -210,7 +210,7 @@ class _OwnProcess:
         self.exited = pipes.exited
         self._stdin = pipes.stdin
         self._transport = transport
-        self._stderr = _Tail()
+        self._stderr = _StderrTail()
         self._draining = asyncio.create_task(self._drain(pipes.stderr))
 
     @classmethod

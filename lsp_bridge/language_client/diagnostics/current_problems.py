@@ -13,7 +13,7 @@ from lsp_bridge.language_client.connection.framing import ServerError, ServerGon
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from tools.json_access import array, mapping
-from tools.language import CurrentProblems, Problem, Severity
+from tools.language_ports import CurrentProblems, Problem, Severity
 
 if TYPE_CHECKING:
     from lsp_bridge.language_client.diagnostics.verdict import Raw
@@ -34,7 +34,7 @@ Read = Callable[[Path], Awaitable[str | None]]
 
 
 @dataclass(slots=True)
-class _Heard:
+class _ServerProblems:
     """The answers of one server."""
 
     server: LanguageServer
@@ -87,18 +87,20 @@ async def survey(
     )
 
 
-async def _ask_safely(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:
+async def _ask_safely(
+    server: LanguageServer, read: Read, files: Sequence[Path], started: float
+) -> _ServerProblems:
     """Ask a server; an unexpected failure counts as silence of this server only."""
     try:
         return await _ask(server, read, files, started)
     except Exception:
         _log.exception("%s could not be asked", server.name)
-        return _Heard(server, complete=False)
+        return _ServerProblems(server, complete=False)
 
 
-async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _Heard:
+async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], started: float) -> _ServerProblems:
     now = asyncio.get_running_loop().time
-    heard = _Heard(server)
+    heard = _ServerProblems(server)
     until = started + _PATIENCE * server.deadline_s()
     if not await server.ready(until):
         heard.complete = False
@@ -127,7 +129,7 @@ async def _ask(server: LanguageServer, read: Read, files: Sequence[Path], starte
     return heard
 
 
-async def _pull(heard: _Heard, path: Path, timeout_s: float) -> Path | None:
+async def _pull(heard: _ServerProblems, path: Path, timeout_s: float) -> Path | None:
     """Ask about one open file, whatever was said before: files that it depends on may have changed. None: no answer."""
     params = {"textDocument": {"uri": path.as_uri()}}
     try:
@@ -155,7 +157,9 @@ def _offers_workspace(server: LanguageServer) -> bool:
     return mapping(server.capabilities.get("diagnosticProvider")).get("workspaceDiagnostics") is True
 
 
-async def _pull_workspace(heard: _Heard, read: Read, files: Sequence[Path], timeout_s: float) -> bool:
+async def _pull_workspace(
+    heard: _ServerProblems, read: Read, files: Sequence[Path], timeout_s: float
+) -> bool:
     """Ask about all files at once. False when it does not answer that."""
     server = heard.server
     for path in files:

@@ -16,7 +16,7 @@ from lsp_bridge.language_client.text.positions import lines_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.language import Problem
+    from tools.language_ports import Problem
 
 _Key = tuple[str, str, str, str]
 

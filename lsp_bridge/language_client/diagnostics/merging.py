@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from tools.language import Problem
+    from tools.language_ports import Problem
 
 _SAME_KIND = (
     # Rule names as servers write them, compared without a prefix such as "lint/correctness/".
@@ -62,21 +62,21 @@ _ENOUGH_WORDS = 3
 """A message that extends another one is the same problem, if the shorter one has at least this many words."""
 
 
-def without_doubles(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+def without_duplicates(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return ``problems`` in their order, with one entry for equal reports of different sources.
 
     The entry is the most detailed one, with the worst severity, and all sources and codes. Within one source only exact
     repetitions are removed, and at one place everything beyond the first few dozen stays unchanged.
     """
-    places: dict[tuple[Path, int, int], list[_Entry]] = {}
-    entries: list[_Entry] = []
+    places: dict[tuple[Path, int, int], list[_MergedProblem]] = {}
+    entries: list[_MergedProblem] = []
     for problem in dict.fromkeys(problems):
         here = places.setdefault((problem.path, problem.line, problem.column), [])
         for entry in here if len(here) < _MAX_AT_ONE_PLACE else ():
             if entry.takes(problem):
                 break
         else:
-            here.append(entry := _Entry(problem))
+            here.append(entry := _MergedProblem(problem))
             entries.append(entry)
     return tuple(entry.whole() for entry in entries)
 
@@ -92,7 +92,7 @@ def by_weight(problem: Problem) -> tuple[int, int, int]:
     return SEVERITIES.index(problem.severity), problem.line, problem.column
 
 
-class _Entry:
+class _MergedProblem:
     """One problem, and its sources."""
 
     def __init__(self, problem: Problem) -> None:

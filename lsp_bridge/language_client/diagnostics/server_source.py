@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from lsp_bridge.language_client.diagnostics.current_problems import survey
 from lsp_bridge.language_client.diagnostics.sources import (
     Change,
-    Heard,
+    FreshDiagnostics,
     Observer,
     OtherFile,
     Source,
+    SourceWatch,
     Texts,
-    Watch,
 )
 from lsp_bridge.language_client.diagnostics.verdict import Raw
 from lsp_bridge.language_client.text.positions import TextOf, no_buffers, read_source
-from tools.language import CurrentProblems, Severity
+from tools.language_ports import CurrentProblems, Severity
 from tools.process.background import Background
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class ServerSource(Source):
         return known
 
 
-class ServerWatch(Watch):
+class ServerWatch(SourceWatch):
     """A change of one or several files."""
 
     def __init__(self, source: ServerSource, change: Change) -> None:
@@ -273,7 +273,7 @@ class ServerObserver(Observer):
 
     # ---- after the change
 
-    async def ask(self, after: Texts, started: float) -> Heard:
+    async def ask(self, after: Texts, started: float) -> FreshDiagnostics:
         server, now = self._server, asyncio.get_running_loop().time
         files = {path: after[path] for path in after if path in self.files}
         there = {path: text for path, text in files.items() if text is not None}
@@ -281,9 +281,9 @@ class ServerObserver(Observer):
         await self._close_baselines(started)
         if not await server.ready(started + server.deadline_s()):
             server.answers.unanswered += 1
-            return Heard(missing=there, complete=False, asked=bool(there or deleted))
+            return FreshDiagnostics(missing=there, complete=False, asked=bool(there or deleted))
         # No await from here until everything is sent, so that the known diagnostics and the change are one moment.
-        heard = Heard(known={path: self._newest(path) for path in files})
+        heard = FreshDiagnostics(known={path: self._newest(path) for path in files})
         everything, mark = server.answers.snapshot(), server.answers.count
         self._mark = mark
         # Diagnostics of an older text are no baseline, because its lines may have changed since.

@@ -20,12 +20,19 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.language_client.diagnostics.merging import in_order, without_doubles
-from lsp_bridge.language_client.diagnostics.sources import Change, Heard, Observer, Source, Texts, Watch
+from lsp_bridge.language_client.diagnostics.merging import in_order, without_duplicates
+from lsp_bridge.language_client.diagnostics.sources import (
+    Change,
+    FreshDiagnostics,
+    Observer,
+    Source,
+    SourceWatch,
+    Texts,
+)
 from lsp_bridge.language_client.diagnostics.verdict import Raw, news, on_new_lines, verdict_on
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
-from tools.language import CurrentProblems, DiagnosticsReport, Problem, Severity
+from tools.language_ports import CurrentProblems, DiagnosticsReport, Problem, Severity
 from tools.process.background import Background
 
 if TYPE_CHECKING:
@@ -43,7 +50,7 @@ _MAX_OTHER_FILES = 5
 
 
 @dataclass(slots=True, eq=False)
-class _File:
+class _CheckedFile:
     """A changed file, as one observer sees it."""
 
     before: str | None
@@ -60,7 +67,7 @@ class _File:
 
 
 @dataclass(slots=True)
-class _Verdict:
+class _ObserverFindings:
     """The findings of one observer."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -69,13 +76,13 @@ class _Verdict:
 
 
 @dataclass(slots=True, eq=False)
-class _Seen:
+class _CheckedChange:
     """A change that one observer has been asked about."""
 
     run: ServiceRun
     observer: Observer
     paths: frozenset[Path]
-    files: dict[Path, _File]
+    files: dict[Path, _CheckedFile]
     until: float
     """How long other files are watched (loop's clock, seconds)."""
     told: list[Problem]
@@ -85,7 +92,7 @@ class _Seen:
     watched: bool = True
     """Other files were, until then."""
 
-    def open_files(self) -> dict[Path, _File]:
+    def open_files(self) -> dict[Path, _CheckedFile]:
         """Return the files without a fresh answer."""
         return {path: file for path, file in self.files.items() if file.open}
 
@@ -110,7 +117,7 @@ class DiagnosticsService:
         self._background = Background("finding out about problems", level=logging.ERROR, logger=self.log)
         self._warming: set[Path] = set()
         self._runs: weakref.WeakSet[ServiceRun] = weakref.WeakSet()
-        self._seen: list[_Seen] = []
+        self._seen: list[_CheckedChange] = []
         self._sent: deque[tuple[int, ServiceRun, Path]] = deque(maxlen=_MAX_SENT)
         """The files whose new contents were shown last, by whom, numbered."""
         self.count = 0
@@ -157,7 +164,7 @@ class DiagnosticsService:
                 self.log.exception("the problems that there are now could not be read")
         problems = [problem for part in reversed(found) for problem in part.problems]
         return CurrentProblems(
-            await asyncio.to_thread(lambda: in_order(without_doubles(problems))),
+            await asyncio.to_thread(lambda: in_order(without_duplicates(problems))),
             tuple(name for part in found for name in part.servers),
             tuple(dict.fromkeys(name for part in found for name in part.silent)),
             found[-1].unwatched if found else tuple(paths),
@@ -244,7 +251,7 @@ class DiagnosticsService:
         for observer, files in run.owed:
             self._spawn(self._catch_up(observer, files))
 
-    async def _catch_up(self, observer: Observer, files: Mapping[Path, _File]) -> None:
+    async def _catch_up(self, observer: Observer, files: Mapping[Path, _CheckedFile]) -> None:
         """Find the problems before changes that came too early for that, and send the current texts."""
         known = await observer.look_back(
             {path: file.before if file.known is None else None for path, file in files.items()}
@@ -254,22 +261,26 @@ class DiagnosticsService:
 
     # ---- one rule for all answers, in time or late
 
-    async def _ask(self, run: ServiceRun, observer: Observer, after: Texts, started: float) -> _Verdict:
+    async def _ask(
+        self, run: ServiceRun, observer: Observer, after: Texts, started: float
+    ) -> _ObserverFindings:
         """Ask an observer; an unexpected failure counts as silence of this observer only."""
         try:
             heard = await observer.ask(after, started)
             return await self._judge_all(run, observer, heard)
         except Exception:
             self.log.exception("the answer of %s could not be judged", observer.name)
-            return _Verdict()
+            return _ObserverFindings()
 
-    async def _judge_all(self, run: ServiceRun, observer: Observer, heard: Heard) -> _Verdict:
+    async def _judge_all(
+        self, run: ServiceRun, observer: Observer, heard: FreshDiagnostics
+    ) -> _ObserverFindings:
         files = {path: self._file(run, observer, heard, path) for path in (*heard.missing, *heard.fresh)}
         until = asyncio.get_running_loop().time() + _OTHERS_S
-        seen = _Seen(run, observer, frozenset(run.before), files, until, [])
+        seen = _CheckedChange(run, observer, frozenset(run.before), files, until, [])
         self._seen = [*self._seen[-_MAX_SEEN + 1 :], seen]
         owed = {} if observer.since else dict(files)
-        verdict = _Verdict(await self._others(seen, self._least), heard.asked, heard.complete)
+        verdict = _ObserverFindings(await self._others(seen, self._least), heard.asked, heard.complete)
         for path, (text, raw) in heard.fresh.items():
             found, sure = await self._judge(observer, path, files[path], text, raw)
             verdict.problems += found
@@ -279,22 +290,22 @@ class DiagnosticsService:
             run.owed.append((observer, owed))
         return verdict
 
-    def _file(self, run: ServiceRun, observer: Observer, heard: Heard, path: Path) -> _File:
+    def _file(self, run: ServiceRun, observer: Observer, heard: FreshDiagnostics, path: Path) -> _CheckedFile:
         """Return the state to compare an answer about ``path`` with: the text before the first change that had no
         answer."""
-        file = self._open_file(observer.key, path, take=True) or _File(run.before[path], None)
+        file = self._open_file(observer.key, path, take=True) or _CheckedFile(run.before[path], None)
         if file.known is None and path in observer.baseline and observer.baseline[path] == file.before:
             file.known = heard.known.get(path)
         return file
 
-    def _open_file(self, key: Hashable, path: Path, *, take: bool = False) -> _File | None:
+    def _open_file(self, key: Hashable, path: Path, *, take: bool = False) -> _CheckedFile | None:
         for seen in self._seen:
             if seen.observer.key == key and path in seen.open_files():
                 return seen.files.pop(path) if take else seen.files[path]
         return None
 
     async def _judge(
-        self, observer: Observer, path: Path, file: _File, text: str, raw: Raw, *, late: bool = False
+        self, observer: Observer, path: Path, file: _CheckedFile, text: str, raw: Raw, *, late: bool = False
     ) -> tuple[list[Problem], bool]:
         """Return unreported new problems of one file, and whether these are all of them."""
         least, sure = self._least, True
@@ -312,7 +323,7 @@ class DiagnosticsService:
             file.open, file.after, file.raw = False, text, raw
         return _untold(found, file.told), sure
 
-    async def _others(self, seen: _Seen, least: Severity) -> list[Problem]:
+    async def _others(self, seen: _CheckedChange, least: Severity) -> list[Problem]:
         """Return new, unreported problems of unchanged files."""
         observer, found = seen.observer, list[Problem]()
         with_errors: set[Path] = set()
@@ -326,7 +337,7 @@ class DiagnosticsService:
                 break
         return _untold(self._still(seen, found), seen.told)
 
-    def _passed_over(self, seen: _Seen) -> set[Path]:
+    def _passed_over(self, seen: _CheckedChange) -> set[Path]:
         """Return the files that are left to this change's own report, or to those of parallel or later changes."""
         key, since = seen.observer.key, seen.observer.since
         busy = (run for run in self._runs if run is not seen.run and not run.over)
@@ -337,7 +348,7 @@ class DiagnosticsService:
             *(path for one in self._seen if one.observer.key == key for path in one.open_files()),
         }
 
-    def _still(self, seen: _Seen, problems: list[Problem]) -> list[Problem]:
+    def _still(self, seen: _CheckedChange, problems: list[Problem]) -> list[Problem]:
         """Return the problems that were not fixed meanwhile, of those that were reported until the next change."""
         if seen.said is None:
             return problems
@@ -372,7 +383,7 @@ class DiagnosticsService:
         return await verdict_on(problems, changed, answered, silent) if answered else None
 
     async def _ask_again(
-        self, mine: Sequence[_Seen], wanted: set[Path]
+        self, mine: Sequence[_CheckedChange], wanted: set[Path]
     ) -> dict[tuple[Hashable, Path], tuple[str, Raw]]:
         """Return the fresh answers that have come by now about open files: each observer is asked once."""
         asked: dict[Hashable, tuple[Observer, set[Path]]] = {}
@@ -394,7 +405,7 @@ class DiagnosticsService:
         }
 
     async def _look_again(
-        self, seen: _Seen, fresh: Mapping[tuple[Hashable, Path], tuple[str, Raw]], now: float
+        self, seen: _CheckedChange, fresh: Mapping[tuple[Hashable, Path], tuple[str, Raw]], now: float
     ) -> tuple[list[Problem], bool]:
         """Return new problems of a change so far, and whether a missing answer has come."""
         observer, found, spoke = seen.observer, list[Problem](), False
@@ -424,11 +435,11 @@ class ServiceRun:
         self.before: dict[Path, str | None] = {}
         """The files that change, with the texts before."""
         self.over = False
-        self.owed: list[tuple[Observer, dict[Path, _File]]] = []
+        self.owed: list[tuple[Observer, dict[Path, _CheckedFile]]] = []
         """Files whose older texts are to be asked about as soon as this is over."""
         self._service = service
         change = Change(service.count, service.older, functools.partial(service.sent, self))
-        self.watches: list[Watch] = [source.begin(change) for source in service.sources]
+        self.watches: list[SourceWatch] = [source.begin(change) for source in service.sources]
 
     async def extend(self, paths: Sequence[Path]) -> None:
         """Waits for no server."""
@@ -461,7 +472,7 @@ class ServiceRun:
             self._service.ended(self)
 
 
-def _lives(seen: _Seen, now: float) -> bool:
+def _lives(seen: _CheckedChange, now: float) -> bool:
     """Return whether more may come about a change. Files that only a gone observer could report on are dropped."""
     if seen.observer.gone or not seen.observer.follows:
         seen.files, seen.watched, seen.until = seen.open_files(), False, 0.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lsp_bridge.language_client.diagnostics.verdict import Raw
-    from tools.language import CurrentProblems, Severity
+    from tools.language_ports import CurrentProblems, Severity
 
 Read = Callable[[Path], Awaitable[str | None]]
 """Returns the text of a file as the user sees it; None: it cannot be shown."""
@@ -34,7 +34,7 @@ class OtherFile:
 
 
 @dataclass(slots=True)
-class Heard:
+class FreshDiagnostics:
     """The answers of one observer about a change until its deadline."""
 
     fresh: dict[Path, tuple[str, Raw]] = field(default_factory=dict[Path, "tuple[str, Raw]"])
@@ -81,7 +81,7 @@ class Observer(ABC):
         """Nothing more comes from it."""
 
     @abstractmethod
-    async def ask(self, after: Texts, started: float) -> Heard:
+    async def ask(self, after: Texts, started: float) -> FreshDiagnostics:
         """Show the texts after the change, and wait for fresh answers: one deadline, counted from ``started``."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Observer(ABC):
         return {}
 
 
-class Watch(ABC):
+class SourceWatch(ABC):
     """One source, while a change is under way."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class Source(ABC):
     read: Read
 
     @abstractmethod
-    def begin(self, change: Change) -> Watch:
+    def begin(self, change: Change) -> SourceWatch:
         """Watch a change that is about to be written."""
 
     @abstractmethod

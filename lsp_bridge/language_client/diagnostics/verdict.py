@@ -9,10 +9,10 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from lsp_bridge.language_client.diagnostics.diagnostics_diff import map_lines, new_problems
-from lsp_bridge.language_client.diagnostics.merging import by_weight, without_doubles
+from lsp_bridge.language_client.diagnostics.merging import by_weight, without_duplicates
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import RawDiagnostic, severe, to_problems
-from tools.language import DiagnosticsReport, Problem, Severity
+from tools.language_ports import DiagnosticsReport, Problem, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -80,7 +80,7 @@ def bounded(problems: Sequence[Problem], changed: Collection[Path]) -> tuple[tup
     for path in [*changed, *others]:
         # Comparing is expensive, so in a flood the problems beyond the shown ones are only counted.
         found, rest = files[path][:_MAX_COMPARED], files[path][_MAX_COMPARED:]
-        once = without_doubles(found) if path in shown else tuple(found)
+        once = without_duplicates(found) if path in shown else tuple(found)
         ordered = sorted(once, key=by_weight)
         kept = ordered[:MAX_PROBLEMS_A_FILE] if path in shown else []
         told += kept

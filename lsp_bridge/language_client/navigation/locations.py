@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.text.positions import MAX_SOURCE_BYTES, PositionEncoding, TextIndex
-from tools.language import CodePlace, CodeSymbol
+from tools.language_ports import CodePlace, CodeSymbol
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireRange, WireSymbol
+    from lsp_bridge.language_client.navigation.wire_locations import WirePlace, WireRange, WireSymbol
 
 _MAX_FILES_READ = 200
 """Most files of one answer whose lines are shown; a reader needs no more."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lsp_bridge.language_client.connection.framing import ServerError
-from lsp_bridge.language_client.navigation import locations, wire_places
+from lsp_bridge.language_client.navigation import locations, wire_locations
 from lsp_bridge.language_client.navigation.server_requests import (
     Asking,
     AskingTiming,
@@ -27,7 +27,7 @@ from lsp_bridge.language_client.navigation.workspace_edit import (
 )
 from lsp_bridge.language_client.text.positions import TextIndex, TextOf, no_buffers, read_source
 from tools.json_access import mapping
-from tools.language import (
+from tools.language_ports import (
     CodePlace,
     CodeSymbol,
     DefinitionKind,
@@ -42,7 +42,7 @@ from tools.text.truncate import head
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from lsp_bridge.language_client.navigation.wire_places import WirePlace, WireSymbol
+    from lsp_bridge.language_client.navigation.wire_locations import WirePlace, WireSymbol
     from lsp_bridge.language_client.pool.server_pool import LanguageServers
     from lsp_bridge.language_client.server.language_server import LanguageServer
     from lsp_bridge.language_client.text.positions import PositionEncoding
@@ -139,7 +139,7 @@ class ServerNavigation:
         async def ask(server: LanguageServer, timeout_s: float) -> str:
             params = self._at(server, at, text)
             raw = await self._asking.request(server, "textDocument/hover", params, timeout_s)
-            return wire_places.hover_text(raw)
+            return wire_locations.hover_text(raw)
 
         text = await self._text(at.path)
         question = ServerQuestion(
@@ -278,12 +278,12 @@ def _looks_after(server: LanguageServer, path: Path) -> bool:
 
 
 def _read_places(raw: object) -> tuple[list[WirePlace], dict[str, Path]]:
-    items = wire_places.places(raw)
+    items = wire_locations.places(raw)
     return items, locations.real_paths(item.file for item in items)
 
 
 def _read_symbols(raw: object) -> tuple[list[WireSymbol], dict[str, Path]]:
-    items = wire_places.symbols(raw)
+    items = wire_locations.symbols(raw)
     return items, locations.real_paths(item.file for item in items if item.file)
 
 

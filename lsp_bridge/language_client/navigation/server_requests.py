@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
-from tools.language import NO_SERVER, ToolError
+from tools.language_ports import NO_SERVER, ToolError
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class FirstAnswer(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Said(Generic[T]):
+class _ServerReply(Generic[T]):
     """The result of asking one server."""
 
     value: tuple[T] | None = None
@@ -78,7 +78,7 @@ class _Failures:
     unable: list[str] = field(default_factory=list[str])
     refused: list[str] = field(default_factory=list[str])
 
-    def add(self, said: _Said[Any]) -> None:
+    def add(self, said: _ServerReply[Any]) -> None:
         self.silent += filter(None, [said.silent])
         self.unable += filter(None, [said.unable])
         self.refused += filter(None, [said.refused])
@@ -147,14 +147,16 @@ class Asking:
             raise ToolError(self._explain(question.what, failures))
         return found
 
-    async def _one(self, server: LanguageServer, question: ServerQuestion[T], begun: float) -> _Said[T]:
+    async def _one(
+        self, server: LanguageServer, question: ServerQuestion[T], begun: float
+    ) -> _ServerReply[T]:
         now = asyncio.get_running_loop().time
         cold = server not in self._answered
         until = begun + (self._timing.cold_s if cold else self._timing.warm_s)
         if not await server.ready(until):
-            return _Said(silent=_named(server))
+            return _ServerReply(silent=_named(server))
         if not supports(server, question.provider):
-            return _Said(unable=server.name)
+            return _ServerReply(unable=server.name)
         try:
             value = await question.ask(server, max(0.0, until - now()))
             young = now() + self._timing.begun_s if cold else 0.0
@@ -165,13 +167,13 @@ class Asking:
                 await asyncio.sleep(self._timing.again_s)
                 value = await question.ask(server, max(0.0, until - now()))
         except (TimeoutError, ServerGoneError):
-            return _Said(silent=_named(server))
+            return _ServerReply(silent=_named(server))
         except ServerError as error:
             if error.code == _NOT_FOUND:
-                return _Said(unable=server.name)
-            return _Said(refused=f"{server.name}: {head(' '.join(str(error).split()), 500)}")
+                return _ServerReply(unable=server.name)
+            return _ServerReply(refused=f"{server.name}: {head(' '.join(str(error).split()), 500)}")
         self._answered.add(server)
-        return _Said((value,), silent=_named(server) if server.busy else "")
+        return _ServerReply((value,), silent=_named(server) if server.busy else "")
 
     async def request(
         self, server: LanguageServer, method: str, params: Mapping[str, Any], timeout_s: float

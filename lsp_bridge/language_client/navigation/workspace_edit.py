@@ -15,7 +15,7 @@ from tools.json_access import array, mapping
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lsp_bridge.language_client.navigation.wire_places import WireRange
+    from lsp_bridge.language_client.navigation.wire_locations import WireRange
 
 MAX_FILES = 500
 MAX_EDITS = 20_000

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 
 if TYPE_CHECKING:
     from daemon.settings import Settings
     from lsp_bridge.language_client.specs.server_spec import ServerSpec
-    from tools.language import Severity
+    from tools.language_ports import Severity
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

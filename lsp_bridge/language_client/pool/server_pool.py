@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.pool.server_choice import Chooser, ServerChoice
-from lsp_bridge.language_client.pool.slots import Room, ServerStatus, Slot
+from lsp_bridge.language_client.pool.slots import ServerLimit, ServerStatus, Slot
 from lsp_bridge.language_client.pool.usage import UsageLimits, usage_of
-from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.server.language_server import LanguageServer
 from lsp_bridge.language_client.specs import ServerSpec, find_server, safe_environment
 from tools.process.background import Background
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tools.language import Severity
+    from tools.language_ports import Severity
 
 _LOOK_AGAIN_S = 30.0
 """How long "not installed" is remembered."""
@@ -35,7 +35,7 @@ _UNUSED = "nobody needed it"
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class FileServers:
     """The servers that cover a file."""
 
     servers: tuple[LanguageServer, ...]
@@ -63,7 +63,7 @@ class LanguageServers:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         logger: logging.Logger | None = None,
         origin: Path | None = None,
-        room: Room | None = None,
+        room: ServerLimit | None = None,
     ) -> None:
         """``workspace`` is absolute and resolved. Servers unused for ``idle_stop_s`` seconds are stopped, and those
         beyond ``max_alive``, the least recently used ones first.
@@ -83,7 +83,7 @@ class LanguageServers:
         """By the spec's place in the choice, and the project's root."""
         self._idle_stop_s = idle_stop_s
         self._origin = origin
-        self._room = room or Room(max_alive)
+        self._room = room or ServerLimit(max_alive)
         self._room.enter(self._in_use, self._stop)
         self._limits = limits or UsageLimits()
         self._environment = scrubbed_environment(os.environ if environment is None else environment)
@@ -94,7 +94,7 @@ class LanguageServers:
         self._ending = Background("stopping a language server")
         self._closed = False
 
-    def for_path(self, path: Path) -> Lookup:
+    def for_path(self, path: Path) -> FileServers:
         """Return the servers for ``path`` (absolute), started in the background where they are not running yet.
 
         A server that is not installed, or that crashed too often, is as if it did not exist.
@@ -115,7 +115,7 @@ class LanguageServers:
                     servers.append(server)
                 elif slot.found is not None and not slot.given_up:
                     resting.append(slot.found.name)
-        return Lookup(tuple(servers), tuple(resting))
+        return FileServers(tuple(servers), tuple(resting))
 
     def alive(self) -> Iterator[LanguageServer]:
         """Yield the servers that run now; none is started."""

@@ -112,7 +112,7 @@ class Slot:
         return ServerStatus(name, self.root, state, now - since, detail=reason)
 
 
-class Room:
+class ServerLimit:
     """A limit for running servers: new ones replace the least recently used."""
 
     def __init__(self, most: int) -> None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
 from lsp_bridge.language_client.connection.process import ServerLog
 from lsp_bridge.language_client.server.capabilities import initialize_params
-from lsp_bridge.language_client.server.fresh_answers import Answers, Bell, Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
 from lsp_bridge.language_client.server.opened_files import Documents
-from lsp_bridge.language_client.server.pulls import PULL, Pulls
+from lsp_bridge.language_client.server.pull_diagnostics import PULL, Pulls
 from lsp_bridge.language_client.server.registrations import Registrations
 from lsp_bridge.language_client.server.work_progress import ServerWork
 from lsp_bridge.language_client.text.positions import PositionEncoding, chosen, in_utf16
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lsp_bridge.language_client.connection.rpc_client import RpcClient
     from lsp_bridge.language_client.specs import FoundServer, ServerSpec
-    from tools.language import Severity
+    from tools.language_ports import Severity
     from tools.tool import ChangeKind
 
 _MAX_LOOK_AROUND = 8
@@ -75,7 +75,9 @@ class LanguageServer:
         self._progress = ServerWork(
             lambda: asyncio.get_running_loop().time(), stalled_s=self.timing.stalled_s
         )
-        self.answers = Answers(self.timing.settling, self._progress, pulls_are_final=spec.pulls_are_final)
+        self.answers = DiagnosticsTracker(
+            self.timing.settling, self._progress, pulls_are_final=spec.pulls_are_final
+        )
         self._found = found
         self._environment = environment
         self._least_severity: Severity = least_severity
@@ -84,7 +86,7 @@ class LanguageServer:
         self._capabilities: Mapping[str, Any] = {}
         self._life = _Life()
         self._background = Background("work beside a language server")
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._awaited: Counter[Path] = Counter()
         self._registrations = Registrations(root, found.setup.settings, allow_pull=spec.announce_pull)
         self._documents = Documents(self.answers, self._registrations, spec, self._notify)
@@ -139,7 +141,7 @@ class LanguageServer:
     async def ready(self, until: float) -> bool:
         """Wait until it can receive documents, or until the loop's clock shows ``until``."""
         while not self._life.ready and not self.gone:
-            if not await self._bell.heard(until):
+            if not await self._wakeup.heard(until):
                 return False
         return self._life.ready and not self.gone
 
@@ -182,7 +184,7 @@ class LanguageServer:
         client.notify("initialized", {})
         client.notify("workspace/didChangeConfiguration", {"settings": dict(found.setup.settings)})
         self._life.ready = True
-        self._bell.ring()
+        self._wakeup.wake()
 
     async def _stop(self) -> None:
         if self._life.starting is not None:
@@ -198,7 +200,7 @@ class LanguageServer:
             except (ServerError, ServerGoneError, TimeoutError):
                 pass  # it is ended by force then
         self._life.gone = self._life.gone or "stopped"
-        self._bell.ring()
+        self._wakeup.wake()
         if client is not None:
             await client.end(exit_s=exit_s, terminate_s=timing.terminate_s)
         await self._background.close()
@@ -212,7 +214,7 @@ class LanguageServer:
                 self._log.warning("language server %s: %s %s", self.name, reason, tail)
                 # Its remains (child processes, or the process itself when only its output ended) must not linger.
                 self._spawn(self._end_remains())
-        self._bell.ring()
+        self._wakeup.wake()
 
     async def _end_remains(self) -> None:
         if self._client is not None:
@@ -286,7 +288,7 @@ class LanguageServer:
                 if all(at is not None and at <= now for at in given_up):
                     return done
                 times = [at for at in (*settled.values(), *given_up) if at is not None and at > now]
-                await self._bell.heard(min([until, *times]))
+                await self._wakeup.heard(min([until, *times]))
         finally:
             self._awaited -= Counter(versions.keys())
 
@@ -329,13 +331,13 @@ class LanguageServer:
         """Wait for the answers to ``ask_around``, but not longer than ``until``."""
         # Unlike ``answered``, wait for one answer only; a refresh requests the next one.
         while not all(self.answers.heard(path, number) for path, number in asked.items()):
-            if self.gone or not await self._bell.heard(until):
+            if self.gone or not await self._wakeup.heard(until):
                 return
 
     async def quiet(self, until: float) -> None:
         """Wait until nothing has arrived for a moment, or until the loop's clock shows ``until``."""
         loop = asyncio.get_running_loop()
-        while not self.gone and await self._bell.heard(min(until, loop.time() + self.timing.quiet_s)):
+        while not self.gone and await self._wakeup.heard(min(until, loop.time() + self.timing.quiet_s)):
             if loop.time() >= until:
                 return
 
@@ -359,7 +361,7 @@ class LanguageServer:
                 if other is not None and isinstance(body.get("items"), list):
                     found = self._diagnostics(other, array(body.get("items")))
                     self.answers.push(other, None, found, now=now)
-        self._bell.ring()
+        self._wakeup.wake()
 
     def _diagnostics(self, path: Path, items: list[object]) -> tuple[RawDiagnostic, ...]:
         """Return those that count, with columns in UTF-16 units (where the text is known)."""
@@ -381,7 +383,7 @@ class LanguageServer:
             if self._progress.take(params):
                 # Pulls during the work may have been too early.
                 self._pulls.after_work()
-            self._bell.ring()
+            self._wakeup.wake()
         elif method in ("window/logMessage", "window/showMessage"):
             self.log.add(params)
 
@@ -394,7 +396,7 @@ class LanguageServer:
         found = self._diagnostics(path, array(params.get("diagnostics")))
         if self.answers.push(path, number, found, now=asyncio.get_running_loop().time()):
             self.answers.has_answered, self.answers.unanswered = True, 0
-            self._bell.ring()
+            self._wakeup.wake()
 
     def _on_request(self, method: str, params: Mapping[str, Any]) -> object:
         """Answer what a server may ask its client. Raises MethodNotFoundError."""
@@ -407,7 +409,7 @@ class LanguageServer:
                 self._pulls.everything()
         if method == "workspace/diagnostic/refresh":
             self._pulls.refresh()
-        self._bell.ring()
+        self._wakeup.wake()
         return result
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from lsp_bridge.language_client.server.fresh_answers import Answers, SyncKind
+    from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, SyncKind
     from lsp_bridge.language_client.server.registrations import Registrations
     from lsp_bridge.language_client.specs import ServerSpec
     from lsp_bridge.language_client.text.positions import PositionEncoding
@@ -30,7 +30,7 @@ class Documents:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: DiagnosticsTracker,
         registrations: Registrations,
         spec: ServerSpec,
         notify: Callable[[str, Mapping[str, Any]], None],
@@ -45,7 +45,8 @@ class Documents:
         """The open documents by their real paths: a server may name a file by another way to it."""
 
     def sync(self, path: Path, text: str, *, pull: bool) -> tuple[SyncKind, int]:
-        """Send it the text of ``path``; documents that were unused for long are closed. As ``Answers.sync``."""
+        """Send it the text of ``path``; documents that were unused for long are closed. As
+        ``DiagnosticsTracker.sync``."""
         wanted = self._wanted(path)
         before = self._answers.documents.get(path)
         kind, version = self._answers.sync(

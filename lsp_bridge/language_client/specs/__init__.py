@@ -6,7 +6,7 @@ The known servers themselves are in ``defaults``, which is not imported here: th
 from __future__ import annotations
 
 from lsp_bridge.language_client.specs.discovery import (
-    LookUp,
+    DiscoveryResult,
     find_server,
     look_up,
     safe_environment,
@@ -24,9 +24,9 @@ from lsp_bridge.language_client.specs.server_spec import (
 
 __all__ = [
     "Command",
+    "DiscoveryResult",
     "FoundServer",
     "JsonObject",
-    "LookUp",
     "ServerSpec",
     "Setup",
     "SetupContext",

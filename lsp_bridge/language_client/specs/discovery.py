@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LookUp:
+class DiscoveryResult:
     """The result of looking for a server."""
 
     found: FoundServer | None = None
@@ -72,7 +72,7 @@ def look_up(
     own_bin: Path | None = None,
     trusted: bool = False,
     origin: Path | None = None,
-) -> LookUp:
+) -> DiscoveryResult:
     """Look for ``spec``'s commands: in a ``trusted`` project (``root`` up to ``workspace``), beside the daemon's own
     interpreter (``own_bin``), and on ``search_path`` (a PATH; default: the environment's).
 
@@ -90,10 +90,10 @@ def look_up(
         setup = spec.configure(place)
         if isinstance(setup, Setup):
             found = FoundServer(command.name, (str(program), *command.argv[1:], *setup.arguments), setup)
-            return LookUp(found, (), tuple(unusable))
+            return DiscoveryResult(found, (), tuple(unusable))
         if setup is not None:
             unusable.append(setup)
-    return LookUp(None, () if trusted else ignored_programs(spec, workspace, root), tuple(unusable))
+    return DiscoveryResult(None, () if trusted else ignored_programs(spec, workspace, root), tuple(unusable))
 
 
 def search_path_of(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from lsp_bridge.language_client.text.positions import character_column
-from tools.language import Problem, Severity
+from tools.language_ports import Problem, Severity
 from tools.text.truncate import head
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lsp_bridge.server.documents.open_documents import OpenDocument, OpenDocuments
 from lsp_bridge.server.documents.writer import CANNOT
-from tools.ports import AppliedEdit, EditorGoneError, NotTakenError, OpenFile
+from tools.ports import AppliedEdit, EditorGoneError, EditRejectedError, OpenFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ class AttachedEditors:
         for editor, document in unsaved or sorted(found, key=_willing):
             if len(unsaved) < 2 and document.known and document.text == before:
                 return await editor.writer.apply(document, before, after)
-        raise NotTakenError(
+        raise EditRejectedError(
             f"{path.name} changed in the editor in the meantime.",
             "Nothing was written: read it again and redo the change.",
         )

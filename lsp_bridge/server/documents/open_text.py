@@ -24,7 +24,7 @@ _PIECE = 16 * 1024
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-class _Piece:
+class _TextPiece:
     """A part of a text. Its counts are computed on demand."""
 
     __slots__ = ("_ends", "_width", "text")
@@ -62,7 +62,7 @@ class OpenText:
         self._edits = 0
         self._joined = (0, text)
         """The whole text, and at which number of edits it was put together. A thread may read while another edits."""
-        self._pieces: list[_Piece] | None = None
+        self._pieces: list[_TextPiece] | None = None
         self._lock = threading.Lock()
         self.length = len(text)
         """Characters."""
@@ -82,7 +82,7 @@ class OpenText:
         """``text`` is there at once."""
         return self._joined[0] == self._edits
 
-    def pieces(self) -> list[_Piece]:
+    def pieces(self) -> list[_TextPiece]:
         """Return the text in pieces; cut when first asked for. May be called in a thread."""
         if self._pieces is None:
             return self._install(_cut(self._joined[1]))
@@ -100,7 +100,7 @@ class OpenText:
             time.sleep(0)  # the event loop need not wait for the whole
         self._install(made)
 
-    def _install(self, pieces: list[_Piece]) -> list[_Piece]:
+    def _install(self, pieces: list[_TextPiece]) -> list[_TextPiece]:
         with self._lock:
             # Set only the first time, because a second result knows nothing of changes since.
             if self._pieces is None:
@@ -154,7 +154,7 @@ class OpenText:
             last += 1
             made = _seam(made, pieces[last].text)
         removed = sum(len(piece.text) for piece in pieces[first : last + 1])
-        put = [_Piece(made)] if len(made) <= 2 * _PIECE else _cut(made)
+        put = [_TextPiece(made)] if len(made) <= 2 * _PIECE else _cut(made)
         if not made and len(pieces) > last + 1 - first:
             put = []
         pieces[first : last + 1] = put
@@ -187,19 +187,19 @@ class OpenText:
         return number, start + found, half
 
 
-def _cut(text: str, *, pause: bool = False) -> list[_Piece]:
-    pieces: list[_Piece] = []
+def _cut(text: str, *, pause: bool = False) -> list[_TextPiece]:
+    pieces: list[_TextPiece] = []
     at = 0
     while len(text) - at > 2 * _PIECE:
         end = at + _PIECE
         while end < len(text) and _belongs(text[end - 1], text[end]):
             end += 1
-        pieces.append(_Piece(text[at:end]))
+        pieces.append(_TextPiece(text[at:end]))
         at = end
         if pause:
             time.sleep(0)
     if at < len(text) or not pieces:
-        pieces.append(_Piece(text[at:]))
+        pieces.append(_TextPiece(text[at:]))
     return pieces
 
 
@@ -223,7 +223,7 @@ def _half(char: str, *, high: bool) -> str:
     return (data[:2] if high else data[2:]).decode("utf-16-le", "surrogatepass")
 
 
-def _equal(some: list[_Piece], others: list[_Piece]) -> bool:
+def _equal(some: list[_TextPiece], others: list[_TextPiece]) -> bool:
     """Return whether two texts of the same length are equal, however they are split."""
     if len(some) == len(others) and all(map(operator.is_, some, others)):
         return True
@@ -258,7 +258,7 @@ def _line_start(text: str, line: int) -> int:
     return len(text) if found is None else found.end()
 
 
-def _line_end(piece: _Piece, start: int) -> int:
+def _line_end(piece: _TextPiece, start: int) -> int:
     """Return where the text of the line that begins at ``start`` ends, in this piece."""
     text = piece.text
     if not piece.ends():

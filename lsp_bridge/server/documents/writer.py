@@ -17,7 +17,7 @@ from lsprotocol import types
 
 from tools.diff.merge import MergeConflictError, merge_texts
 from tools.diff.unified_diff import hunk_spans
-from tools.ports import EditorGoneError, NotSavedError, NotTakenError
+from tools.ports import EditorGoneError, EditRejectedError, NotSavedError
 from tools.process.background import Background
 from tools.tool import ToolError
 
@@ -49,7 +49,7 @@ _TRIES = 5
 AnswerT = TypeVar("AnswerT")
 
 
-class _Said(NamedTuple):
+class _EditorReply(NamedTuple):
     """The editor's answer to a request; ``done`` is None when the answer makes no sense."""
 
     done: bool | None
@@ -116,14 +116,14 @@ class DocumentWriter:
         document is unchanged.
         """
         if not self.can_write and not (self.can_edit and document.is_saved()):
-            raise NotTakenError(_NO_WAY.format(name=document.name), _ASK_PERSON)
+            raise EditRejectedError(_NO_WAY.format(name=document.name), _ASK_PERSON)
         await self.edit(document, before, after)
         return AppliedText(self, document, before, after)
 
     async def move(self, document: OpenDocument, source: Path, target: Path) -> None:
         """Rename the file of ``document`` on disk and in the editor. Raises like ``apply``."""
         if not self.can_move:
-            raise NotTakenError(_NO_WAY.format(name=document.name), _ASK_PERSON)
+            raise EditRejectedError(_NO_WAY.format(name=document.name), _ASK_PERSON)
         # Use the name under which the user opened it, perhaps through a link.
         old = document.uri if document.path == source else source.as_uri()
         rename = types.RenameFile(old, target.as_uri(), options=types.RenameFileOptions(overwrite=False))
@@ -185,7 +185,7 @@ class DocumentWriter:
         changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile],
         document: OpenDocument,
         undo: Callable[[], Coroutine[Any, Any, object]],
-    ) -> _Said:
+    ) -> _EditorReply:
         """Raises EditorGoneError, and ToolError when there is no answer."""
         if self.gone():
             raise EditorGoneError(_WENT.format(name=document.name))
@@ -202,7 +202,9 @@ class DocumentWriter:
                 f"{document.name} "
             )
             rest += "there; then read it again and redo the change."
-            raise NotTakenError(_SILENT.format(name=document.name, seconds=self._patience_s), rest) from None
+            raise EditRejectedError(
+                _SILENT.format(name=document.name, seconds=self._patience_s), rest
+            ) from None
         except _LeftError:
             raise _went(document) from None
         except asyncio.CancelledError:
@@ -211,10 +213,10 @@ class DocumentWriter:
         except Exception as error:  # a JSON-RPC error, an answer that does not fit, a closed connection
             if self.gone():
                 raise _went(document) from error
-            return _Said(None, f" ({error})")
+            return _EditorReply(None, f" ({error})")
         if not isinstance(answer, types.ApplyWorkspaceEditResult):
-            return _Said(None, " (its answer was not valid)")
-        return _Said(answer.applied, f" ({answer.failure_reason})" if answer.failure_reason else "")
+            return _EditorReply(None, " (its answer was not valid)")
+        return _EditorReply(answer.applied, f" ({answer.failure_reason})" if answer.failure_reason else "")
 
     def _request(self, method: str, params: object) -> asyncio.Future[Any]:
         return asyncio.wrap_future(self._server.protocol.send_request(method, params))
@@ -325,16 +327,16 @@ def _stands(document: OpenDocument, before: str, after: str) -> bool:
     return False
 
 
-def _moved(document: OpenDocument, reason: str = "") -> NotTakenError:
+def _moved(document: OpenDocument, reason: str = "") -> EditRejectedError:
     why = (
         f"{document.name} is open in the editor, which rejected the edit; its text may have changed{reason}."
     )
-    return NotTakenError(why, "Nothing was written: read it again and redo the change.")
+    return EditRejectedError(why, "Nothing was written: read it again and redo the change.")
 
 
-def _went(document: OpenDocument) -> NotTakenError:
+def _went(document: OpenDocument) -> EditRejectedError:
     rest = "As far as is known, the file on disk is unchanged: read it again and redo the change."
-    return NotTakenError(_WENT.format(name=document.name), rest)
+    return EditRejectedError(_WENT.format(name=document.name), rest)
 
 
 _NO_WAY = "{name} has unsaved changes in an editor that cannot be changed from here."

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.diagnostics.sources import (
     Change,
-    Heard,
+    FreshDiagnostics,
     Observer,
     OtherFile,
     Read,
     Source,
+    SourceWatch,
     Texts,
-    Watch,
 )
-from lsp_bridge.language_client.server.fresh_answers import Bell
+from lsp_bridge.language_client.server.diagnostics_freshness import Wakeup
 from lsp_bridge.language_client.text.positions import lines_of
 from lsp_bridge.language_client.text.problems import severe, to_problems
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, PeerGoneError
 from lsp_bridge.server.editor.editor_answers import EditorAnswer, EditorFileAnswer, checked
-from tools.language import CurrentProblems, Problem, Severity
+from tools.language_ports import CurrentProblems, Problem, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -88,7 +88,7 @@ class EditorSource(Source):
         self._peers = peers
         self._clock = clock
         self._changed: OrderedDict[Path, int] = OrderedDict()
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._cover: dict[str, tuple[bool, float]] = {}
         self._cover_of = peers.changes
         self._trials: dict[str, asyncio.Task[bool]] = {}
@@ -123,7 +123,7 @@ class EditorSource(Source):
         self._changed.move_to_end(path)
         if len(self._changed) > _MAX_CHANGED:
             self._changed.popitem(last=False)
-        self._bell.ring()
+        self._wakeup.wake()
 
     def changed_since(self, path: Path, moment: int) -> bool:
         """Return whether an undo or a user gave ``path`` another text after the moment."""
@@ -237,7 +237,7 @@ class EditorSource(Source):
             if texts != asked:
                 return texts
             while not any(self.changed_since(path, moment) for path in asked):
-                await self._bell.heard(float("inf"))
+                await self._wakeup.heard(float("inf"))
 
     async def _try(self, path: Path, text: str) -> bool:
         async def try_one(peer: EditorPeer) -> bool:
@@ -259,7 +259,7 @@ class EditorSource(Source):
         self._cover[_kind(path)] = (covered, self._clock() + _COVER_HOLDS_S)
 
 
-class EditorWatch(Watch):
+class EditorWatch(SourceWatch):
     """A change of one or several files."""
 
     def __init__(self, source: EditorSource, change: Change) -> None:
@@ -330,17 +330,19 @@ class EditorObserver(Observer):
             if file.freshness == "fresh" and path in texts
         }
 
-    async def ask(self, after: Texts, started: float) -> Heard:
+    async def ask(self, after: Texts, started: float) -> FreshDiagnostics:
         files = {path: after[path] for path in self._uris}
         texts = {path: text for path, text in files.items() if text is not None and shown(text)}
         deleted = any(text is None for text in files.values())
         if not texts and not (deleted and self.covered):
-            return Heard(asked=False)
+            return FreshDiagnostics(asked=False)
         fresh = await self.wait_for(texts)
         missing = [path for path in texts if path in self.covered and path not in fresh]
         known = {**self.fresh(), **self._before}
         concerned = bool(missing or self.covered & fresh.keys())
-        return Heard(fresh, {path: known.get(path) for path in files}, missing, not missing, concerned)
+        return FreshDiagnostics(
+            fresh, {path: known.get(path) for path in files}, missing, not missing, concerned
+        )
 
     async def others(self, said: Mapping[Path, Raw] | None = None) -> list[OtherFile]:
         source, found = self._source, list[OtherFile]()

@@ -17,7 +17,7 @@ from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.editor import command_arguments as a
 from lsp_bridge.server.editor import command_arguments as n
 from lsp_bridge.server.editor.code_actions import code_actions
-from lsp_bridge.server.editor.hunk_decisions import Decisions, landing, parts
+from lsp_bridge.server.editor.hunk_decisions import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.lenses import code_lenses
 from lsp_bridge.server.editor.prompts import one_line, prompt
 from lsp_bridge.server.editor.questions import Questions
@@ -336,7 +336,7 @@ class EditorFeatures:
         if not documents:
             return
         document = documents[0]
-        place = await asyncio.to_thread(landing, file, document.text)
+        place = await asyncio.to_thread(hunk_positions, file, document.text)
         if not place.current:
             raise RequestError(
                 ErrorCode.UNKNOWN_REQUEST,

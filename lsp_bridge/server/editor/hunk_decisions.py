@@ -69,7 +69,7 @@ class Decisions:
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
+class HunkPositions:
     """``lines``: for each hunk the line (from 0) where it lands, or None where that cannot be said any more.
 
     ``current``: the text is still the one that the change was made for.
@@ -79,19 +79,19 @@ class Landing:
     current: bool
 
 
-def landing(file: ProposedFile, text: str) -> Landing:
+def hunk_positions(file: ProposedFile, text: str) -> HunkPositions:
     """Return where the hunks of ``file`` land in ``text``. Slow for long files: call it in a thread."""
     base, after = file.base, file.change.after
     if base is None:
-        return Landing((), not text)
+        return HunkPositions((), not text)
     try:
         old = decode(base)
         new = None if after is None else decode(after, old.codec)
     except ToolError:
-        return Landing((), True)  # binary: there is no text to compare
+        return HunkPositions((), True)  # binary: there is no text to compare
     current = to_lf(old.text) == to_lf(text)
     if new is None:
-        return Landing((), current)
+        return HunkPositions((), current)
     before = split_lines(old.text)
     starts = [line.start for line in before]
     spans = [
@@ -101,14 +101,14 @@ def landing(file: ProposedFile, text: str) -> Landing:
     shown = split_lines(text)
     last = max(len(shown) - 1, 0)
     if current:
-        return Landing(tuple(min(first, last) for first, _ in spans), True)
+        return HunkPositions(tuple(min(first, last) for first, _ in spans), True)
     codes = opcodes([line.body for line in before], [line.body for line in shown])
     kept = [(i1, i2, j1) for tag, i1, i2, j1, _ in codes if tag == "equal"]
 
     def mapped(first: int, end: int) -> int | None:
         return next((min(first - i1 + j1, last) for i1, i2, j1 in kept if i1 <= first and end <= i2), None)
 
-    return Landing(tuple(mapped(first, end) for first, end in spans), False)
+    return HunkPositions(tuple(mapped(first, end) for first, end in spans), False)
 
 
 def parts(file: FileDiff) -> int:

@@ -46,7 +46,7 @@ class SharedDecisions:
             self._made.keep(waiting)
 
 
-class EditorOffer:
+class LazyEditorFeatures:
     """The editor features of a connection, created before ``initialize`` and used after it."""
 
     def __init__(
@@ -149,7 +149,7 @@ def _load() -> type[EditorFeatures]:
 
 
 def _announced() -> Callable[..., None]:
-    """Commands are registered to be announced; they run in ``EditorOffer.execute``."""
+    """Commands are registered to be announced; they run in ``LazyEditorFeatures.execute``."""
 
     def run(*arguments: object) -> None:
         raise AssertionError("commands are run by the protocol's own handler")

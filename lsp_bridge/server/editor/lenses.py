@@ -18,7 +18,7 @@ from lsp_bridge.server.editor.command_arguments import (
     REJECT_HUNK,
     SHOW_CHANGES,
 )
-from lsp_bridge.server.editor.hunk_decisions import Decisions, Landing, landing, parts
+from lsp_bridge.server.editor.hunk_decisions import Decisions, HunkPositions, hunk_positions, parts
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def code_lenses(
     """Return the lenses of a file whose text in the editor is ``text``."""
     lenses: list[types.CodeLens] = []
     for proposal in proposals(waiting, path):
-        place = await asyncio.to_thread(landing, proposal.change, text)
+        place = await asyncio.to_thread(hunk_positions, proposal.change, text)
         hunks = _of_hunks(proposal, place, decisions)
         lenses += _of_file(proposal, place, decisions, alone=parts(proposal.file) == 1 and bool(hunks))
         lenses += hunks
@@ -63,7 +63,7 @@ async def code_lenses(
 
 
 def _of_file(
-    proposal: Proposal, place: Landing, decisions: Decisions, *, alone: bool
+    proposal: Proposal, place: HunkPositions, decisions: Decisions, *, alone: bool
 ) -> list[types.CodeLens]:
     """Return the lenses at the top: for the whole file, and for the request where it has more files. Editors cut long
     lines.
@@ -97,7 +97,7 @@ def _of_file(
     return lenses
 
 
-def _of_hunks(proposal: Proposal, place: Landing, decisions: Decisions) -> list[types.CodeLens]:
+def _of_hunks(proposal: Proposal, place: HunkPositions, decisions: Decisions) -> list[types.CodeLens]:
     request, file = proposal.request, proposal.file
     count = parts(file)
     if len(place.lines) != max(file.hunks, 1) or (count == 1 and file.hunks > 1):

@@ -72,7 +72,7 @@ class BranchRequests:
     @request("goalwright/explore/select", changes=True, failed=ErrorCode.HISTORY_CONFLICT)
     async def select(self, params: p.ExploreSelectParams) -> p.ExploreSelectResult:
         """Merge a branch or parts of several; answers when its write was decided."""
-        from daemon.explore.branch_actions import select_for_person
+        from daemon.explore.branch_actions import select_for_user
 
         if not any(item.partition(":")[0].strip() for item in params.choice):
             raise RequestError(
@@ -83,7 +83,7 @@ class BranchRequests:
         self._context.check_rules()
         session = await self._context.at_hand(params.session_id)
         try:
-            told = await select_for_person(session, params.choice, self._context.client_name)
+            told = await select_for_user(session, params.choice, self._context.client_name)
         except PermissionDeniedError as error:
             return p.ExploreSelectResult(
                 applied=False, title=t("Not merged: the change was rejected."), detail=str(error)
@@ -94,11 +94,11 @@ class BranchRequests:
     async def leave(self, params: p.ExploreLeaveParams) -> p.ExploreLeaveResult:
         """Leave the choice to the model, or want none of the branches."""
         from daemon.explore.branch_actions import choose_none, leave_to_model
-        from daemon.explore.choosing import leavable
+        from daemon.explore.user_choice import delegable_choices
 
         session = await self._core.session(params.session_id)
         # Choosing none needs a waiting call; the choice can be left to the model at any time.
-        theirs = awaiting(session) if params.none else leavable(session)
+        theirs = awaiting(session) if params.none else delegable_choices(session)
         start = params.explore_start_id or next(iter(theirs), "")
         if start not in theirs:
             return p.ExploreLeaveResult(left=False)
@@ -151,7 +151,7 @@ class BranchRequests:
     @request("goalwright/plan/build", changes=True)
     async def build(self, params: p.PlanBuildParams) -> p.PlanBuildResult:
         """Hand the plan over to the agent that builds."""
-        from daemon.subagents.handing_over import hand_over_plan
+        from daemon.subagents.session_handover import hand_over_plan
 
         self._context.check_rules()
         session = await self._context.at_hand(params.session_id)
@@ -166,7 +166,7 @@ class BranchRequests:
     async def _branch(self, session_id: str, branch_id: str) -> tuple[Session, BranchMeta]:
         """Return a session and its branch. Raises UnknownTraceError, StoreError, and RequestError without such a
         branch."""
-        from daemon.explore.stored import find_branch
+        from daemon.explore.branch_lookup import find_branch
 
         session = await self._core.session(session_id)
         with refusals(ErrorCode.UNKNOWN_BRANCH):
@@ -197,9 +197,9 @@ def _agent(agent: AgentProfile, models: Mapping[str, str]) -> p.AgentInfo:
 
 def awaiting(session: Session) -> tuple[str, ...]:
     """Return explorations in which the daemon waits for the user's choice."""
-    from daemon.explore.choosing import awaited
+    from daemon.explore.user_choice import pending_choices
 
-    return awaited(session)
+    return pending_choices(session)
 
 
 def _used(session: Session, start: str, merge: Goal | None) -> str | None:

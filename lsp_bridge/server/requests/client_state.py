@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Attendance:
+class ClientPresence:
     """The sessions whose questions one client can answer."""
 
     unattended: bool = False
@@ -57,13 +57,13 @@ class ClientState:
     can_save: bool = False
     diagnostics: bool = False
     chat: bool = False
-    there: Attendance = field(default_factory=Attendance)
+    there: ClientPresence = field(default_factory=ClientPresence)
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 def attended_by(
-    session_id: str, live: Session | None, others: Iterable[tuple[str, Attendance]]
+    session_id: str, live: Session | None, others: Iterable[tuple[str, ClientPresence]]
 ) -> tuple[str, ...]:
     """Return the names of ``others`` that can answer for a session. ``live``: its main session, when it is open."""
     turn = live.state.turn if live is not None else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.context.handover import handover_text
 from daemon.context.tokens import estimate_tokens, request_tokens
-from daemon.subagents.iterating import giving_of
+from daemon.subagents.iteration import handover_source
 from lsp_bridge.protocol import plan as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import SessionParams, SessionResult
@@ -16,7 +16,7 @@ from tools.localization import t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from daemon.loop.assembly import Assembly
+    from daemon.loop.request_builder import RequestBuilder
     from daemon.loop.session import Session
     from lsp_bridge.server.requests.request_context import RequestContext
 
@@ -75,7 +75,7 @@ class ContextRequests:
             raise RequestError(
                 ErrorCode.INVALID_PARAMS, t("There is nothing to hand over: the session is empty.")
             )
-        text = handover_text(giving_of(state), params.agent)
+        text = handover_text(handover_source(state), params.agent)
         config = self._context.client_config()
         session = self._core.new_session(model=state.trace.model, agent=params.agent, config=config)
         # Otherwise both would be named after the beginning of the handover.
@@ -93,14 +93,14 @@ class ContextRequests:
         return SessionResult(session=await self._context.info(session))
 
 
-async def prepared(session: Session) -> Assembly:
+async def prepared(session: Session) -> RequestBuilder:
     """Return the session's next request, with the current instruction files; a running turn keeps its own."""
     if not session.running or not session.assembly.layers:
         await session.assembly.prepare()
     return session.assembly
 
 
-def context_of(session: Session, assembly: Assembly) -> p.ContextResult:
+def context_of(session: Session, assembly: RequestBuilder) -> p.ContextResult:
     """Return the whole next request, for users."""
     window = assembly.window()
     request = assembly.request(window)

@@ -17,13 +17,13 @@ from typing import Any, TypeVar, get_type_hints
 from daemon.agents.loader import UnknownAgentError
 from daemon.api.address import ApiError
 from daemon.files.restore import RestoreRefusedError
-from daemon.keeping import InUseError
 from daemon.loop.forking import ForkError
-from daemon.loop.restoring import UnknownChangeError
-from daemon.loop.session import BusyError, SealedError
+from daemon.loop.session import BusyError, ReadOnlySessionError
+from daemon.loop.undo import UnknownChangeError
 from daemon.model.stored_model import Model
 from daemon.plan.changes import PlanError
 from daemon.store.trace_store import StoreError, UnknownTraceError
+from daemon.trace_maintenance import InUseError
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from tools.errors import ToolError
 from tools.localization import t
@@ -40,7 +40,7 @@ CODES: dict[type[Exception], ErrorCode] = {
     UnknownChangeError: ErrorCode.UNKNOWN_REQUEST,
     StoreError: ErrorCode.STORE_FAILED,
     RestoreRefusedError: ErrorCode.HISTORY_CONFLICT,
-    SealedError: ErrorCode.SEALED,
+    ReadOnlySessionError: ErrorCode.SEALED,
     ApiError: ErrorCode.API_FAILED,
     ForkError: ErrorCode.INVALID_PARAMS,
     PlanError: ErrorCode.INVALID_PARAMS,

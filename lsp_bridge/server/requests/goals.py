@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from daemon.files.restore import RestoreRefusedError
-from daemon.loop.planning import PersonPlan
 from daemon.loop.session import BusyError, Session
+from daemon.loop.user_plan import UserPlan
 from lsp_bridge.protocol import plan as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.requests.declaration import request
@@ -83,10 +83,10 @@ class GoalRequests:
             ) from error
         return _result(session, params.goal_id, files)
 
-    def _plan(self, session: Session) -> PersonPlan:
-        return PersonPlan(session, self._context.client_name)
+    def _plan(self, session: Session) -> UserPlan:
+        return UserPlan(session, self._context.client_name)
 
-    async def _changed(self, params: _AboutGoal, change: Callable[[PersonPlan], None]) -> p.GoalResult:
+    async def _changed(self, params: _AboutGoal, change: Callable[[UserPlan], None]) -> p.GoalResult:
         session = await self._core.session(params.session_id)
         change(self._plan(session))
         return _result(session, params.goal_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.loop.restoring import Caller, Outcome, Restorer
+from daemon.loop.undo import Caller, Outcome, Restorer
 from lsp_bridge.protocol import history as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import SessionParams

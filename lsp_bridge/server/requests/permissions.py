@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from daemon.model.events import PermissionForgotten
 from daemon.model.permissions import Grant, Rule, StoredGrant
+from daemon.permission.access_decision import insistence
 from daemon.permission.explain import asked_about
-from daemon.permission.judging import insistence
 from daemon.permission.modes import LOOKS
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol import permissions as p

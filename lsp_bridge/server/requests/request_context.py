@@ -18,7 +18,7 @@ from tools.localization import t
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
-    from daemon.api.door import ApiDoor
+    from daemon.api.lazy_server import LazyApiServer
     from daemon.config import Config
     from daemon.core import Daemon
     from daemon.loop.session import Session
@@ -35,7 +35,7 @@ class RequestContext:
 
     core: Daemon
     client: ClientState
-    api: ApiDoor
+    api: LazyApiServer
     choose: ModelChooser
     subscribe: Callable[[Session], None]
     """Send this client what happens in a session."""

@@ -14,7 +14,7 @@ from lsp_bridge.server.requests.history import HistoryRequests
 from lsp_bridge.server.requests.models import ModelRequests
 from lsp_bridge.server.requests.permissions import PermissionRequests
 from lsp_bridge.server.requests.sessions import SessionRequests
-from lsp_bridge.server.requests.trace_maintenance import KeepingRequests
+from lsp_bridge.server.requests.trace_maintenance import TraceMaintenanceRequests
 from lsp_bridge.server.requests.traces import TraceRequests
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Requests:
             BranchRequests(context),
             TraceRequests(context),
             ModelRequests(context),
-            KeepingRequests(lambda: context.core.keeping),
+            TraceMaintenanceRequests(lambda: context.core.trace_maintenance),
         )
         self._handlers: dict[str, Handler] = {}
         for area in areas:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.core import memory_mb
 from daemon.demo import prompt_for
-from daemon.loop.attaching import attached
+from daemon.loop.attachments import attached
 from daemon.loop.mentions import switch_alone, switch_to
 from daemon.permission.explain import sandbox_words
-from daemon.store.paging import TranscriptEvent, events_after, told_events
+from daemon.store.paging import TranscriptEvent, events_after, transcript_events
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.requests.activity import active_sessions
@@ -104,7 +104,7 @@ class SessionRequests:
         """Begin a session with the conversation of another one."""
         choice = await self._context.choice()
         source = await self._core.session(params.session_id)
-        session_id = await self._core.keeping.fork(source, params.message_id)
+        session_id = await self._core.trace_maintenance.fork(source, params.message_id)
         session = await self._core.session(session_id)
         self._core.used(session_id)
         self._context.adopt(session, choice)
@@ -118,8 +118,8 @@ class SessionRequests:
         sessions = tuple(self._context.trace_info(trace, choice) for trace in traces[: params.limit])
         more = len(traces) > params.limit
         listed = [trace.trace_id for trace in traces]
-        left = await self._core.keeping.left_out(listed, after=params.before, last=not more)
-        last, broken = await self._core.keeping.last_used() if params.before is None else ("", None)
+        left = await self._core.trace_maintenance.left_out(listed, after=params.before, last=not more)
+        last, broken = await self._core.trace_maintenance.last_used() if params.before is None else ("", None)
         if broken is not None and broken not in left:
             left.append(broken)
         unreadable = tuple(p.UnreadableSession(session_id=one.trace_id, why=one.why) for one in left)
@@ -137,7 +137,7 @@ class SessionRequests:
         earlier = len(shown) < len(session.state.messages)
         first = shown[0].sequence if earlier and shown else 0
         store = self._core.store
-        told = await told_events(store, session.session_id, first) if shown else TranscriptEvent(0)
+        told = await transcript_events(store, session.session_id, first) if shown else TranscriptEvent(0)
         # No await from here to the return, because the state and the subscription belong together.
         self._resume(session, choice)
         self._follow(session)
@@ -183,7 +183,7 @@ class SessionRequests:
         found = await self._core.messages(params.session_id, before=params.before, limit=params.limit)
         earlier = bool(found) and found[0].sequence > 1
         first = found[0].sequence if earlier else 0
-        told = await told_events(self._core.store, params.session_id, first, params.before)
+        told = await transcript_events(self._core.store, params.session_id, first, params.before)
         return p.SessionMessagesResult(messages=tuple(found), has_earlier=earlier, notices=_told(told))
 
     @request("goalwright/session/events", changes=False)
@@ -214,7 +214,7 @@ class SessionRequests:
         choice = await self._context.choice()
         session = await self._core.session(params.session_id)
         self._context.adopt(session, choice)
-        self._tell_once(session, choice)
+        self._notice_once(session, choice)
         prompt_id = params.prompt_id or f"prompt_{uuid.uuid4().hex[:12]}"
         self._client.there.begins(session.session_id, prompt_id)
         try:
@@ -315,7 +315,7 @@ class SessionRequests:
         self._context.subscribe(session)
         self._client.there.follows(session.session_id)
 
-    def _tell_once(self, session: Session, choice: ModelChoice) -> None:
+    def _notice_once(self, session: Session, choice: ModelChoice) -> None:
         """Show the user problems of the settings and the like at a session's first prompt: by then a client listens."""
         if session.state.messages or session.running:
             return
@@ -329,5 +329,5 @@ class SessionRequests:
             session.notice("info", choice.notice, "demo" if choice.demo else "model")
 
 
-def _told(told: TranscriptEvent) -> tuple[p.Told, ...]:
-    return tuple(p.Told(after=after, event=event) for after, event in told.events)
+def _told(told: TranscriptEvent) -> tuple[p.TranscriptNotice, ...]:
+    return tuple(p.TranscriptNotice(after=after, event=event) for after, event in told.events)

@@ -15,28 +15,28 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from daemon.keeping import Keeping
     from daemon.store.rebuild import Rebuilt
+    from daemon.trace_maintenance import TraceMaintenance
 
 
-class KeepingRequests:
+class TraceMaintenanceRequests:
     """The requests of one connection."""
 
-    def __init__(self, keeping: Callable[[], Keeping]) -> None:
-        """``keeping``: of the daemon, or of the command line where none runs."""
-        self._keeping = keeping
+    def __init__(self, trace_maintenance: Callable[[], TraceMaintenance]) -> None:
+        """``trace_maintenance``: of the daemon, or of the command line where none runs."""
+        self._trace_maintenance = trace_maintenance
 
     @request("goalwright/trace/rebuild", changes=False)
     async def rebuild(self, params: p.TraceRebuildParams) -> p.TraceRebuildResult:
         """Rebuild the data derived from a trace's log."""
-        done = await self._keeping().rebuild(params.trace_id)
+        done = await self._trace_maintenance().rebuild(params.trace_id)
         return p.TraceRebuildResult(trace_id=done.trace_id, sessions=_sessions(done), failed=done.failed)
 
     @request("goalwright/trace/import", changes=False)
     async def take_in(self, params: p.TraceImportParams) -> p.TraceImportResult:
         """Import an archive."""
         archive = _absolute(params.archive)
-        done = await self._keeping().take_in(archive, params.max_mb)
+        done = await self._trace_maintenance().take_in(archive, params.max_mb)
         return p.TraceImportResult(
             trace_id=done.trace_id,
             title=done.title,
@@ -51,19 +51,19 @@ class KeepingRequests:
     async def export(self, params: p.TraceExportParams) -> p.TraceExportResult:
         """Write a session to an archive."""
         archive = _absolute(params.archive)
-        done = await self._keeping().export(params.session_id, archive)
+        done = await self._trace_maintenance().export(params.session_id, archive)
         return p.TraceExportResult(archive=str(done.path), files=done.files, size=done.size)
 
     @request("goalwright/session/delete", changes=False)
     async def delete(self, params: p.SessionDeleteParams) -> Empty:
         """Delete a session."""
-        await self._keeping().delete(params.session_id)
+        await self._trace_maintenance().delete(params.session_id)
         return Empty()
 
     @request("goalwright/session/search", changes=False)
     async def search(self, params: p.SessionSearchParams) -> p.SessionSearchResult:
         """Find sessions by title and messages."""
-        hits = await self._keeping().search(params.query, params.limit)
+        hits = await self._trace_maintenance().search(params.query, params.limit)
         return p.SessionSearchResult(
             hits=tuple(p.SessionHit(session_id=hit.trace_id, excerpt=hit.excerpt) for hit in hits)
         )
@@ -71,11 +71,11 @@ class KeepingRequests:
     @request("goalwright/trace/prune", changes=False)
     async def prune(self, params: p.TracePruneParams) -> p.TracePruneResult:
         """Delete old traces; with ``dryRun`` only report them."""
-        settings = self._keeping().limits()
+        settings = self._trace_maintenance().limits()
         given = PruneLimits(params.keep_days, params.max_mb, params.keep)
         # An explicit limit applies alone: together with the settings it would delete more.
         limits = given if given.any else settings
-        done = await self._keeping().prune(limits, dry_run=params.dry_run)
+        done = await self._trace_maintenance().prune(limits, dry_run=params.dry_run)
         return p.TracePruneResult(
             deleted=tuple(
                 p.PrunedTrace(

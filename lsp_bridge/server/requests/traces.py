@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from daemon.api.lines import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
+from daemon.api.message_query import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
 from daemon.model.branches import BRANCH_ID, child_id
-from daemon.plan.forest import GoalForest
+from daemon.plan.goal_index import GoalIndex
 from lsp_bridge.protocol import traces as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.requests.declaration import request
@@ -56,7 +56,7 @@ class TraceRequests:
         first = begun_with(live.state.trace)
 
         def choose() -> p.TraceMessagesResult:
-            goals = _goals(GoalForest(tree), params)
+            goals = _goals(GoalIndex(tree), params)
             line = SessionLine(newest(messages, _part(params), goals), branches, first)
             return self._page(session_id, line, params, goals, lives)
 
@@ -67,7 +67,7 @@ class TraceRequests:
         if params.goal_id is not None or params.without_goal or not params.inherited:
             trace = self._core.store.trace(session_id)
             branches, first = trace.carried.branches, begun_with(trace)
-            goals = _goals(GoalForest(self._core.store.goal_tree(session_id)), params)
+            goals = _goals(GoalIndex(self._core.store.goal_tree(session_id)), params)
         found = self._core.store.messages(
             session_id, limit=params.limit + 1, before=params.before, goal_ids=goals
         )
@@ -95,11 +95,11 @@ def _part(params: p.TraceMessagesParams) -> MessageRange:
     )
 
 
-def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
+def _goals(goal_index: GoalIndex, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
     """Return the goals whose messages are wanted; None: all messages are."""
     if params.goal_id is None:
         return frozenset((None,)) if params.without_goal else None
-    goal = forest.goals.get(params.goal_id)
+    goal = goal_index.goals.get(params.goal_id)
     if goal is None:
         raise RequestError(
             ErrorCode.INVALID_PARAMS,
@@ -108,5 +108,5 @@ def _goals(forest: GoalForest, params: p.TraceMessagesParams) -> frozenset[str |
                 goal_id=params.goal_id[:100],
             ),
         )
-    below = forest.descendants(goal.id) if params.descendants else ()
+    below = goal_index.descendants(goal.id) if params.descendants else ()
     return frozenset((goal.id, *(one.id for one in below)))

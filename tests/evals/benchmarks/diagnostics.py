@@ -14,7 +14,7 @@ from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from tests.evals.benchmarks.measures import Measure
 from tests.evals.benchmarks.stage import Stage
-from tools.language import Problem
+from tools.language_ports import Problem
 
 EDITS = 9
 PROBLEMS = 10_000

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from websockets.asyncio.client import connect
 
-from daemon.collector import COLLECTOR
+from daemon.gc_tuning import COLLECTOR
 from daemon.model.messages import TextPart, ToolCallPart, ToolResultPart
 from daemon.store.files import FileTraceStore
 from tests.evals.benchmarks.measures import Baseline, Measure, percentile

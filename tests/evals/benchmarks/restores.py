@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daemon.core import Daemon
-from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
+from daemon.loop.undo import Restorer
 from tests.evals.benchmarks.measures import Baseline, Measure
 from tests.evals.benchmarks.stage import Stage
 from tests.support.fakes.models import FakeModels

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from tests.evals.language_servers import install
 from tests.evals.language_servers.cases import CASES, Case
 from tests.support.drivers.process_tree import family, send

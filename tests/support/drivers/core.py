@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from daemon.api.door import ApiDoor
+from daemon.api.lazy_server import LazyApiServer
 from daemon.core import Daemon
-from daemon.explore.keeping import OpenCopies, copies_of
-from daemon.loop.closing import waits_for_answer
+from daemon.explore.copy_manager import OpenCopies, copies_of
+from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.queue import TurnResult
 from daemon.loop.session import Session
 from daemon.model.events import Delta, Event
@@ -26,7 +26,7 @@ from daemon.trust import TrustedFolders
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import FakeModels, Step
 from tests.support.fakes.tool_context import FakeDiagnostics, FakeFiles
-from tools.language import Navigation
+from tools.language_ports import Navigation
 from tools.ports import Editors
 
 EventT = TypeVar("EventT", bound=Event)
@@ -41,7 +41,7 @@ class Bench:
     ) -> None:
         self.core = core
         self.diagnostics = diagnostics
-        self.api = ApiDoor(core)
+        self.api = LazyApiServer(core)
         self.models = models
         self.unsaved = unsaved
         self.heard: list[Event | Delta | Metered] = []

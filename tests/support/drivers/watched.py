@@ -38,7 +38,7 @@ from daemon.model.events import (
 from daemon.model.goals import Goal, GoalStats
 from daemon.model.messages import Message, Part, Role, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import Trace
-from daemon.plan.counting import worked_ms
+from daemon.plan.goal_stats import worked_ms
 from daemon.state.session_state import SessionState
 from daemon.store.trace_store import TraceStore
 from tests.support.drivers.waiting import until

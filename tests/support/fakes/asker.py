@@ -12,10 +12,10 @@ from daemon.permission.service import (
     Answer,
     CallInfo,
     CallPermission,
-    Keeper,
-    NoKeeper,
+    GrantWriter,
+    NoGrantWriter,
     PermissionService,
-    Settled,
+    RequestResult,
 )
 from daemon.store.trace_store import StoreError
 from tests.support.drivers.waiting import until
@@ -48,7 +48,7 @@ class FakeAsker:
     def asked(self, request: PermissionRequest) -> None:
         self.asked_for.append(request)
 
-    def replied(self, request: PermissionRequest, settled: Settled) -> None:
+    def replied(self, request: PermissionRequest, settled: RequestResult) -> None:
         if self.broken:
             raise StoreError("The disk is full.")
         if settled.answer == "always" and settled.scope == "session":
@@ -63,8 +63,8 @@ class FakeAsker:
 class Inbox:
     """The service, and questions under way."""
 
-    def __init__(self, keeper: Keeper | None = None) -> None:
-        self.service = PermissionService(lambda: NOW, keeper or NoKeeper())
+    def __init__(self, keeper: GrantWriter | None = None) -> None:
+        self.service = PermissionService(lambda: NOW, keeper or NoGrantWriter())
         self.tasks: list[asyncio.Task[Approval]] = []
 
     async def ask(

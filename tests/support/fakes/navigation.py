@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.language import (
+from tools.language_ports import (
     CodePlace,
     CodeSymbol,
     DefinitionKind,

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tools.files.regular_files import sha256
-from tools.language import CurrentProblems, Severity
-from tools.ports import EditorGoneError, NotSavedError, NotTakenError, OpenFile
+from tools.language_ports import CurrentProblems, Severity
+from tools.ports import EditorGoneError, EditRejectedError, NotSavedError, OpenFile
 from tools.tool import (
     Action,
     Approval,
@@ -138,7 +138,7 @@ class FakeFiles:
             raise EditorGoneError(f"{path.name} is open no more.")
         current = self.buffers.get(path, path.read_bytes().decode())
         if path in self.deaf or current != before:
-            raise NotTakenError(f"{path.name}: the editor refused the change.", "Nothing was written.")
+            raise EditRejectedError(f"{path.name}: the editor refused the change.", "Nothing was written.")
         self.buffers[path] = after
         return FakeEdit(self, path, before, after)
 

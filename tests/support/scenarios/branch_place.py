@@ -12,7 +12,7 @@ from daemon.copies.working_copy import Base, BranchChange, WorkingCopy
 from daemon.explore.rules import branch_rules
 from daemon.model.permissions import Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet
-from tools.shell.place import real_place
+from tools.shell.path_lookup import real_place
 from tools.shell.question import question
 from tools.tool import PermissionAsk
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission.rules import RuleSet
-from tools.shell.place import real_place
+from tools.shell.path_lookup import real_place
 from tools.shell.question import CommandPlace, question
 
 _RULES: tuple[tuple[str, str, Action], ...] = (

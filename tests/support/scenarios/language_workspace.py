@@ -14,7 +14,7 @@ from pathlib import Path
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
-from lsp_bridge.language_client.server.fresh_answers import Settling, Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Settling, Timing
 from lsp_bridge.language_client.specs import Command, ServerSpec
 from tools.tool import DiagnosticsReport
 

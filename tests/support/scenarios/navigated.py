@@ -13,7 +13,7 @@ from lsp_bridge.language_client.navigation.server_requests import AskingTiming
 from lsp_bridge.language_client.pool.server_pool import LanguageServers
 from lsp_bridge.language_client.specs import Command, ServerSpec
 from tests.support.scenarios.language_workspace import SOON
-from tools.language import Position
+from tools.language_ports import Position
 
 SERVER = Path(__file__).parents[1] / "programs" / "answering_server.py"
 PATIENT = AskingTiming(cold_s=30.0, warm_s=30.0, again_s=0.01, begun_s=0.0)

@@ -33,7 +33,7 @@ from daemon.model.messages import (
     Usage,
 )
 from daemon.model.traces import Trace
-from daemon.plan.counting import Together
+from daemon.plan.goal_stats import OverlapTimer
 from daemon.plan.tree import Change, PlanTree
 from daemon.state.goal_events import goal_event
 from daemon.store.trace_store import TraceStore
@@ -50,7 +50,7 @@ class Recorded:
     events: list[Event] = field(default_factory=list[Event])
     plan: PlanTree = field(default_factory=PlanTree)
     sequence: int = 0
-    together: Together = field(default_factory=Together)
+    together: OverlapTimer = field(default_factory=OverlapTimer)
 
     def __post_init__(self) -> None:
         self.trace = Trace(

@@ -4,21 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.server.fresh_answers import Answers, Settling
+from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Settling
 
 FILE, OTHER = Path("/w/a"), Path("/w/b")
 BAD = ({"message": "bad"},)
 WAITS = Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5)
 
 
-def opened(text: str = "old") -> tuple[Answers, int]:
-    answers = Answers(WAITS)
+def opened(text: str = "old") -> tuple[DiagnosticsTracker, int]:
+    answers = DiagnosticsTracker(WAITS)
     kind, version = answers.sync(FILE, text, now=0.0, pull=False)
     assert kind == "open"
     return answers, version
 
 
-def settled(answers: Answers, version: int) -> float | None:
+def settled(answers: DiagnosticsTracker, version: int) -> float | None:
     return answers.settled_at(FILE, version, pull=False)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lsp_bridge.language_client.specs import (
     Command,
-    LookUp,
+    DiscoveryResult,
     ServerSpec,
     Setup,
     SetupContext,
@@ -208,7 +208,7 @@ def test_trusted_project_servers_come_first_nearest_folder_first(
 def test_servers_of_an_untrusted_project_are_named_but_not_used(places: tuple[Path, Path, Path]) -> None:
     workspace, own, usr = places
     theirs = program(workspace / ".venv" / "bin", "one-ls")
-    assert look_up(SPEC, workspace, search_path=str(usr), own_bin=own) == LookUp(None, (theirs,))
+    assert look_up(SPEC, workspace, search_path=str(usr), own_bin=own) == DiscoveryResult(None, (theirs,))
     program(usr, "one-ls")
     assert find_server(SPEC, workspace, search_path=str(usr), own_bin=own) is not None
     assert ignored_programs(SPEC, workspace) == (theirs,)

@@ -15,7 +15,7 @@ from daemon.model.permissions import FileDiff, PermissionRequest, Rule
 from daemon.model.tags import OURS, plain
 from lsp_bridge.server.editor.code_actions import code_actions
 from lsp_bridge.server.editor.command_arguments import COMMANDS, EXPLAIN, FIX, GivenProblem, LspRange, Point
-from lsp_bridge.server.editor.hunk_decisions import Decisions, landing, parts
+from lsp_bridge.server.editor.hunk_decisions import Decisions, hunk_positions, parts
 from lsp_bridge.server.editor.prompts import MOST_LINES, MOST_PROBLEMS, excerpt, one_line, prompt, reference
 from tools.diff.unified_diff import unified
 from tools.tool import FileChange, ProposedFile
@@ -152,21 +152,21 @@ def test_explain_prompt_forbids_changes_and_names_the_place() -> None:
 
 
 def test_hunks_land_at_their_lines_also_with_other_line_ends() -> None:
-    assert landing(proposed(), BASE).lines == (2, 19, 29)
-    crlf = landing(proposed(), BASE.replace("\n", "\r\n"))
+    assert hunk_positions(proposed(), BASE).lines == (2, 19, 29)
+    crlf = hunk_positions(proposed(), BASE.replace("\n", "\r\n"))
     assert (crlf.lines, crlf.current) == ((2, 19, 29), True)
 
 
 def test_hunks_move_with_the_text_and_vanish_with_their_lines() -> None:
-    moved = landing(proposed(), "new\nnew\n" + BASE.replace("line 20\n", "typed here\n"))
+    moved = hunk_positions(proposed(), "new\nnew\n" + BASE.replace("line 20\n", "typed here\n"))
     assert (moved.lines, moved.current) == ((4, None, 31), False)
 
 
 def test_new_deleted_and_binary_files_have_no_lines() -> None:
-    assert landing(proposed(None, "x\n"), "").lines == ()
-    assert landing(proposed("x\n", None), "x\n") == landing(proposed("x\n", None), "x\r\n")
+    assert hunk_positions(proposed(None, "x\n"), "").lines == ()
+    assert hunk_positions(proposed("x\n", None), "x\n") == hunk_positions(proposed("x\n", None), "x\r\n")
     binary = ProposedFile("b", FileChange(Path("/w/b"), b"\0\1", b"\0\2"), unified("", "", "b"))
-    assert landing(binary, "anything").lines == ()
+    assert hunk_positions(binary, "anything").lines == ()
 
 
 def test_hunks_of_a_truncated_diff_are_one_part() -> None:

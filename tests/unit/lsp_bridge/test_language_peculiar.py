@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.server.fresh_answers import Answers, Settling, Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Settling, Timing
 from lsp_bridge.language_client.specs import ServerSpec
 from tests.support.scenarios.language_workspace import HANG_S, SOON, LanguageWorkspace, eventually, fake_spec
 
@@ -73,7 +73,7 @@ async def test_server_that_only_checks_saved_files_gets_save_events(tmp_path: Pa
 
 
 def test_unsent_version_numbers_are_the_servers_own() -> None:
-    answers = Answers(WAITS)
+    answers = DiagnosticsTracker(WAITS)
     answers.sync(FILE, "old", now=0.0, pull=False)
     assert answers.push(FILE, 1, (), now=1.0)
     _, new = answers.sync(FILE, "new", now=2.0, pull=False)
@@ -83,7 +83,7 @@ def test_unsent_version_numbers_are_the_servers_own() -> None:
 
 
 def test_old_version_of_ours_is_not_taken_for_the_servers_own() -> None:
-    answers = Answers(WAITS)
+    answers = DiagnosticsTracker(WAITS)
     _, old = answers.sync(FILE, "old", now=0.0, pull=False)
     _, new = answers.sync(FILE, "new", now=2.0, pull=False)
     assert answers.push(FILE, old, BAD, now=3.0)
@@ -94,8 +94,8 @@ def test_old_version_of_ours_is_not_taken_for_the_servers_own() -> None:
     assert answers.peculiar() == ""
 
 
-def ignored_until_saved() -> Answers:
-    answers = Answers(WAITS)
+def ignored_until_saved() -> DiagnosticsTracker:
+    answers = DiagnosticsTracker(WAITS)
     answers.sync(FILE, "old", now=0.0, pull=False)
     answers.sync(FILE, "new", now=5.0, pull=False)
     answers.saved(FILE)

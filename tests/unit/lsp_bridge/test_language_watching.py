@@ -12,7 +12,7 @@ import pytest
 from lsp_bridge.language_client.connection.process import ServerLog
 from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.pool.usage import ProcessUsage, UsageLimits, UsageWatch, usage_of
-from lsp_bridge.language_client.server.fresh_answers import Answers, Settling
+from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Settling
 from lsp_bridge.language_client.server.work_progress import ServerWork
 from lsp_bridge.language_client.text.watch_globs import covers, watchers_of
 
@@ -77,15 +77,17 @@ def test_stalled_progress_does_not_delay_answers_forever() -> None:
     assert progress.busy is None
 
 
-def answers(clock: Clock) -> tuple[Answers, int]:
-    books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), ServerWork(clock))
+def answers(clock: Clock) -> tuple[DiagnosticsTracker, int]:
+    books = DiagnosticsTracker(
+        Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), ServerWork(clock)
+    )
     return books, books.sync(FILE, "text", now=clock.now, pull=False)[1]
 
 
 def test_empty_answer_during_loading_is_not_final() -> None:
     clock = Clock()
     progress = ServerWork(clock)
-    books = Answers(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), progress)
+    books = DiagnosticsTracker(Settling(versioned_s=0.1, unversioned_s=0.3, doubtful_s=1.5), progress)
     progress.take(begin())
     clock.now = 1.0
     _, version = books.sync(FILE, "text", now=clock.now, pull=False)
@@ -117,7 +119,7 @@ def test_answer_settles_when_work_ends_but_problems_at_once() -> None:
 def test_work_delays_empty_pulls_of_most_servers(final: bool) -> None:
     clock = Clock()
     progress = ServerWork(clock)
-    books = Answers(Settling(unversioned_s=0.3), progress, pulls_are_final=final)
+    books = DiagnosticsTracker(Settling(unversioned_s=0.3), progress, pulls_are_final=final)
     _, version = books.sync(FILE, "text", now=clock.now, pull=True)
     clock.now = 1.0
     progress.take(begin())
@@ -130,7 +132,7 @@ def test_work_delays_empty_pulls_of_most_servers(final: bool) -> None:
 
 
 def test_server_without_change_sync_is_judged_by_order() -> None:
-    books = Answers()
+    books = DiagnosticsTracker()
     _, opened = books.sync(FILE, "old", now=0.0, pull=False)
     _, version = books.sync(FILE, "new", now=1.0, pull=False, tell=False)
     assert books.documents[FILE].told_text == "old"

@@ -11,7 +11,7 @@ import pytest
 
 from lsp_bridge.language_client.diagnostics.server_source import ServerSource
 from lsp_bridge.language_client.diagnostics.service import DiagnosticsService
-from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from lsp_bridge.language_client.specs import ServerSpec
 from tests.support.scenarios.language_workspace import (
     HANG_S,
@@ -21,7 +21,7 @@ from tests.support.scenarios.language_workspace import (
     eventually,
     fake_spec,
 )
-from tools.language import DiagnosticsReport
+from tools.language_ports import DiagnosticsReport
 
 Open = Callable[..., Awaitable[LanguageWorkspace]]
 HELD = [["fresh"], ["hold"], ["release", "fresh"]]

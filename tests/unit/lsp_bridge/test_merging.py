@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_bridge.language_client.diagnostics.merging import without_doubles
+from lsp_bridge.language_client.diagnostics.merging import without_duplicates
 from lsp_bridge.language_client.diagnostics.verdict import bounded, verdict_on
 from lsp_bridge.language_client.text.problems import to_problems
 from tools.diagnostics_text import blocks, problems_metadata
-from tools.language import DiagnosticsReport, Problem, Severity
+from tools.language_ports import DiagnosticsReport, Problem, Severity
 
 A = Path("/w/a.py")
 
@@ -35,7 +35,7 @@ TY = problem("Name `total` used when not defined", "ty", "unresolved-reference")
 
 
 def test_same_error_of_three_servers_is_merged_naming_all() -> None:
-    (one,) = without_doubles([PYRIGHT, RUFF, TY])
+    (one,) = without_duplicates([PYRIGHT, RUFF, TY])
     assert (one.message, one.source) == (TY.message, "basedpyright, ruff, ty")
     assert one.code == "reportUndefinedVariable, F821, unresolved-reference"
 
@@ -74,10 +74,10 @@ def test_same_error_of_three_servers_is_merged_naming_all() -> None:
 def test_equal_problems_of_two_servers_are_merged(one: Problem, other: Problem) -> None:
     if one.message == "Duplicate key":
         other = dataclasses.replace(other, message="Duplicate   key")
-    (both,) = without_doubles([one, other])
+    (both,) = without_duplicates([one, other])
     assert both.source == f"{one.source}, {other.source}"
     assert both.message in (one.message, other.message)
-    assert len(without_doubles([other, one])) == 1
+    assert len(without_duplicates([other, one])) == 1
 
 
 @pytest.mark.parametrize(
@@ -99,16 +99,16 @@ def test_equal_problems_of_two_servers_are_merged(one: Problem, other: Problem) 
     ],
 )
 def test_possibly_different_problems_are_not_merged(one: Problem, other: Problem) -> None:
-    assert without_doubles([one, other]) == (one, other)
+    assert without_duplicates([one, other]) == (one, other)
 
 
 def test_merged_problem_has_the_worst_severity() -> None:
     mild = dataclasses.replace(RUFF, severity="warning")
-    assert [p.severity for p in without_doubles([mild, PYRIGHT])] == ["error"]
+    assert [p.severity for p in without_duplicates([mild, PYRIGHT])] == ["error"]
 
 
 def test_same_server_in_editor_and_daemon_reports_once() -> None:
-    assert without_doubles([PYRIGHT, dataclasses.replace(PYRIGHT, severity="warning")]) == (PYRIGHT,)
+    assert without_duplicates([PYRIGHT, dataclasses.replace(PYRIGHT, severity="warning")]) == (PYRIGHT,)
 
 
 def test_each_problem_of_one_source_takes_one_of_the_other() -> None:
@@ -116,8 +116,11 @@ def test_each_problem_of_one_source_takes_one_of_the_other() -> None:
     yours = [
         problem(text, "ruff", "invalid-syntax", at=(7, 1)) for text in ("unexpected EOF", "Expected a colon")
     ]
-    assert [p.source for p in without_doubles(mine + yours)] == ["basedpyright, ruff", "basedpyright, ruff"]
-    assert [p.source for p in without_doubles(mine + yours[:1])] == ["basedpyright, ruff", "basedpyright"]
+    assert [p.source for p in without_duplicates(mine + yours)] == [
+        "basedpyright, ruff",
+        "basedpyright, ruff",
+    ]
+    assert [p.source for p in without_duplicates(mine + yours[:1])] == ["basedpyright, ruff", "basedpyright"]
 
 
 SAID = st.builds(
@@ -134,7 +137,7 @@ SAID = st.builds(
 
 @given(st.lists(SAID, max_size=8))
 def test_merging_drops_only_duplicates_of_other_sources(problems: list[Problem]) -> None:
-    merged = without_doubles(problems)
+    merged = without_duplicates(problems)
     for source in {p.source for p in problems if p.source}:
         # Of each source, every different message of a place still has an entry of its own.
         of_source = {(p.line, p.code, p.message) for p in problems if p.source == source}
@@ -182,7 +185,7 @@ def test_flood_at_one_position_is_limited_and_counted() -> None:
     told, left_out = bounded(flood, [path])
     assert len(told) == 20
     assert left_out == 40_000 - 20
-    assert len(without_doubles(flood)) == 40_000
+    assert len(without_duplicates(flood)) == 40_000
 
 
 def test_tags_and_control_characters_in_messages_are_harmless() -> None:

@@ -12,7 +12,7 @@ import pytest
 from lsp_bridge.language_client.navigation.server_requests import AskingTiming
 from tests.support.scenarios.language_workspace import HANG_S
 from tests.support.scenarios.navigated import ALL, Navigated, location, span
-from tools.language import ToolError
+from tools.language_ports import ToolError
 
 HASTY = AskingTiming(cold_s=30.0, warm_s=0.5, again_s=0.01, begun_s=0.0)
 DEFINITION = "textDocument/definition"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.scenarios.language_workspace import HANG_S
 from tests.support.scenarios.navigated import Navigated, edit, span
-from tools.language import RenamedText, ToolError
+from tools.language_ports import RenamedText, ToolError
 
 RENAME = "textDocument/rename"
 

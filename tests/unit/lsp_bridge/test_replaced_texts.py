@@ -48,7 +48,7 @@ def editor() -> Reloading:
 
 
 @pytest.fixture
-def eyes(editor: Reloading, tmp_path: Path) -> DiagnosticsService:
+def services(editor: Reloading, tmp_path: Path) -> DiagnosticsService:
     async def read(path: Path) -> str | None:
         return await read_source(path, editor.stale.get)
 
@@ -67,17 +67,17 @@ def file(tmp_path: Path) -> Path:
 
 
 async def test_editor_showing_stale_text_is_asked_again_after_reload(
-    eyes: DiagnosticsService, editor: Reloading, file: Path
+    services: DiagnosticsService, editor: Reloading, file: Path
 ) -> None:
-    run = await eyes.begin([file])
+    run = await services.begin([file])
     file.write_text("BAD\n")
     editor.stale[file] = "fine\n"
     asked = asyncio.ensure_future(run.report())
     await until(lambda: len(editor.asked) == 2, "the question")
-    eyes.buffer_changed(file)
-    eyes.buffer_changed(file.with_name("other.bad"))
+    services.buffer_changed(file)
+    services.buffer_changed(file.with_name("other.bad"))
     editor.stale.clear()
-    eyes.buffer_changed(file)
+    services.buffer_changed(file)
     report = await asyncio.wait_for(asked, HANG_S)
     found = [(problem.path.name, problem.line) for problem in report.problems]
     assert (report.verdict, found, report.silent) == ("problems", [("a.bad", 1)], ())
@@ -91,14 +91,14 @@ async def test_editor_showing_stale_text_is_asked_again_after_reload(
 
 
 async def test_current_problems_are_asked_again_if_the_text_changes(
-    eyes: DiagnosticsService, editor: Reloading, file: Path
+    services: DiagnosticsService, editor: Reloading, file: Path
 ) -> None:
     file.write_text("fine\nBAD\n")
     editor.stale[file] = "fine\n"
-    asked = asyncio.ensure_future(eyes.current([file]))
+    asked = asyncio.ensure_future(services.current([file]))
     await until(lambda: editor.asked, "the question")
     editor.stale.clear()
-    eyes.buffer_changed(file)
+    services.buffer_changed(file)
     found = await asyncio.wait_for(asked, HANG_S)
     assert [(problem.path.name, problem.line) for problem in found.problems] == [("a.bad", 2)]
     assert (found.servers, found.silent) == (("VS Code",), ())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_bridge.language_client.server.fresh_answers import Timing
+from lsp_bridge.language_client.server.diagnostics_freshness import Timing
 from tests.support.scenarios.language_workspace import (
     HANG_S,
     HASTY,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daemon.provider import catalogue, choose
-from daemon.provider.catalogue import Offered, Provided
+from daemon.provider.catalogue import CatalogueModel, CatalogueProvider
 from daemon.provider.model_calls import ProviderError
 from tests.support.drivers.bridge import Raw, served
 from tests.support.fakes.model_replies import Reply
@@ -77,12 +77,12 @@ async def connections_end() -> AsyncIterator[None]:
     await choose.aclose()
 
 
-async def one(provider: str, **env: str) -> Provided:
+async def one(provider: str, **env: str) -> CatalogueProvider:
     [found] = await catalogue.providers({**NOBODY, **env}, provider)
     return found
 
 
-def windows(found: Provided) -> dict[str, int]:
+def windows(found: CatalogueProvider) -> dict[str, int]:
     return {model.model: model.window for model in found.models}
 
 
@@ -104,9 +104,9 @@ async def test_anthropic_lists_its_models_with_windows_and_prices() -> None:
     assert found.error == ""
     assert found.default == "anthropic/claude-sonnet-5-5"
     assert found.models == (
-        Offered("anthropic/claude-opus-5-5", 1_000_000, 4, 20),
-        Offered("anthropic/claude-sonnet-5-5", 1_000_000, 2, 10),
-        Offered("anthropic/claude-unheard-of-9", 300_000),
+        CatalogueModel("anthropic/claude-opus-5-5", 1_000_000, 4, 20),
+        CatalogueModel("anthropic/claude-sonnet-5-5", 1_000_000, 2, 10),
+        CatalogueModel("anthropic/claude-unheard-of-9", 300_000),
     )
 
 
@@ -128,7 +128,7 @@ async def test_gemini_offers_the_newest_of_its_large_models() -> None:
 async def test_openrouter_lists_its_prices_and_only_tool_models() -> None:
     async with ModelServer(api_key="key", listed={"/models/user": OPENROUTER}) as server:
         found = await one("openrouter", OPENROUTER_API_KEY="key", OPENROUTER_API_BASE=server.url)
-    assert found.models == (Offered("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),)
+    assert found.models == (CatalogueModel("openrouter/anthropic/claude-sonnet-5.5", 900_000, 2, 10),)
     assert found.default == "openrouter/anthropic/claude-sonnet-5.5"
 
 
@@ -139,7 +139,7 @@ async def test_local_servers_are_detected_and_free() -> None:
         found = {each.id: each for each in await catalogue.providers(env)}
     assert found["ollama"].connected
     assert found["ollama"].default == "ollama/qwen3:8b"
-    assert found["lm_studio"].models == (Offered("lm_studio/qwen3-coder-30b", 40_000, 0, 0),)
+    assert found["lm_studio"].models == (CatalogueModel("lm_studio/qwen3-coder-30b", 40_000, 0, 0),)
     assert not found["anthropic"].connected
 
 

@@ -263,17 +263,17 @@ async def test_a_cancellation_during_the_write_takes_effect_after_it(
     ctx: FakeToolContext, workspace: Path
 ) -> None:
     path = known(ctx, workspace / "a.py", b"one\n")
-    keeping, go_on = asyncio.Event(), asyncio.Event()
+    trace_maintenance, go_on = asyncio.Event(), asyncio.Event()
     keep = ctx.history.keep
 
     async def slow(changes: Sequence[FileChange], tool_call_id: str, counts: object) -> list[str]:
-        keeping.set()
+        trace_maintenance.set()
         await go_on.wait()
         return await keep(changes, tool_call_id)
 
     ctx.history.keep = slow  # type: ignore[method-assign]  # to hold the write half-way
     task = asyncio.create_task(apply_changes([update(path, b"two\n")], ctx))
-    await keeping.wait()
+    await trace_maintenance.wait()
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()

@@ -198,7 +198,7 @@ async def test_missing_confinement_is_reported_and_commands_still_run(
         assert (lacking.prefix, lacking.fenced) == ((), False)
         told: list[str] = []
         ctx = replace(
-            fenced.ctx, branch=replace(fenced.ctx.branch, confinement=lacking), tell_person=told.append
+            fenced.ctx, branch=replace(fenced.ctx.branch, confinement=lacking), notify_user=told.append
         )
         assert (await BashTool().run(BashInput(command="echo ran"), ctx)).content == "Exit code: 0\nran\n"
         assert (

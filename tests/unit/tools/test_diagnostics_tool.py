@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.diagnostics import MAX_CANDIDATES, MAX_CHARACTERS
-from tools.language import CurrentProblems, Severity
+from tools.language_ports import CurrentProblems, Severity
 from tools.registry import builtin_tools, run_tool
 from tools.tool import PermissionDeniedError, Problem, ToolResult
 

@@ -41,7 +41,7 @@ def problem(text: str, old: str, new: str, replace_all: bool = False) -> MatchEr
 
 def test_an_exact_unique_text_is_replaced() -> None:
     edit = find_edit(FILE, "result = 0", "result = Decimal(0)")
-    assert (edit.rung, edit.note) == ("exact", "")
+    assert (edit.strategy, edit.note) == ("exact", "")
     assert edit.apply(FILE) == FILE.replace("result = 0", "result = Decimal(0)")
 
 
@@ -80,7 +80,7 @@ def test_identical_and_empty_strings_are_refused() -> None:
 def test_line_ends_of_the_file_are_kept_line_by_line() -> None:
     text = "one\r\ntwo\nthree\r\nfour\n"
     edit = find_edit(text, "one\ntwo\nthree\n", "one\nTWO\nextra\nthree\n")
-    assert edit.rung == "line ends"
+    assert edit.strategy == "line ends"
     assert edit.apply(text) == "one\r\nTWO\nextra\nthree\r\nfour\n"
 
 
@@ -96,7 +96,7 @@ def test_missing_final_newline_matches_and_stays_missing() -> None:
 def test_trailing_blanks_of_the_file_are_kept_on_repeated_lines() -> None:
     text = "def f():   \n    a = 1\t\n    return a\n"
     edit = find_edit(text, "def f():\n    a = 1\n    return a", "def f():\n    a = 1\n    return b")
-    assert edit.rung == "trailing blanks"
+    assert edit.strategy == "trailing blanks"
     assert edit.apply(text) == "def f():   \n    a = 1\t\n    return b\n"
 
 
@@ -112,7 +112,7 @@ def test_a_dedented_text_is_found_and_the_new_one_indented_alike() -> None:
     old = "def total(self):\n    result = 0\n    for item in self.items:\n"
     new = "def total(self):\n    result = 1\n\n    for item in self.items:\n        # each\n"
     edit = find_edit(FILE, old, new)
-    assert edit.rung == "indentation"
+    assert edit.strategy == "indentation"
     expected = FILE.replace("result = 0\n", "result = 1\n\n").replace(
         "self.items:\n", "self.items:\n            # each\n"
     )
@@ -146,7 +146,7 @@ def test_spaces_are_found_as_tabs_and_the_file_keeps_its_tabs() -> None:
         "    if a {\n        b()\n    }",
         "    if a {\n        b()\n        c()\n        if d {\n            e()\n        }\n    }",
     )
-    assert edit.rung == "tabs and spaces"
+    assert edit.strategy == "tabs and spaces"
     assert (
         edit.apply(text) == "func f() {\n\tif a {\n\t\tb()\n\t\tc()\n\t\tif d {\n\t\t\te()\n\t\t}\n\t}\n}\n"
     )
@@ -163,7 +163,7 @@ def test_tabs_are_found_as_spaces_and_the_file_keeps_its_spaces() -> None:
 def test_typographic_quotes_of_the_file_are_kept() -> None:
     text = "say(“hello”, ‘you’) – now\n"
     edit = find_edit(text, "say(\"hello\", 'you') - now", "say(\"hello\", 'me') - now")
-    assert edit.rung == "look-alike characters"
+    assert edit.strategy == "look-alike characters"
     assert edit.apply(text) == "say(“hello”, ‘me’) – now\n"
 
 
@@ -190,7 +190,7 @@ def test_look_alikes_and_indentation_may_differ_together() -> None:
 
 def test_escaped_line_ends_are_read_as_line_ends() -> None:
     edit = find_edit("a = 1\nb = 2\n", "a = 1\\nb = 2", "a = 1\\nb = 3")
-    assert edit.rung == "escaped characters"
+    assert edit.strategy == "escaped characters"
     assert edit.apply("a = 1\nb = 2\n") == "a = 1\nb = 3\n"
 
 
@@ -218,7 +218,7 @@ def test_copied_line_numbers_are_removed_from_both(form: str) -> None:
     old = "\n".join(form.format(n=n, line=line) for n, line in enumerate(lines, 7))
     new = old.replace("result = 0", "result = 1")
     edit = find_edit(FILE, old, new)
-    assert edit.rung == "line numbers"
+    assert edit.strategy == "line numbers"
     assert edit.apply(FILE) == FILE.replace("result = 0", "result = 1")
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.drivers.waiting import until
 from tools.process import programs as process
 from tools.process import supervised_process
-from tools.process.process_tree import MARK, Family, members_now
+from tools.process.process_tree import MARK, ProcessTree, members_now
 from tools.process.programs import Ended
 from tools.process.supervisor import Warden
 
@@ -44,7 +44,7 @@ def alive(pid: int) -> bool:
 
 def left(mark: str, workspace: Path) -> list[int]:
     """By mark, and those that cleared their environment by what they wrote down."""
-    return members_now(Family(mark)) + [pid for pid in pids(workspace) if alive(pid)]
+    return members_now(ProcessTree(mark)) + [pid for pid in pids(workspace) if alive(pid)]
 
 
 def doomed(workspace: Path, mode: str, command: str, mark: str) -> subprocess.Popen[str]:

@@ -398,7 +398,7 @@ async def test_missing_bwrap_contains_nothing_and_notifies_the_user(
     told: list[str] = []
     monkeypatch.setattr(sandbox, "BACK_ENDS", ("bwrap",))
     monkeypatch.setattr(bwrap, "find_program", lambda name, *folders: None)
-    await bash(replace(ctx, tell_person=told.append), "true")
+    await bash(replace(ctx, notify_user=told.append), "true")
     assert not ctx.permission.asks[0].contained
     assert "bwrap is not installed" in told[0]
 
@@ -410,6 +410,6 @@ async def test_without_a_full_survey_commands_are_not_contained(
         survey(ctx.workspace, ctx.permission.decide, writable=True, max_entries=3)
     told: list[str] = []
     ctx.permission.rules.append(("read", "*", "ask"))
-    await bash(replace(ctx, tell_person=told.append), "true")
+    await bash(replace(ctx, notify_user=told.append), "true")
     assert [ask.contained for ask in ctx.permission.asks] == [True, False]
     assert told

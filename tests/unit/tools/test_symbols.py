@@ -10,7 +10,7 @@ import pytest
 from tests.support.fakes.navigation import FakeNavigation, place, symbol
 from tests.support.fakes.tool_context import FakeToolContext, fake_context, put
 from tools.files.regular_files import sha256
-from tools.language import RenamedText
+from tools.language_ports import RenamedText
 from tools.registry import builtin_tools, run_tool
 from tools.tool import PermissionDeniedError, ToolError, ToolResult
 

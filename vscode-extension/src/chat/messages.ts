@@ -2,8 +2,8 @@
 import type { ActionId } from "../daemon/problems";
 import type { Choice } from "../diff/choice";
 import type { Answer } from "../permission/grants";
-import type { Explored } from "../explore/shown";
-import type { Places } from "../permission/words";
+import type { Explored } from "../explore/outcomes";
+import type { Places } from "../permission/format";
 import type { HistoryChange, Mode, QuestionAnswer, SessionMessagesResult } from "../protocol.gen";
 import type { Attachment, Outgoing } from "../session/controller";
 import type { ActiveFile } from "../composer/active";

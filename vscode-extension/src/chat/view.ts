@@ -20,7 +20,7 @@ import { page } from "./html";
 import type { FromWebview, GoalAction, MeterAction, PageCommand, ToWebview } from "./messages";
 import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
 import type { Attention } from "../status/attention";
-import type { SurroundingModel } from "./surrounding";
+import type { SurroundingModel } from "./editor_state";
 import { t } from "../l10n";
 
 /** Key of the unsent text in the workspace's storage. VS Code saves the page's own state only now and then. */

@@ -1,5 +1,5 @@
 /** Parsing of the composer's text: mentions, commands, earlier prompts. Pure. */
-import { handedLine } from "../chat/handed";
+import { handedLine } from "../chat/code_action_line";
 import type { Part } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
 import type { Item } from "../session/state";

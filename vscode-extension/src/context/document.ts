@@ -1,5 +1,5 @@
 /** The next model request as a Markdown document to read, search and fold. Pure. */
-import { columns } from "../../../daemon/api/page/words.js";
+import { columns } from "../../../daemon/api/page/format.js";
 import { percent, short, tokensWord } from "../amounts";
 import type { ContextMessage, ContextPart, ContextResult, GoalTree, Part } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";

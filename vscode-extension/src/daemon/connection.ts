@@ -19,7 +19,7 @@ import {
   type Notifications,
   type Requests,
 } from "../protocol.gen";
-import { Unseen } from "../editor/unseen";
+import { Unseen } from "../editor/hidden_documents";
 import type { Endpoint } from "./launch";
 import { Problem } from "./problems";
 import { t } from "../l10n";

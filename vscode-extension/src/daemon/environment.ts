@@ -2,7 +2,7 @@ import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { language } from "../language";
-import type { Places } from "../permission/words";
+import type { Places } from "../permission/format";
 import { workspaceFolder } from "./folder";
 import type { InitializationOptions, Mode } from "../protocol.gen";
 import { PROTOCOL_VERSION } from "../protocol.gen";

@@ -41,7 +41,7 @@ interface Baseline<T> {
   pulled: Map<string, Pulled<T>>;
 }
 
-/** Times as in `lsp_bridge/language_client/server/fresh_answers.py`, which waits for servers in the same way. */
+/** Times as in `lsp_bridge/language_client/server/diagnostics_freshness.py`, which waits for servers in the same way. */
 const SETTLE_MS = 300;
 const DOUBTFUL_MS = 1_500;
 /** Time in which extensions answer, if at all. */

@@ -5,7 +5,7 @@ import type { Answer } from "../permission/grants";
 import type { FileAnswer, FileDiff, PermissionContentResult, PermissionRequest } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { part, undecided, type Decided } from "../editor/lenses";
-import { askerName } from "../explore/words";
+import { askerName } from "../explore/format";
 import { ALL, answers, choose, edit, fileChoice, hunksOf, isEmpty, selected, together, units, type Choice } from "./choice";
 import { Drafts } from "./drafts";
 import { Proposals } from "./proposals";

@@ -1,6 +1,6 @@
 /** URIs of the two virtual documents of a proposed file. Pure: independent of VS Code. */
 
-import { askerName } from "../explore/words";
+import { askerName } from "../explore/format";
 import type { FileDiff } from "../protocol.gen";
 import { t } from "../l10n";
 

@@ -7,7 +7,7 @@ import { workspaceFolder } from "../daemon/environment";
 import type { Daemon } from "../daemon/daemon";
 import { t } from "../l10n";
 import type { SessionController } from "../session/controller";
-import { failedTest } from "./words";
+import { failedTest } from "./prompts";
 
 interface Parts {
   daemon: Daemon;

@@ -3,7 +3,7 @@ import type { ChatView } from "../chat/view";
 import type { Daemon } from "../daemon/daemon";
 import type { AgentInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { agentRow, USUAL_AGENT } from "./agent_words";
+import { agentRow, USUAL_AGENT } from "./agent_rows";
 import { t } from "../l10n";
 
 interface Parts {

@@ -5,10 +5,10 @@ import type { BranchMeta, FileDiff } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { childSession } from "./children";
 import { BranchContents } from "./contents";
-import { Glimpses } from "./live";
+import { Glimpses } from "./subagent_activity";
 import type { Records } from "./record";
-import { NOTHING_EXPLORED, outcomeKey, type Explored, type Outcome } from "./shown";
-import { brief, branchLabel } from "./words";
+import { NOTHING_EXPLORED, outcomeKey, type Explored, type Outcome } from "./outcomes";
+import { brief, branchLabel } from "./format";
 import { t } from "../l10n";
 
 /** The user's actions on branches: view, apply, leave the choice to the model, remove. The daemon carries them out. */

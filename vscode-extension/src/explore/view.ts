@@ -3,7 +3,7 @@ import type { BranchMeta, Goal, PermissionRequest, SubagentMeta, ToolCallPart } 
 import { argumentsOf } from "../session/tools";
 import type { SessionState } from "../session/state";
 import { asksFor, branchesOf } from "./children";
-import { branchState, oneLine, type BranchState } from "./words";
+import { branchState, oneLine, type BranchState } from "./format";
 
 export interface BranchView {
   branch: BranchMeta;

@@ -2,7 +2,7 @@
 import { bareLine } from "../chat/webview/visible";
 import { branchesOf } from "../explore/children";
 import { board } from "../explore/score";
-import { branchLabel, branchState, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../explore/words";
+import { branchLabel, branchState, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../explore/format";
 import type { BranchMeta, Goal, GoalTree } from "../protocol.gen";
 import { childrenOf } from "../session/numbers";
 import type { Branches } from "../session/state";

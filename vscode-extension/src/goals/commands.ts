@@ -1,13 +1,13 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
-import { fileLines, headline } from "../history/words";
+import { fileLines, headline } from "../history/format";
 import type { FileHistory } from "../history/model";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
 import { goalOf } from "../session/numbers";
-import { changedGoals } from "./shown";
-import { nameOf } from "./words";
-import { step, type Place } from "./places";
+import { changedGoals } from "./visible_goals";
+import { nameOf } from "./format";
+import { step, type Place } from "./move_targets";
 import { plural, t } from "../l10n";
 
 const SHOWN_MS = 4_000;

@@ -6,7 +6,7 @@ import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
 import { mergeWords } from "./branches";
 import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
-import { nameOf } from "./words";
+import { nameOf } from "./format";
 
 export interface GoalRow {
   id: string;

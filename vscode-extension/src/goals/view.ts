@@ -10,9 +10,9 @@ import type { Branches, Update } from "../session/state";
 import { below, branchElement, branchGoalElement, branchRow, branchTooltip, placeOf } from "./branches";
 import type { GoalCommands } from "./commands";
 import { escape, oneLine, row, tooltip, type GoalRow } from "./model";
-import { drop } from "./places";
-import { changedGoals, matchingGoals } from "./shown";
-import { BranchTrees } from "./trees";
+import { drop } from "./move_targets";
+import { changedGoals, matchingGoals } from "./visible_goals";
+import { BranchTrees } from "./branch_plans";
 import { plural, t } from "../l10n";
 
 const OPENED = "goalsOpened";

@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import { fileUri, openFile } from "../chat/open";
 import { ErrorCode, type HistoryRestoreParams } from "../protocol.gen";
 import type { FileHistory } from "./model";
-import { consequences, counts, headline, named, restoredLine } from "./words";
+import { consequences, counts, headline, named, restoredLine } from "./format";
 import { t } from "../l10n";
 
 const SHOWN_MS = 5_000;

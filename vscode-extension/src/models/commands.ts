@@ -6,7 +6,7 @@ import type { ModelProvider, ModelTestResult, OfferedModel } from "../protocol.g
 import type { SessionController } from "../session/controller";
 import { connectionOf, type Entered } from "./connect";
 import type { ProviderKeys } from "./keys";
-import { modelFacts, THINKING, thinkingWord } from "./words";
+import { modelFacts, THINKING, thinkingWord } from "./format";
 
 const RECENT = "recentModels";
 const RECENT_KEPT = 5;

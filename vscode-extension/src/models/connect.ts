@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import { t } from "../l10n";
 import type { ModelProvider } from "../protocol.gen";
-import { addressProblem, keyProblem, pastedKey } from "./words";
+import { addressProblem, keyProblem, pastedKey } from "./format";
 
 /** The entered variables, and the provider as it answered to them. */
 export interface Entered {

@@ -5,7 +5,7 @@ import { places } from "../daemon/environment";
 import { asProblem } from "../daemon/problems";
 import type { Action, Mode, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./words";
+import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./format";
 import { t } from "../l10n";
 
 const SHOWN_MS = 4_000;

@@ -3,7 +3,7 @@ import { openFile } from "../chat/open";
 import type { Daemon } from "../daemon/daemon";
 import type { JobInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { jobRow } from "./words";
+import { jobRow } from "./format";
 import { t } from "../l10n";
 
 const KILL: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("debug-stop"), tooltip: t("Stop") };

@@ -1,5 +1,5 @@
 /** Results of tool calls in words for the user, because the result's own text is written for the model. Pure. */
-import { modeWords } from "../permission/words";
+import { modeWords } from "../permission/format";
 import type { Mode, ToolResultPart } from "../protocol.gen";
 import { t } from "../l10n";
 

@@ -18,18 +18,18 @@ import type {
   SessionLoadResult,
   SessionMessagesResult,
   SubagentMeta,
-  Told,
+  TranscriptNotice,
   ToolResultPart,
   ViewUpdate,
 } from "../protocol.gen";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
 import { applyEvent as applyToView, AWAITED, MADE } from "../../../daemon/api/page/session.js";
 import type { SessionView } from "../../../daemon/api/page/shapes";
-import { goalLine } from "../goals/words";
-import { restoredLine } from "../history/words";
-import { forgottenLine, rememberedLine } from "../permission/words";
+import { goalLine } from "../goals/format";
+import { restoredLine } from "../history/format";
+import { forgottenLine, rememberedLine } from "../permission/format";
 import { isBudget, merged } from "../meter/model";
-import { finishOf, stopNotice } from "./read";
+import { finishOf, stopNotice } from "./stop_notice";
 
 export type Level = "info" | "warning" | "error";
 
@@ -155,7 +155,7 @@ function errorOf(notices: SessionLoadResult["notices"]): string {
 }
 
 /** Convert stored messages, and the events between them, to lines and tool results. */
-function place(messages: readonly Message[], notices: readonly Told[], tree: GoalTree): Pick<SessionState, "items" | "results"> {
+function place(messages: readonly Message[], notices: readonly TranscriptNotice[], tree: GoalTree): Pick<SessionState, "items" | "results"> {
   const items: Item[] = [];
   const results: Record<string, ToolResult> = {};
   let told = 0;
@@ -175,7 +175,7 @@ function place(messages: readonly Message[], notices: readonly Told[], tree: Goa
   return { items, results };
 }
 
-function endedJobs(notices: readonly Told[]): SessionState["jobs"] {
+function endedJobs(notices: readonly TranscriptNotice[]): SessionState["jobs"] {
   return Object.fromEntries(notices.flatMap(({ event }) => (event.event === "notice" && isJobEnd(event.code) ? [[event.about, event.exitCode]] : [])));
 }
 

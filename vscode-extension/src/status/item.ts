@@ -3,7 +3,7 @@ import type { Daemon } from "../daemon/daemon";
 import { diskFolders, workspaceFolder } from "../daemon/folder";
 import type { SessionController } from "../session/controller";
 import type { Attention } from "./attention";
-import { IDLE, statusWords } from "./words";
+import { IDLE, statusWords } from "./format";
 import { t } from "../l10n";
 
 /** The status bar item; a click opens the chat. */

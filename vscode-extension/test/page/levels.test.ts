@@ -5,9 +5,9 @@ import { layoutOf } from "../../../daemon/api/page/layout.js";
 import { findGoals, forkAround, levelOf, wayTo } from "../../../daemon/api/page/levels.js";
 import { pictureOf } from "../../../daemon/api/page/picture.js";
 import type { Branch, DagNode, Goal, GoalTree, SessionView } from "../../../daemon/api/page/shapes";
-import { spoken, statusWord } from "../../../daemon/api/page/words.js";
+import { spoken, statusWord } from "../../../daemon/api/page/format.js";
 import { STATUS_WORDS } from "../../src/goals/model";
-import { STATE_WORDS } from "../../src/explore/words";
+import { STATE_WORDS } from "../../src/explore/format";
 
 const goal = (id: string, fields: Partial<Goal> = {}): Goal => ({ id, description: `Goal ${id}`, status: "completed", ...fields });
 const tree = (...goals: Goal[]): GoalTree => ({ mission: "Sell things", goals });

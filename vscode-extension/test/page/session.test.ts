@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { camelKeys } from "../../../daemon/api/page/keys.js";
 import { applyEvent, changesOf, viewOf } from "../../../daemon/api/page/session.js";
-import { amount, clip, duration, money, statsLine, statsWords, workTime } from "../../../daemon/api/page/words.js";
+import { amount, clip, duration, money, statsLine, statsWords, workTime } from "../../../daemon/api/page/format.js";
 import type { Changed, Frame, SessionView, TraceDetail } from "../../../daemon/api/page/shapes";
 
 const STATS = { messageCount: 4, totalTokens: 2000, totalCost: 0.03, preview: "read → edit × 2" };

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daemon.agents.loader import load_agent
-from daemon.loop.attaching import attached
+from daemon.loop.attachments import attached
 from daemon.loop.mentions import EXECUTED, switch_alone
 from daemon.loop.session import Session
 from daemon.model.events import Notice, SubagentCompleted

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from daemon.api.frames import (
-    Wants,
+    Subscription,
     connected_frame,
     delta_entry,
     event_entry,
@@ -73,7 +73,7 @@ def test_step_frames_precede_their_event_and_the_last_has_the_id() -> None:
         created_at=NOW,
     )
     entry = event_entry(notice(), [StepAdded(step, before_id="goal_0"), StepUpdated("goal_1", {"tokens": 1})])
-    added, updated, event = said(*entry.of(Wants()))
+    added, updated, event = said(*entry.of(Subscription()))
     assert added == {
         "event": "step_added", "trace_id": "t", "of_event_id": 7, "step": step.stored(), "before_id": "goal_0",
     }  # fmt: skip
@@ -81,22 +81,27 @@ def test_step_frames_precede_their_event_and_the_last_has_the_id() -> None:
         "event": "step_updated", "trace_id": "t", "of_event_id": 7, "step_id": "goal_1", "updates": {"tokens": 1},
     }  # fmt: skip
     assert event["event_id"] == 7
-    assert said(*entry.of(Wants("steps"))) == [added, {**updated, "event_id": 7}]
-    assert said(*entry.of(Wants("goals"))) == []
+    assert said(*entry.of(Subscription("steps"))) == [added, {**updated, "event_id": 7}]
+    assert said(*entry.of(Subscription("goals"))) == []
 
 
 def test_step_clients_receive_trace_completed() -> None:
     event: Event = TraceCompleted(trace_id="t", time=NOW, event_id=9, status="completed")
-    (frame,) = said(*event_entry(event).of(Wants("steps")))
+    (frame,) = said(*event_entry(event).of(Subscription("steps")))
     assert (frame["event"], frame["trace_id"], frame["event_id"]) == ("trace_completed", "t", 9)
 
 
 def test_deltas_are_sent_only_to_clients_that_asked_for_them() -> None:
     entry = delta_entry(Delta(trace_id="t", kind="text", message_id="m", text="hi"))
-    (frame,) = said(*entry.of(Wants()))
+    (frame,) = said(*entry.of(Subscription()))
     assert (frame["event"], frame["text"]) == ("delta", "hi")
     assert "event_id" not in frame
-    assert entry.of(Wants("all", deltas=False)) == entry.of(Wants("goals")) == entry.of(Wants("steps")) == ()
+    assert (
+        entry.of(Subscription("all", deltas=False))
+        == entry.of(Subscription("goals"))
+        == entry.of(Subscription("steps"))
+        == ()
+    )
 
 
 def test_frames_of_a_branch_have_the_id_of_the_trace() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.frames import EncodedItem, Wants
+from daemon.api.frames import EncodedItem, Subscription
 from daemon.api.hub import ClientLimits, HubClient
 
 
@@ -25,7 +25,7 @@ class Sent:
 
 
 def client_of(limits: ClientLimits, event_id: int = 0) -> HubClient:
-    return HubClient(Wants(), Sent().send, event_id, limits)
+    return HubClient(Subscription(), Sent().send, event_id, limits)
 
 
 @given(st.data())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from daemon.context.compaction import carried_text
 from daemon.context.handover import (
     HANDOVER_TOKENS,
-    Giving,
+    HandoverSource,
     changed_paths,
     handover_text,
     newest_summary,
@@ -50,7 +50,7 @@ def worked() -> Conversation:
 
 def text_of(talk: Conversation, target: Target = "execute", **fields: Any) -> str:
     agent = "init" if target == "execute" else "execute"
-    return handover_text(Giving("t1", agent, talk.plan, talk.messages, **fields), target)
+    return handover_text(HandoverSource("t1", agent, talk.plan, talk.messages, **fields), target)
 
 
 def test_the_tags_name_the_direction() -> None:
@@ -132,10 +132,10 @@ def test_handover_of_long_session_fits_limit_and_keeps_mission(target: Target) -
 
 
 def test_handover_survives_compaction_in_full() -> None:
-    giving = worked()
+    source = worked()
     for number in range(200):
-        giving.user(f"remark {number}: " + "word " * 20)
-    text = text_of(giving)
+        source.user(f"remark {number}: " + "word " * 20)
+    text = text_of(source)
     talk = Conversation()
     talk.user(text)
     talk.says("I begin.")

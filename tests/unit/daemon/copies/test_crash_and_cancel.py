@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from daemon.copies.choice import copies_for
-from daemon.copies.places import TRIES, remove
-from daemon.copies.working_copy import CopyError, LeftBehind, WorkingCopies, WorkingCopy
+from daemon.copies.copy_folders import TRIES, remove
+from daemon.copies.working_copy import CopyError, OrphanedCopy, WorkingCopies, WorkingCopy
 from tests.support.examples import in_full
 from tests.support.fakes.small_disk import small_disk
 from tests.support.scenarios.nasty_trees import TREES
@@ -41,8 +41,8 @@ def _child(top: Path, state: Path, *kill_at: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, cwd=_REPOSITORY, stdout=subprocess.PIPE)
 
 
-async def _recovered(copies: WorkingCopies) -> dict[str, LeftBehind]:
-    found: dict[str, LeftBehind] = {}
+async def _recovered(copies: WorkingCopies) -> dict[str, OrphanedCopy]:
+    found: dict[str, OrphanedCopy] = {}
     await copies.recover(lambda left: found.update({left.session_id: left}))
     return found
 
@@ -179,7 +179,7 @@ async def test_unstorable_copy_is_kept_and_removed_after_some_tries(
     child.communicate()
     stored: list[str] = []
 
-    def not_b(left: LeftBehind) -> None:
+    def not_b(left: OrphanedCopy) -> None:
         if left.session_id == "x:B":
             raise OSError(28, "No space left on device")
         stored.append(left.session_id)

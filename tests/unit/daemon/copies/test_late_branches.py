@@ -149,11 +149,11 @@ async def test_oversized_tree_error_mentions_gitignore(
     TREES["dirty"](top)
     before = fingerprint(top)
     copies = _copies(top, state, with_git)
-    monkeypatch.setattr("daemon.copies.comparing.MOST_PATCH", 10)
+    monkeypatch.setattr("daemon.copies.copy_diff.MOST_PATCH", 10)
     base = await copies.base()
     assert base.patch == (None if with_git else b"")
     copy = await copies.open("x:A", base)
-    monkeypatch.setattr("daemon.copies.comparing.MOST_CHANGED", 1 << 20)
+    monkeypatch.setattr("daemon.copies.copy_diff.MOST_CHANGED", 1 << 20)
     put(copy.root, "core.bin", b"x" * (2 << 20))
     with pytest.raises(CopyError, match=r"core\.bin \(2 MB\)"):
         await copy.outcome()
@@ -173,7 +173,7 @@ async def test_large_untracked_file_is_refused(tmp_path: Path, monkeypatch: pyte
     top, state = tmp_path / "project", tmp_path / "state"
     TREES["dirty"](top)
     put(top, "data.bin", os.urandom(3 << 20))
-    monkeypatch.setattr("daemon.copies.programs.MOST_BYTES", 1 << 20)
+    monkeypatch.setattr("daemon.copies.git_program.MOST_BYTES", 1 << 20)
     with pytest.raises(CopyError, match="too large"):
         await copies_for(top, state, ()).base()
     assert _empty(state)

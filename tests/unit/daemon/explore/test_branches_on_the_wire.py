@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.planning import PersonPlan
 from daemon.loop.session import Session
+from daemon.loop.user_plan import UserPlan
 from daemon.model.events import ContextMarked
 from daemon.model.messages import FilePart, ReasoningPart, ToolResultPart
 from daemon.provider.anthropic import AnthropicProvider
@@ -87,7 +87,7 @@ async def played(bench: Bench, name: str, session: Session) -> None:
         tools = tuple(message.sequence for message in session.state.messages if message.role == "tool")
         session.emit(ContextMarked(trace_id=session.session_id, time=session.services.now(), pruned=tools))
     elif name == "a note of the user's":
-        PersonPlan(session, "me").add("another one")
+        UserPlan(session, "me").add("another one")
     if steps.left:
         await session.prompt("and now?")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daemon.explore.results import load_result
-from daemon.loop.planning import PersonPlan
+from daemon.loop.user_plan import UserPlan
 from daemon.model.events import BranchCompleted, ExploreCompleted, PermissionAsked
 from daemon.plan.tree import PlanError
 from tests.support.drivers.waiting import until
@@ -174,7 +174,7 @@ async def test_user_abandons_a_running_exploration(tmp_path: Path) -> None:
         turn = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
         await until(lambda: session.state.children.branches["B"].status == "completed")
-        await PersonPlan(session, "me").abandon("2", "I know the answer")
+        await UserPlan(session, "me").abandon("2", "I know the answer")
         assert (await turn).stop == "end_turn"
         goals = session.state.plan.goals
         assert (goals["2"].status, goals["2"].type, goals["2"].branch_ids) == (
@@ -200,7 +200,7 @@ async def test_user_abandons_the_parent_of_an_exploration(tmp_path: Path) -> Non
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
-        await PersonPlan(session, "me").abandon("1", "not needed any more")
+        await UserPlan(session, "me").abandon("1", "not needed any more")
         assert (await turn).stop == "end_turn"
         assert session.state.plan.goals["3"].status == "abandoned"
 
@@ -212,7 +212,7 @@ async def test_other_plan_edits_during_an_exploration_are_kept(tmp_path: Path) -
         session = bench.session(settings=EDITS)
         turn = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
-        plan = PersonPlan(session, "me")
+        plan = UserPlan(session, "me")
         plan.rename("3", "The big question")
         plan.move("3", "2")
         plan.add("before", parent_id="2", before_id="3")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from daemon.copies.choice import copies_for
-from daemon.explore.branch_actions import branch_patch, select_for_person
+from daemon.explore.branch_actions import branch_patch, select_for_user
 from daemon.explore.results import save_result
-from daemon.loop.restoring import Restorer
+from daemon.loop.undo import Restorer
 from daemon.model.branches import child_id
 from tests.support.drivers.core import daemon
 from tests.support.scenarios.explored import explored
@@ -105,7 +105,7 @@ async def test_merge_of_a_real_copy_gives_its_tree_and_keeps_edits(tmp_path: Pat
         (root / "own.txt").write_text("own\n")
         own = tree(root)
         before = git(root, "rev-parse", "HEAD") + git(root, "diff", "--cached") if repository else ""
-        pick = select_for_person(session, ["A"], "test")
+        pick = select_for_user(session, ["A"], "test")
         task = asyncio.create_task(pick)
         await bench.answer("once")
         await task

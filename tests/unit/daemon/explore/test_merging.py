@@ -12,8 +12,8 @@ from daemon.explore.branch_actions import remove_branch
 from daemon.explore.merging import select
 from daemon.explore.results import remove_result
 from daemon.files.restore import RestoreRefusedError
-from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
+from daemon.loop.undo import Restorer
 from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchStarted, FileChanged, GoalUpdated
 from daemon.model.permissions import FileAnswer

@@ -14,7 +14,7 @@ from daemon.permission.answers import denial
 from daemon.permission.rules import SHIPPED, RuleSet
 from tests.support.scenarios.branch_place import BranchPlace, branch_place, copy_of
 from tools.access import Suggestion
-from tools.shell.place import real_place
+from tools.shell.path_lookup import real_place
 from tools.shell.question import question
 from tools.tool import PermissionAsk
 

@@ -10,13 +10,13 @@ import pytest
 from daemon.copies.working_copy import BranchChange
 from daemon.explore.score_text import duration_words, score_table
 from daemon.explore.scoring import diff_size, new_and_fixed, score_branch
-from daemon.files.eyes import NoDiagnostics
+from daemon.files.folder_language_services import NoDiagnostics
 from daemon.loop.children import close_child, open_child
 from daemon.loop.services import LanguageViews
 from daemon.model.branches import BranchMeta, CheckRun, Score
 from tests.support.drivers.core import Bench, daemon
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, FolderCopy, created, deleted, updated
-from tools.language import CurrentProblems, Problem, Severity
+from tools.language_ports import CurrentProblems, Problem, Severity
 
 
 def test_score_table_shows_facts_and_unknowns() -> None:
@@ -104,7 +104,7 @@ def test_problems_are_compared_without_their_places() -> None:
     assert new_and_fixed([], []) == (0, 0)
 
 
-class Eyes(NoDiagnostics):
+class FakeProblems(NoDiagnostics):
     """Says what a table has, by file."""
 
     def __init__(self, root: Path, said: dict[str, list[tuple[int, str]]], **more: tuple[str, ...]) -> None:
@@ -125,7 +125,9 @@ class Eyes(NoDiagnostics):
         return replace(found, **self.more)  # type: ignore[arg-type]  # fields of CurrentProblems
 
 
-async def scored(bench: Bench, changes: list[BranchChange], before: Eyes, after: Eyes) -> Score:
+async def scored(
+    bench: Bench, changes: list[BranchChange], before: FakeProblems, after: FakeProblems
+) -> Score:
     parent = bench.session()
     parent.services = replace(parent.services, languages=LanguageViews(before))
     services = replace(parent.services, workspace=after.root, languages=LanguageViews(after))
@@ -140,10 +142,10 @@ async def test_new_and_fixed_problems_are_those_of_the_changed_files(tmp_path: P
     async with daemon(tmp_path, check=False) as bench:
         (bench.workspace / "a.py").write_text("a\n")
         (bench.workspace / "gone.py").write_text("g\n")
-        before = Eyes(
+        before = FakeProblems(
             bench.workspace, {"a.py": [(1, "old in {root}/a.py"), (2, "bad")], "gone.py": [(1, "bad")]}
         )
-        after = Eyes(
+        after = FakeProblems(
             tmp_path / "copy", {"a.py": [(9, "old in {root}/a.py"), (3, "worse")], "b.py": [(1, "worse")]}
         )
         changes = [
@@ -161,8 +163,8 @@ async def test_new_and_fixed_problems_are_those_of_the_changed_files(tmp_path: P
 async def test_a_moved_file_keeps_its_problems(tmp_path: Path) -> None:
     async with daemon(tmp_path, check=False) as bench:
         (bench.workspace / "old.py").write_text("x\n")
-        before = Eyes(bench.workspace, {"old.py": [(1, "bad")]})
-        after = Eyes(tmp_path / "copy", {"new.py": [(1, "bad")]})
+        before = FakeProblems(bench.workspace, {"old.py": [(1, "bad")]})
+        after = FakeProblems(tmp_path / "copy", {"new.py": [(1, "bad")]})
         score = await scored(bench, [deleted("old.py", "x\n"), created("new.py", "x\n")], before, after)
         assert (score.new_problems, score.fixed_problems) == (0, 0)
 
@@ -172,18 +174,20 @@ async def test_unavailable_diagnostics_are_unknown_not_zero(tmp_path: Path) -> N
         path, copy = bench.workspace / "a.py", tmp_path / "copy"
         change = [updated("a.py", "a\n", "b\n")]
 
-        async def unknown(before: Eyes, after: Eyes, changes: list[BranchChange] = change) -> bool:
+        async def unknown(
+            before: FakeProblems, after: FakeProblems, changes: list[BranchChange] = change
+        ) -> bool:
             score = await scored(bench, changes, before, after)
             assert (score.new_problems is None) == (score.fixed_problems is None)
             return score.new_problems is None
 
-        fine, here = Eyes(copy, {}), Eyes(bench.workspace, {})
+        fine, here = FakeProblems(copy, {}), FakeProblems(bench.workspace, {})
         path.write_text("a\n")
         assert not await unknown(here, fine)
-        assert await unknown(here, Eyes(copy, {}, silent=("pyright",)))
-        assert await unknown(Eyes(bench.workspace, {}, silent=("pyright",)), fine)
-        assert await unknown(Eyes(bench.workspace, {}, servers=()), fine)
-        assert await unknown(here, Eyes(copy, {}, servers=()))
+        assert await unknown(here, FakeProblems(copy, {}, silent=("pyright",)))
+        assert await unknown(FakeProblems(bench.workspace, {}, silent=("pyright",)), fine)
+        assert await unknown(FakeProblems(bench.workspace, {}, servers=()), fine)
+        assert await unknown(here, FakeProblems(copy, {}, servers=()))
         assert await unknown(here, fine, [created("n.md", "")])
         # The file is something else by now, on disk or in an editor: that says nothing about the base.
         bench.unsaved[path] = "typed"
@@ -196,13 +200,13 @@ async def test_unavailable_diagnostics_are_unknown_not_zero(tmp_path: Path) -> N
 async def test_new_files_problems_are_new_without_a_base(tmp_path: Path) -> None:
     async with daemon(tmp_path, check=False) as bench:
         (bench.workspace / "n.md").write_text("a")
-        after = Eyes(tmp_path / "copy", {"new.py": [(1, "bad")]})
+        after = FakeProblems(tmp_path / "copy", {"new.py": [(1, "bad")]})
         changes = [created("new.py", "x\n"), updated("n.md", "a", "b")]
-        score = await scored(bench, changes, Eyes(bench.workspace, {}), after)
+        score = await scored(bench, changes, FakeProblems(bench.workspace, {}), after)
         assert (score.new_problems, score.fixed_problems) == (1, 0)
 
 
-class Busy(Eyes):
+class Busy(FakeProblems):
     """Silent at first, and has room for few who ask at the same time."""
 
     silent_for = 3
@@ -226,13 +230,13 @@ async def test_scoring_waits_for_servers_and_limits_concurrency(
     async with daemon(tmp_path) as bench:
         (bench.workspace / "a.py").write_text("old")
         parent = bench.session()
-        parent.services = replace(parent.services, languages=LanguageViews(Eyes(bench.workspace, {})))
+        parent.services = replace(parent.services, languages=LanguageViews(FakeProblems(bench.workspace, {})))
         tasks: list[asyncio.Task[Score]] = []
         for name in "ABCDE":
             root = tmp_path / name
             root.mkdir()
-            eyes = Busy(root, {"a.py": [(1, "bad")]})
-            services = replace(parent.services, workspace=root, languages=LanguageViews(eyes))
+            diagnostics = Busy(root, {"a.py": [(1, "bad")]})
+            services = replace(parent.services, workspace=root, languages=LanguageViews(diagnostics))
             child = open_child(parent, name, parent.agent, services=services, explore_start_id="1")
             changes = [updated("a.py", "old", "new")]
             copy = FolderCopy(root, {})

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from daemon.files.blobs import Blobs
-from daemon.files.command_changes import CommandWatches, Patience
+from daemon.files.command_changes import CommandWatches, ScanTimeouts
 from daemon.files.history import LineHistory, SessionHistory
-from daemon.files.restore import Planner, turned_all
-from daemon.files.versions import Record, Version, VersionFile
+from daemon.files.restore import RestorePlanner, reversed_entries
+from daemon.files.versions import Version, VersionFile, VersionRecord
 from daemon.subagents.shared_history import SharedHistory
 from tests.support.drivers.waiting import until
 from tools.tool import CommandWatch, FileChange, VersionKeeper
@@ -28,7 +28,7 @@ class Line:
         self.folder = folder
         self.workspace = folder / "w"
         (self.workspace / ".trace").mkdir(parents=True)
-        patience = Patience(60.0, 60.0)
+        patience = ScanTimeouts(60.0, 60.0)
         self.watches = CommandWatches(
             self.workspace, self.workspace / ".trace", folder / "copies", patience=patience
         )
@@ -71,7 +71,7 @@ class Line:
 
     def check(self, name: str, first: dict[str, bytes | None]) -> list[Version]:
         """Check that the changes of each file lead from the first content to the last one, step by step."""
-        record = Record()
+        record = VersionRecord()
         for line in VersionFile(self.folder / name / "versions.jsonl").read():
             record.add(line)
         blobs = Blobs(self.folder / name / "blobs")
@@ -89,8 +89,8 @@ class Line:
 
     def undo(self, name: str) -> None:
         versions = self.main.record().versions()
-        planner = Planner(Blobs(self.folder / name / "blobs"), str, lambda path: None)
-        planner.apply([turned_all([v.entry for v in versions if v.entry is not None])])
+        planner = RestorePlanner(Blobs(self.folder / name / "blobs"), str, lambda path: None)
+        planner.apply([reversed_entries([v.entry for v in versions if v.entry is not None])])
         for change in planner.result():
             self.set(change.path.name, change.after)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from daemon.files.changes import FileSetChange, changes_of
 from daemon.files.history import SessionHistory
-from daemon.files.restore import ConflictError, Planner
+from daemon.files.restore import ConflictError, RestorePlanner
 from daemon.files.versions import Action
 from tests.support.examples import examples
 from tools.tool import FileChange
@@ -53,7 +53,7 @@ class Disk:
         """Undo or redo. Raises ConflictError, and changes nothing then."""
         found = [self.change(call_id) for call_id in call_ids]
         groups = [change.forward() if action == "redo" else change.backward() for change in found]
-        planner = Planner(self.history.blobs, str, lambda path: None)
+        planner = RestorePlanner(self.history.blobs, str, lambda path: None)
         planner.apply(groups)
         plan = planner.result()
         step = self.history.keep_step(action, call_ids, plan)

@@ -408,9 +408,9 @@ async def test_failing_system_hook_is_skipped_with_a_notice(tmp_path: Path) -> N
 
 
 async def test_hook_adds_instructions_for_a_summary(tmp_path: Path) -> None:
-    wish = answering(tmp_path / "h", "wish", {"context": "Keep the ticket numbers."})
+    replan_request = answering(tmp_path / "h", "wish", {"context": "Keep the ticket numbers."})
     reads = [Call("bash", {"command": f"seq {n} 2000"}) for n in range(3)]
-    hooks = settings(compaction__before=[of(wish)]) | {"keep_steps": 1}
+    hooks = settings(compaction__before=[of(replan_request)]) | {"keep_steps": 1}
     async with daemon(tmp_path, *reads, "Done.", "no summary", "none again") as bench:
         session = bench.session(settings=hooks)
         await session.prompt("run")

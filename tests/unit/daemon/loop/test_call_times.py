@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from daemon.loop.call_times import CallTime, CallTimes
-from daemon.permission.service import Waited
+from daemon.permission.service import WaitingTime
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
 
 def test_the_time_in_which_a_call_waited_is_not_counted() -> None:
     clock = Clock()
-    times, waited = CallTimes(clock), Waited()
+    times, waited = CallTimes(clock), WaitingTime()
     times.asks("c1", waited)
     assert times.begin("c1") == 100.0
     clock.seconds += 5

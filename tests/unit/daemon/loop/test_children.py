@@ -10,7 +10,7 @@ import pytest
 
 from daemon.agents.loader import load_agent
 from daemon.loop.children import close_child, open_child
-from daemon.loop.session import SealedError, Session
+from daemon.loop.session import ReadOnlySessionError, Session
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
     BranchCompleted,
@@ -64,7 +64,7 @@ async def test_ended_branch_accepts_no_prompt(tmp_path: Path) -> None:
         await close_child(child)
         again = await bench.opened(child.session_id)
         assert len(again.state.messages) == 2
-        with pytest.raises(SealedError, match="Continue in the session that started it"):
+        with pytest.raises(ReadOnlySessionError, match="Continue in the session that started it"):
             await again.prompt("more")
 
 

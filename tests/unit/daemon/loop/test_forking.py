@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from daemon.keeping import InUseError
 from daemon.loop.budget import COST
 from daemon.loop.forking import FORKED, ForkError
-from daemon.loop.planning import PersonPlan
-from daemon.loop.restoring import Restorer
 from daemon.loop.session import Session
+from daemon.loop.undo import Restorer
+from daemon.loop.user_plan import UserPlan
 from daemon.model.events import Notice
 from daemon.model.messages import Message, Usage
 from daemon.state.notes import CHOICE_AWAITED
 from daemon.store.pruning import STAGING
 from daemon.store.trace_store import StoreError
+from daemon.trace_maintenance import InUseError
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold
@@ -42,7 +42,7 @@ async def worked(bench: Bench) -> Session:
 
 
 async def forked(bench: Bench, session: Session, message: str | None) -> Session:
-    fork = await bench.opened(await bench.core.keeping.fork(session, message))
+    fork = await bench.opened(await bench.core.trace_maintenance.fork(session, message))
     fork.policy.use(config=session.config)
     fork.policy.use(default_model="fake/model")
     return fork
@@ -98,7 +98,7 @@ async def test_goals_that_moved_keep_their_place_and_their_messages(tmp_path: Pa
         session = await worked(bench)
         plan = session.state.plan
         two = plan.snapshot().goals[1]
-        hand = PersonPlan(session, "test")
+        hand = UserPlan(session, "test")
         hand.add("Above")
         above = next(goal for goal in plan.snapshot().goals if goal.description == "Above")
         hand.move(two.id, above.id)
@@ -167,7 +167,7 @@ async def test_a_running_session_is_forked_from_a_message_only(tmp_path: Path) -
         turn = prompted(session, "And now?")
         await until(hold.reached.is_set)
         with pytest.raises(InUseError):
-            await bench.core.keeping.fork(session)
+            await bench.core.trace_maintenance.fork(session)
         fork = await forked(bench, session, prompts(session)[2].message_id)
         assert fork.state.messages[-1].text() == "Changed."
         assert not fork.running
@@ -217,10 +217,10 @@ async def test_impossible_fork_is_refused_and_leaves_nothing(tmp_path: Path) -> 
         answer = session.state.messages[1]
         for message in (answer.message_id, "msg_999999_00000000"):
             with pytest.raises(ForkError, match="no user message"):
-                await bench.core.keeping.fork(session, message)
+                await bench.core.trace_maintenance.fork(session, message)
         session.record.foreign = True
         with pytest.raises(ForkError, match="not started by you"):
-            await bench.core.keeping.fork(session)
+            await bench.core.trace_maintenance.fork(session)
         assert bench.core.store.trace_ids() == [session.session_id]
         assert not list(bench.core.store.root.glob(f"{STAGING}*"))
 
@@ -235,6 +235,6 @@ async def test_disk_error_leaves_no_partial_fork(tmp_path: Path, monkeypatch: py
         with monkeypatch.context() as patched:
             patched.setattr("daemon.store.files.FileTraceStore.append", refuse)
             with pytest.raises(StoreError, match="full"):
-                await bench.core.keeping.fork(session)
+                await bench.core.trace_maintenance.fork(session)
         assert bench.core.store.trace_ids() == [session.session_id]
         assert not list(bench.core.store.root.glob(f"{STAGING}*"))

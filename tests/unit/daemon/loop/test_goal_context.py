@@ -6,8 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from daemon.loop.planning import PersonPlan
 from daemon.loop.session import Session
+from daemon.loop.user_plan import UserPlan
 from daemon.model.events import ContextMarked
 from daemon.model.messages import NotePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.model_calls import ModelRequest
@@ -152,7 +152,7 @@ async def test_plan_edit_by_the_user_is_noted_before_the_next_step(
         session = bench.session(settings=ALLOW_ALL)
         turn = asyncio.create_task(session.prompt("go"))
         await hold.reached.wait()
-        PersonPlan(session, "Ann").rename(session.state.plan.find("2").id, "Another second")
+        UserPlan(session, "Ann").rename(session.state.plan.find("2").id, "Another second")
         hold.go.set()
         await turn
         told = sent(bench.models.requests[2])

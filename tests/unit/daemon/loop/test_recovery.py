@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.closing import STOPPED
+from daemon.loop.interrupted_turn import STOPPED
 from daemon.model.events import QueueChanged, TurnEnded
 from daemon.model.traces import FORMAT
 from daemon.state.session_state import SessionState
 from daemon.store.files import FileTraceStore
-from daemon.store.own import OwnSessions
+from daemon.store.provenance import OwnSessions
 from daemon.store.replay import read_state, replayed
 from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
 from tests.support.drivers.core import ALLOW_ALL, check_pairs, daemon, prompted

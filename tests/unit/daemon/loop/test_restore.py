@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from daemon.files.restore import ConflictError, RestoreRefusedError
-from daemon.loop.restoring import Restorer, UnknownChangeError
 from daemon.loop.session import BusyError, Session
+from daemon.loop.undo import Restorer, UnknownChangeError
 from daemon.model.events import FileChanged, FilesRestored
 from daemon.model.messages import NotePart, TextPart
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.closing import waits_for_answer
+from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.session import BusyError
 from daemon.model.events import FileChanged, PermissionAsked, PermissionReplied, TurnEnded
 from daemon.model.messages import ToolResultPart

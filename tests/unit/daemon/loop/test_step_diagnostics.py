@@ -17,7 +17,7 @@ from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompte
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Item
 from tests.support.fakes.tool_context import FakeDiagnostics
-from tools.language import DiagnosticsReport, Problem, Severity
+from tools.language_ports import DiagnosticsReport, Problem, Severity
 
 LATER = "Diagnostics: judged together with the next edits of this step."
 NO_ANSWER = DiagnosticsReport("no_fresh_answer", (), (), ("ty",))
@@ -31,7 +31,7 @@ def write(name: str) -> Call:
 FAILS = Call("edit", {"file_path": "a.py", "old_string": "absent", "new_string": "x"})
 
 
-def eyes(bench: Bench) -> FakeDiagnostics:
+def fake_diagnostics(bench: Bench) -> FakeDiagnostics:
     return bench.diagnostics
 
 
@@ -69,20 +69,20 @@ def notes(bench: Bench) -> list[str]:
 
 async def test_the_edits_of_a_step_have_one_report_in_the_last_result(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = broken(bench, "error")
+        fake_diagnostics(bench).answer = broken(bench, "error")
         first, second, third = await worked(bench, write("a.py"), write("b.py"), write("c.py"))
         assert first.content.startswith("Edit applied: a.py")
         assert LATER in first.content
         assert LATER in second.content
         assert third.content.startswith("Edit applied: c.py")
         assert "Diagnostics: 1 new problem since" in third.content
-        assert (eyes(bench).reported, len(eyes(bench).begun)) == (1, 3)
+        assert (fake_diagnostics(bench).reported, len(fake_diagnostics(bench).begun)) == (1, 3)
         assert [part.metadata["verdict"] for part in (first, third)] == ["later", "problems"]
 
 
 async def test_one_edit_has_its_report_at_once(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = CLEAN
+        fake_diagnostics(bench).answer = CLEAN
         [only] = await worked(bench, write("a.py"))
         assert "Diagnostics: clean" in only.content
 
@@ -90,7 +90,7 @@ async def test_one_edit_has_its_report_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("look", ["bash", "diagnostics"])
 async def test_workspace_reading_tools_end_an_edit_batch(tmp_path: Path, look: str) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = CLEAN
+        fake_diagnostics(bench).answer = CLEAN
         looking = Call("bash", {"command": "true", "description": "look"})
         if look != "bash":
             looking = Call(look, {"path": "a.py"})
@@ -99,12 +99,12 @@ async def test_workspace_reading_tools_end_an_edit_batch(tmp_path: Path, look: s
         assert LATER in found[0].content
         assert "Diagnostics: clean" in found[2].content
         assert "Diagnostics: clean" in found[4].content
-        assert eyes(bench).reported == 2
+        assert fake_diagnostics(bench).reported == 2
 
 
 async def test_failing_last_edit_carries_the_report_on_earlier_edits(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = broken(bench, "error")
+        fake_diagnostics(bench).answer = broken(bench, "error")
         first, last = await worked(bench, write("a.py"), FAILS)
         assert LATER in first.content
         assert last.is_error
@@ -116,7 +116,7 @@ async def test_failing_last_edit_carries_the_report_on_earlier_edits(tmp_path: P
 
 async def test_an_edit_that_fails_in_the_middle_delays_nothing(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = CLEAN
+        fake_diagnostics(bench).answer = CLEAN
         _, failed, last = await worked(bench, write("a.py"), FAILS, write("b.py"))
         assert "Diagnostics" not in failed.content
         assert "Diagnostics: clean" in last.content
@@ -125,7 +125,7 @@ async def test_an_edit_that_fails_in_the_middle_delays_nothing(tmp_path: Path) -
 async def test_an_edit_that_a_rule_forbids_carries_the_report(tmp_path: Path) -> None:
     rules = {"permission": {"*": "allow", "edit": {"*": "allow", "b.py": "deny"}}}
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = CLEAN
+        fake_diagnostics(bench).answer = CLEAN
         _, last = await worked(bench, write("a.py"), write("b.py"), settings=rules)
         assert last.content.startswith("Permission denied.")
         assert last.content.endswith("Diagnostics: clean, no new problems (ty).")
@@ -137,7 +137,7 @@ async def test_rejected_edit_carries_the_report_on_earlier_edits(
 ) -> None:
     rules = {"permission": {"*": "allow", "edit": {"*": "allow", "b.py": "ask"}}}
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = CLEAN
+        fake_diagnostics(bench).answer = CLEAN
         session = bench.session(settings=rules)
         bench.models.then([write("a.py"), write("b.py"), write("c.py")])
         if feedback:
@@ -156,14 +156,14 @@ async def test_no_write_means_no_report(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         [only] = await worked(bench, write("a.py"), settings=rules)
         assert "Diagnostics" not in only.content
-        assert eyes(bench).reported == 0
+        assert fake_diagnostics(bench).reported == 0
 
 
 async def test_tools_that_do_not_write_ask_no_language_server(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         (bench.workspace / "a.py").write_text("x\n", encoding="ascii")
         await worked(bench, Call("read", {"file_path": "a.py"}), Call("grep", {"pattern": "x"}))
-        assert (eyes(bench).begun, eyes(bench).reported) == ([], 0)
+        assert (fake_diagnostics(bench).begun, fake_diagnostics(bench).reported) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,14 @@ async def test_severity_setting_decides_about_warnings(
     tmp_path: Path, setting: str, severities: tuple[Severity, ...], said: str
 ) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = broken(bench, *severities)
+        fake_diagnostics(bench).answer = broken(bench, *severities)
         [only] = await worked(bench, write("a.py"), settings={**ALLOW_ALL, "diagnostics_severity": setting})
         assert said in only.content
 
 
 async def test_late_diagnostics_are_noted_once_before_the_next_request(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer, eyes(bench).late = NO_ANSWER, [broken(bench, "error")]
+        fake_diagnostics(bench).answer, fake_diagnostics(bench).late = NO_ANSWER, [broken(bench, "error")]
         [only] = await worked(bench, write("a.py"))
         assert "NO FRESH ANSWER in time from ty." in only.content
         [told] = notes(bench)
@@ -199,7 +199,7 @@ async def test_late_diagnostics_are_noted_once_before_the_next_request(tmp_path:
 
 async def test_late_clean_answer_is_reported_in_one_line(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer, eyes(bench).late = NO_ANSWER, [CLEAN]
+        fake_diagnostics(bench).answer, fake_diagnostics(bench).late = NO_ANSWER, [CLEAN]
         await worked(bench, write("a.py"))
         assert notes(bench) == [
             "Note: since your last message language servers answered about earlier edits: "
@@ -209,12 +209,12 @@ async def test_late_clean_answer_is_reported_in_one_line(tmp_path: Path) -> None
 
 async def test_late_diagnostics_after_a_turn_come_with_the_next_prompt(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        eyes(bench).answer = NO_ANSWER
+        fake_diagnostics(bench).answer = NO_ANSWER
         session = bench.session(settings=ALLOW_ALL)
         bench.models.then([write("a.py")], "Done.")
         await finish(prompted(session, "do it"))
         assert not notes(bench)
-        eyes(bench).late = [CLEAN]
+        fake_diagnostics(bench).late = [CLEAN]
         bench.models.then("Fine.")
         await finish(prompted(session, "and now?"))
         assert len(notes(bench)) == 1
@@ -223,17 +223,17 @@ async def test_late_diagnostics_after_a_turn_come_with_the_next_prompt(tmp_path:
 async def test_silent_server_is_polled_until_it_gives_a_verdict(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         session = bench.session(settings=ALLOW_ALL)
-        eyes(bench).answer = NO_ANSWER
-        eyes(bench).late = [NO_ANSWER, CLEAN]
+        fake_diagnostics(bench).answer = NO_ANSWER
+        fake_diagnostics(bench).late = [NO_ANSWER, CLEAN]
         bench.models.then([write("a.py")], [Call("ls", {})], "Done.")
         await finish(prompted(session, "do it"))
         assert session.state.notes == () or len(notes(bench)) == 1
-        assert await session.eyes.late() is None
+        assert await session.diagnostics.late() is None
 
 
 async def test_report_canceled_with_the_turn_comes_late(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        diagnostics = eyes(bench)
+        diagnostics = fake_diagnostics(bench)
         diagnostics.answer, diagnostics.gate = broken(bench, "error"), asyncio.Event()
         session = bench.session(settings=ALLOW_ALL)
         bench.models.then([write("a.py"), write("b.py")])
@@ -242,7 +242,7 @@ async def test_report_canceled_with_the_turn_comes_late(tmp_path: Path) -> None:
         session.cancel()
         await finish(turn)
         diagnostics.gate.set()
-        await until(lambda: session.eyes.owed, "the late report")
+        await until(lambda: session.diagnostics.owed, "the late report")
         bench.models.then("Fine.")
         await finish(prompted(session, "go on"))
         assert "New problems: 1 " in notes(bench)[-1]
@@ -250,7 +250,7 @@ async def test_report_canceled_with_the_turn_comes_late(tmp_path: Path) -> None:
 
 async def test_closed_session_leaves_no_pending_report(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
-        diagnostics = eyes(bench)
+        diagnostics = fake_diagnostics(bench)
         diagnostics.gate = asyncio.Event()
         session = bench.session(settings=ALLOW_ALL)
         bench.models.then([write("a.py")])
@@ -258,8 +258,8 @@ async def test_closed_session_leaves_no_pending_report(tmp_path: Path) -> None:
         await until(lambda: diagnostics.reported == 1, "the report")
         session.cancel()
         await finish(turn)
-        await session.eyes.close()
-        assert not session.eyes.owed
+        await session.diagnostics.close()
+        assert not session.diagnostics.owed
 
 
 # ---- what may not be read
@@ -270,8 +270,10 @@ async def test_problems_in_files_that_may_not_be_read_are_only_counted(tmp_path:
         report = broken(bench, "error")
         secret = Problem(bench.workspace / ".env", 1, 1, "error", "TOKEN=hunter2")
         outside = Problem(tmp_path / "elsewhere.py", 1, 1, "error", "PASSWORD=hunter2")
-        eyes(bench).answer = dataclasses.replace(report, problems=(*report.problems, secret, outside))
-        eyes(bench).late.append(dataclasses.replace(report, problems=(secret,)))
+        fake_diagnostics(bench).answer = dataclasses.replace(
+            report, problems=(*report.problems, secret, outside)
+        )
+        fake_diagnostics(bench).late.append(dataclasses.replace(report, problems=(secret,)))
         rules = {**ALLOW_ALL, "permission": {"*": "allow", "read": {"*.env": "deny"}}}
         [only] = await worked(bench, write("a.py"), settings=rules)
         assert "bad error" in only.content
@@ -283,8 +285,8 @@ async def test_problems_in_files_that_may_not_be_read_are_only_counted(tmp_path:
 async def test_late_problems_in_unreadable_files_are_only_counted(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         secret = Problem(bench.workspace / ".env", 1, 1, "error", "TOKEN=hunter2")
-        eyes(bench).answer = NO_ANSWER
-        eyes(bench).late.append(DiagnosticsReport("problems", (secret,), ("ty",)))
+        fake_diagnostics(bench).answer = NO_ANSWER
+        fake_diagnostics(bench).late.append(DiagnosticsReport("problems", (secret,), ("ty",)))
         rules = {**ALLOW_ALL, "permission": {"*": "allow", "read": {"*.env": "deny"}}}
         await worked(bench, write("a.py"), settings=rules)
         assert any("1 problem in files that may not be read" in note for note in notes(bench))

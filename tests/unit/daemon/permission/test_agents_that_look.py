@@ -9,7 +9,7 @@ import pytest
 
 from daemon.model.permissions import Action, Mode, Rule
 from daemon.permission.rules import SHIPPED, RuleSet, reason_words
-from tools.shell.place import real_place
+from tools.shell.path_lookup import real_place
 from tools.shell.question import question
 from tools.tool import PermissionAsk
 

@@ -1,4 +1,4 @@
-"""Decisions about whole calls (daemon/permission/rules.py, judging.py, modes.py, protected.py, words.py)."""
+"""Decisions about whole calls (daemon/permission/rules.py, access_decision.py, modes.py, protected.py, words.py)."""
 
 from __future__ import annotations
 

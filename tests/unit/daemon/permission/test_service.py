@@ -9,7 +9,7 @@ import pytest
 
 from daemon.loop.call_times import CallTime, CallTimes
 from daemon.model.permissions import FileAnswer, Grant, Rule
-from daemon.permission.service import CallInfo, CallPermission, PermissionService, Waited
+from daemon.permission.service import CallInfo, CallPermission, PermissionService, WaitingTime
 from tests.support.drivers.waiting import until
 from tests.support.fakes.asker import NOW, FakeAsker, Inbox
 from tools.tool import FileChange, PermissionAsk, PermissionDeniedError, ToolError
@@ -276,7 +276,7 @@ async def test_time_waiting_for_approval_is_not_call_time() -> None:
     await asking
     assert port.waited.seconds > 0
     times = CallTimes()
-    times.asks("c", Waited(3600.0))
+    times.asks("c", WaitingTime(3600.0))
     times.begin("c")
     assert times.end("c") == CallTime(0)
     assert times.end("c") == CallTime()

@@ -16,7 +16,7 @@ from daemon.plan.explore_goals import (
     plan_explored,
     plan_given_up,
 )
-from daemon.plan.forest import ENDED
+from daemon.plan.goal_index import ENDED
 from daemon.plan.tree import Change, PlanError, PlanTree
 
 STATS = GoalStats(message_count=3, total_tokens=30, total_cost=0.5)

@@ -8,23 +8,23 @@ from typing import Any
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from daemon.plan.needs import stand_in
+from daemon.plan.dependencies import stand_in
 from daemon.plan.tree import PlanError, PlanTree
-from daemon.planner.core import (
+from daemon.planner.next_action import (
     AskForPlan,
     Began,
-    Course,
     Decision,
     End,
     Happening,
     PlanMade,
     Ran,
-    RanTogether,
+    RanInParallel,
+    TurnProgress,
     Work,
     decide,
 )
-from daemon.planner.reading import BadPlanError, read_plan
-from daemon.planner.revising import revised
+from daemon.planner.plan_parser import BadPlanError, read_plan
+from daemon.planner.replanning import revised
 from tests.support.examples import examples
 
 NAMES = "abcdefgh"
@@ -101,13 +101,13 @@ class Carried:
         if work.kind == "together":
             assert len(work.goal_ids) > 1
             event("together")
-            return RanTogether("end_turn", failed=dict.fromkeys(self.work_on(work.goal_ids), "failed"))
+            return RanInParallel("end_turn", failed=dict.fromkeys(self.work_on(work.goal_ids), "failed"))
         assert work.kind == "step"
         failed = self.work_on((work.goal_id or "",))
         return Ran("error", "failed") if failed else Ran("end_turn")
 
 
-def carry_out(carried: Carried, course: Course) -> Decision:
+def carry_out(carried: Carried, course: TurnProgress) -> Decision:
     tree = carried.tree
     course, decision = decide(course, tree, Began())
     course, decision = decide(course, tree, PlanMade(len(tree.goals)))
@@ -126,7 +126,7 @@ def test_each_step_is_done_once_and_never_before_what_it_needs(
     tree = PlanTree()
     apply(tree, steps)
     carried = Carried(tree, data, failing=False)
-    decision = carry_out(carried, Course("layered", parallel=parallel))
+    decision = carry_out(carried, TurnProgress("layered", parallel=parallel))
     assert decision == End("end_turn")
     assert sorted(carried.done) == sorted(tree.goals)
 
@@ -140,7 +140,7 @@ def test_what_failed_stops_only_what_needs_it(
     tree = PlanTree()
     apply(tree, steps)
     carried = Carried(tree, data, failing=True)
-    decision = carry_out(carried, Course("layered", replan, parallel=parallel))
+    decision = carry_out(carried, TurnProgress("layered", replan, parallel=parallel))
     stopped = set(carried.failed)
     while more := {i for i in tree.goals if i not in stopped and carried.needed_before(i) & stopped}:
         stopped |= more

@@ -61,10 +61,10 @@ async def test_replan_during_a_turn_happens_between_two_steps(tmp_path: Path, mo
         session = planned(bench, mode)
         turn = prompted(session, "go")
         await hold.reached.wait()
-        wish = asyncio.create_task(replan(session, "think first"))
-        await until(lambda: session.turn.wish is not None)
+        replan_request = asyncio.create_task(replan(session, "think first"))
+        await until(lambda: session.turn.replan_request is not None)
         hold.go.set()
-        assert (await finish(wish)).detail == "Replanned: 1 step left."
+        assert (await finish(replan_request)).detail == "Replanned: 1 step left."
         assert (await finish(turn)).stop == "end_turn"
         assert any(note.endswith("and wrote: think first") for note in notes(session))
         assert tree(session) == ["> 1 A"]
@@ -78,10 +78,10 @@ async def test_replan_during_a_layered_step_changes_the_next_steps(tmp_path: Pat
         session = planned(bench, "layered")
         turn = prompted(session, "go")
         await hold.reached.wait()
-        wish = asyncio.create_task(replan(session))
-        await until(lambda: session.turn.wish is not None)
+        replan_request = asyncio.create_task(replan(session))
+        await until(lambda: session.turn.replan_request is not None)
         hold.go.set()
-        assert (await finish(wish)).stop == "end_turn"
+        assert (await finish(replan_request)).stop == "end_turn"
         assert (await finish(turn)).stop == "end_turn"
         assert tree(session) == ["x 1 A", "x 2 C"]
         one_turn(bench)
@@ -93,10 +93,10 @@ async def test_replan_as_the_model_stops_happens_in_the_same_turn(tmp_path: Path
         session = planned(bench, "in_loop")
         turn = prompted(session, "go")
         await hold.reached.wait()
-        wish = asyncio.create_task(replan(session))
-        await until(lambda: session.turn.wish is not None)
+        replan_request = asyncio.create_task(replan(session))
+        await until(lambda: session.turn.replan_request is not None)
         hold.go.set()
-        assert (await finish(wish)).stop == "end_turn"
+        assert (await finish(replan_request)).stop == "end_turn"
         assert (await finish(turn)).stop == "end_turn"
         assert tree(session) == ["  1 A"]
         one_turn(bench)
@@ -109,13 +109,13 @@ async def test_replan_request_ends_with_a_canceled_turn(tmp_path: Path) -> None:
         turn = prompted(session, "go")
         await hold.reached.wait()
         first = asyncio.create_task(replan(session))
-        await until(lambda: session.turn.wish is not None)
+        await until(lambda: session.turn.replan_request is not None)
         second = asyncio.create_task(replan(session, "no, so"))
         assert (await finish(first)).detail.startswith("A later request for a plan replaced this one.")
         session.cancel()
         assert (await finish(second)).stop == "canceled"
         assert (await finish(turn)).stop == "canceled"
-        assert session.turn.wish is None
+        assert session.turn.replan_request is None
 
 
 async def test_abandoned_replan_request_is_withdrawn(tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ async def test_abandoned_replan_request_is_withdrawn(tmp_path: Path) -> None:
         session = planned(bench, "in_loop")
         turn = prompted(session, "go")
         await hold.reached.wait()
-        wish = asyncio.create_task(replan(session))
-        await until(lambda: session.turn.wish is not None)
-        wish.cancel()
-        await asyncio.wait({wish})
-        assert wish.cancelled()
+        replan_request = asyncio.create_task(replan(session))
+        await until(lambda: session.turn.replan_request is not None)
+        replan_request.cancel()
+        await asyncio.wait({replan_request})
+        assert replan_request.cancelled()
         hold.go.set()
         assert (await finish(turn)).stop == "end_turn"
         assert (notes(session), tree(session)) == ([], [])
@@ -141,10 +141,10 @@ async def test_canceled_earlier_replan_does_not_cancel_the_later_one(tmp_path: P
         turn = prompted(session, "go")
         await hold.reached.wait()
         first = asyncio.create_task(replan(session))
-        await until(lambda: session.turn.wish is not None)
-        earlier = session.turn.wish
+        await until(lambda: session.turn.replan_request is not None)
+        earlier = session.turn.replan_request
         second = asyncio.create_task(replan(session, "so"))
-        await until(lambda: session.turn.wish is not earlier)
+        await until(lambda: session.turn.replan_request is not earlier)
         first.cancel()
         hold.go.set()
         assert (await finish(second)).stop == "end_turn"

@@ -9,8 +9,8 @@ import pytest
 
 from daemon.context.window import build_window
 from daemon.model.events import GoalAdded, GoalUpdated, Notice
-from daemon.planner.core import MAX_REPLANS
 from daemon.planner.driver import replan
+from daemon.planner.next_action import MAX_REPLANS
 from daemon.provider import openai_wire
 from daemon.provider.model_calls import ModelRequest
 from tests.support.drivers.core import ALLOW_ALL, daemon, finish, prompted
@@ -248,9 +248,9 @@ async def test_step_abandoned_by_the_user_is_no_failure(tmp_path: Path) -> None:
         session = planned(bench, "layered")
         turn = prompted(session, "go")
         await hold.reached.wait()
-        from daemon.loop.planning import PersonPlan
+        from daemon.loop.user_plan import UserPlan
 
-        await PersonPlan(session, "me").abandon("1", "I do not want it")
+        await UserPlan(session, "me").abandon("1", "I do not want it")
         hold.go.set()
         assert (await finish(turn)).stop == "end_turn"
         assert tree(session) == ["x 1 B"]
@@ -522,14 +522,14 @@ async def test_invalid_replan_lets_the_work_continue(tmp_path: Path) -> None:
 async def test_planned_steps_are_goals_of_the_model_the_user_can_edit(
     tmp_path: Path,
 ) -> None:
-    from daemon.loop.planning import PersonPlan
+    from daemon.loop.user_plan import UserPlan
 
     async with daemon(tmp_path, plan("A", "B"), "…", "…", plan("A"), [done()], "A.") as bench:
         session = planned(bench, "layered")
         await session.prompt("go")
         assert [e.goal.description for e in bench.events(GoalAdded)] == ["A", "B"]
         assert {e.by for e in (*bench.events(GoalAdded), *bench.events(GoalUpdated))} == {""}
-        PersonPlan(session, "me").add("C")
+        UserPlan(session, "me").add("C")
         assert tree(session) == ["x 1 A", "  2 C"]
         window = build_window(session.state.messages, session.state.plan)
         check_openai({"messages": openai_wire.to_messages(ModelRequest("m", (), window.messages))})

@@ -7,7 +7,7 @@ from daemon.model.messages import Message, TextPart, Usage
 from daemon.model.traces import Budget
 from daemon.plan.tree import PlanTree
 from daemon.state.children import Children
-from daemon.state.spending import Overspent, Spending, overspent
+from daemon.state.spending import ExceededLimit, Spending, exceeded_limit
 from tests.support.drivers.core import daemon
 from tests.support.fakes.models import Call, End
 
@@ -40,9 +40,9 @@ def answer(goal_id: str | None, usage: Usage | None, sequence: int = 1) -> Messa
     )
 
 
-def reached(budget: Budget, plan: PlanTree, spending: Spending, **raised: float) -> Overspent | None:
+def reached(budget: Budget, plan: PlanTree, spending: Spending, **raised: float) -> ExceededLimit | None:
     usage = Usage(input=900, output=100)
-    return overspent(
+    return exceeded_limit(
         budget,
         usage=usage,
         cost=2.5,

@@ -7,7 +7,7 @@ import pytest
 
 from daemon.api.hub import ClientLimits
 from daemon.model.events import Event, ModelRetry
-from daemon.store.paging import events_after, told_events
+from daemon.store.paging import events_after, transcript_events
 from tests.support.drivers.watched import TRACE, Watched
 from tests.support.fakes.memory_store import MemoryTraceStore
 
@@ -45,9 +45,11 @@ async def test_transcript_events_follow_the_message_before_them(between: int) ->
         retry = ModelRetry(trace_id=TRACE, time=bench.time(), attempt=1, delay_s=1, reason="x")
         bench.emit(*[retry] * between)
     sequences = [message.sequence for message in store.messages(TRACE)]
-    told = await told_events(store, TRACE, 0)
+    told = await transcript_events(store, TRACE, 0)
     assert [after for after, _ in told.events] == sequences
     assert told.last_id == store.last_event_id(TRACE)
-    assert [after for after, _ in (await told_events(store, TRACE, sequences[2])).events] == sequences[2:]
-    page = await told_events(store, TRACE, sequences[1], before=sequences[3])
+    assert [after for after, _ in (await transcript_events(store, TRACE, sequences[2])).events] == sequences[
+        2:
+    ]
+    page = await transcript_events(store, TRACE, sequences[1], before=sequences[3])
     assert [after for after, _ in page.events] == sequences[1:3]

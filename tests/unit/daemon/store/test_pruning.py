@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.config import load_config
-from daemon.keeping import limits_of
 from daemon.store.files import FileTraceStore
 from daemon.store.pruning import (
     IMPORTED,
     MB,
     PruneLimits,
-    Stored,
-    doomed,
+    StoredTrace,
     still_too_much,
     stored_traces,
+    traces_to_prune,
 )
+from daemon.trace_maintenance import limits_of
 from tests.support.scenarios.stored_traces import ID, write_trace
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -32,19 +32,19 @@ LATER = datetime(2100, 1, 1, tzinfo=UTC)
 """When nothing that the tests write is still to come."""
 
 
-def stored(number: int, *, days: float = 0.0, size: int = MB, own: bool = True) -> Stored:
-    return Stored(f"t{number:03d}", NOW - timedelta(days=days), size, own)
+def stored(number: int, *, days: float = 0.0, size: int = MB, own: bool = True) -> StoredTrace:
+    return StoredTrace(f"t{number:03d}", NOW - timedelta(days=days), size, own)
 
 
-def found(store: FileTraceStore, *, sizes: bool = True, now: datetime = LATER) -> list[Stored]:
+def found(store: FileTraceStore, *, sizes: bool = True, now: datetime = LATER) -> list[StoredTrace]:
     return stored_traces(store, (ID,), now, sizes=sizes)
 
 
 OLD = [stored(1, days=40), stored(2, days=20), stored(3, days=10), stored(4, days=1)]
 
 
-def ids(limits: PruneLimits, traces: list[Stored] = OLD, in_use: tuple[str, ...] = ()) -> list[str]:
-    return [one.stored.trace_id for one in doomed(traces, limits, NOW, in_use.__contains__)]
+def ids(limits: PruneLimits, traces: list[StoredTrace] = OLD, in_use: tuple[str, ...] = ()) -> list[str]:
+    return [one.stored.trace_id for one in traces_to_prune(traces, limits, NOW, in_use.__contains__)]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_the_one_that_was_used_last_and_the_newest_both_stay() -> None:
 
 
 def test_reasons_are_told() -> None:
-    assert [one.reason for one in doomed(OLD, PruneLimits(keep_days=30, max_mb=2), NOW)] == [
+    assert [one.reason for one in traces_to_prune(OLD, PruneLimits(keep_days=30, max_mb=2), NOW)] == [
         "not used for more than 30 days",
         "all sessions together exceeded 2 MB",
     ]
-    assert doomed(OLD, PruneLimits(keep=3), NOW)[0].reason == "not one of the newest 3"
+    assert traces_to_prune(OLD, PruneLimits(keep=3), NOW)[0].reason == "not one of the newest 3"
     assert still_too_much(3 * MB, PruneLimits(max_mb=2)).startswith("3.0 MB remain")
     assert still_too_much(2 * MB, PruneLimits(max_mb=2)) == ""
 
@@ -112,7 +112,7 @@ def test_foreign_ones_go_too_and_first_where_there_is_no_room() -> None:
     assert ids(PruneLimits(max_mb=3), own + brought) == ["t101"]
     assert ids(PruneLimits(max_mb=1), own + brought) == ["t001", "t101"]
     assert ids(PruneLimits(keep_days=1.5), own + brought) == ["t001", "t101"]
-    reasons = [one.reason for one in doomed(own + brought, PruneLimits(keep=1), NOW)]
+    reasons = [one.reason for one in traces_to_prune(own + brought, PruneLimits(keep=1), NOW)]
     assert reasons == ["not one of the newest 1", "not one of the newest 1 from other machines"]
 
 
@@ -168,9 +168,9 @@ _LIMITS = st.builds(
 
 
 @given(traces=_TRACES, limits=_LIMITS, used=st.sets(st.integers(0, 60)))
-def test_laws_of_pruning(traces: list[Stored], limits: PruneLimits, used: set[int]) -> None:
+def test_laws_of_pruning(traces: list[StoredTrace], limits: PruneLimits, used: set[int]) -> None:
     in_use = {f"t{number:03d}" for number in used}
-    gone = [one.stored for one in doomed(traces, limits, NOW, in_use.__contains__)]
+    gone = [one.stored for one in traces_to_prune(traces, limits, NOW, in_use.__contains__)]
     left = [one for one in traces if one not in gone]
     assert len(set(gone)) == len(gone)
     assert not in_use & {one.trace_id for one in gone}
@@ -181,12 +181,12 @@ def test_laws_of_pruning(traces: list[Stored], limits: PruneLimits, used: set[in
         assert set(newest[: limits.keep or 1]) <= set(left)
         assert not group or max(group, key=lambda one: one.trace_id) in left
     # Whatever the folder brought along: of the own ones the same go.
-    alone = [one.stored for one in doomed(own, limits, NOW, in_use.__contains__)]
+    alone = [one.stored for one in traces_to_prune(own, limits, NOW, in_use.__contains__)]
     assert alone == [one for one in gone if one.own]
     if not limits.any:
         assert not gone
     # What is left is over a limit only as far as it may not go.
-    again = [one.stored for one in doomed(left, limits, NOW, in_use.__contains__)]
+    again = [one.stored for one in traces_to_prune(left, limits, NOW, in_use.__contains__)]
     assert not again
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from daemon.loop.restoring import Restorer
+from daemon.loop.undo import Restorer
 from daemon.model.events import FileChanged
 from tests.support.drivers.core import ALLOW_ALL
 from tests.support.fakes.models import Call

@@ -9,7 +9,7 @@ import pytest
 
 from daemon.agents.loader import load_agent
 from daemon.loop.children import close_child, open_child
-from daemon.loop.restoring import Restorer
+from daemon.loop.undo import Restorer
 from daemon.model.events import Notice
 from daemon.model.permissions import Grant
 from daemon.permission.rules import reason_words

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daemon.agents.head_words import PERMISSIONS, TOOLS
+from daemon.agents.front_matter_keys import PERMISSIONS, TOOLS
 from daemon.agents.profile import AgentProfile
 from daemon.agents.profile_file import AgentFileError, parse_agent
 from daemon.permission.rules import SHIPPED

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from daemon.loop.planning import PersonPlan
 from daemon.loop.session import BusyError, Session
+from daemon.loop.user_plan import UserPlan
 from daemon.model.events import SessionUpdated
 from daemon.model.messages import ToolResultPart
 from daemon.plan.tree import PlanError
-from daemon.subagents.handing_over import BUILD_PROMPT, hand_over_plan
+from daemon.subagents.session_handover import BUILD_PROMPT, hand_over_plan
 from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Hold, Step
@@ -73,7 +73,7 @@ async def test_plan_edited_during_the_question_is_built_as_edited(tmp_path: Path
         session = planning(bench)
         turn = prompted(session, "mend the cart")
         await bench.asked()
-        person = PersonPlan(session, "VS Code")
+        person = UserPlan(session, "VS Code")
         first, second = session.state.plan.children(None)
         person.rename(second.id, "Mend the tax")
         person.move(second.id, None, first.id)
@@ -91,7 +91,7 @@ async def test_plan_emptied_during_the_question_is_not_built(tmp_path: Path) -> 
         turn = prompted(session, "mend the cart")
         await bench.asked()
         for goal in list(session.state.plan.children(None)):
-            await PersonPlan(session, "VS Code").abandon(goal.id, "no")
+            await UserPlan(session, "VS Code").abandon(goal.id, "no")
         await bench.answer("once")
         await finish(turn)
         assert session.agent.name == "plan"

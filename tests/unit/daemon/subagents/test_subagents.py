@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.loop.session import SealedError, Session
+from daemon.loop.session import ReadOnlySessionError, Session
 from daemon.model.events import FileChanged, PermissionAsked, SubagentCompleted, SubagentStarted, ToolStarted
 from daemon.model.messages import SubtaskPart, TextPart
 from daemon.store.replay import replayed
@@ -55,7 +55,7 @@ async def test_task_runs_in_its_own_session_and_returns_its_last_text(tmp_path: 
         first = record.state.messages[0]
         assert first.content == (SubtaskPart(agent="explore", prompt="Find the entry point."),)
         assert record.state.plan.mission == "Find the entry point."
-        with pytest.raises(SealedError):
+        with pytest.raises(ReadOnlySessionError):
             await record.prompt("more")
         # What it took is in the totals once, now and after a restart.
         assert session.state.trace.total_cost == pytest.approx(0.04)
@@ -87,7 +87,7 @@ async def test_explore_agent_has_read_only_tools(tmp_path: Path) -> None:
 async def test_sub_agent_asks_in_the_parent_inbox_and_shares_its_undo(
     tmp_path: Path,
 ) -> None:
-    from daemon.loop.restoring import Restorer
+    from daemon.loop.undo import Restorer
 
     async with with_subagents(tmp_path, ([task("Write it.")], "Done."), {"s1": [[WRITE], "Written."]}) as (
         bench,
@@ -233,7 +233,7 @@ async def test_canceled_sub_agent_is_reported_and_the_parent_continues(tmp_path:
         turn = prompted(session, "go")
         await hold.reached.wait()
         child = child_of(bench, session)
-        with pytest.raises(SealedError):
+        with pytest.raises(ReadOnlySessionError):
             await child.prompt("and more")
         assert child.cancel()
         assert (await finish(turn)).stop == "end_turn"
@@ -446,5 +446,5 @@ async def test_sub_agents_of_a_dead_daemon_are_closed_with_their_cost(tmp_path: 
         assert (await again.prompt("go on")).stop == "end_turn"
         record = await bench.opened(f"{session.session_id}:s1")
         assert record.state.turn is None
-        with pytest.raises(SealedError):
+        with pytest.raises(ReadOnlySessionError):
             await record.prompt("more")

@@ -9,8 +9,8 @@ import pytest
 
 from daemon.model.permissions import Action, Rule
 from daemon.permission.rules import RuleSet
+from tools.shell.bash_words import names
 from tools.shell.question import CommandPlace, question
-from tools.shell.words import names
 
 PLACE = CommandPlace(Path("/workspace"), Path("/home/user"))
 NAMES = names(

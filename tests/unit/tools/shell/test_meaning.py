@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools.shell.bash_words import Word
+from tools.shell.command_effects import Meaning, meaning
 from tools.shell.command_line import Simple
-from tools.shell.meaning import Meaning, meaning
 from tools.shell.syntax import parse
-from tools.shell.words import Word
 
 
 def of(line: str) -> Meaning:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.support.drivers.recording_shell import PROGRAMS, Call, RecordingShell
 from tests.support.examples import examples
+from tools.shell.bash_words import Word
 from tools.shell.command_line import Simple
 from tools.shell.syntax import parse
-from tools.shell.words import Word
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from daemon.model.permissions import Rule
 from daemon.permission.rules import RuleSet
-from tools.shell.place import real_place
+from tools.shell.path_lookup import real_place
 from tools.shell.question import CommandPlace, question
 
 PLACE = CommandPlace(Path("/w"), Path("/home/me"))

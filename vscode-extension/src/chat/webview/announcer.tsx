@@ -1,10 +1,10 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
-import { requestTitle } from "../../explore/words";
+import { requestTitle } from "../../explore/format";
 import { isBudget } from "../../meter/model";
-import { isQuestion } from "../../permission/asked";
+import { isQuestion } from "../../permission/question_answers";
 import type { PermissionRequest } from "../../protocol.gen";
-import { SILENCE, spoken, stateWords } from "../../session/spoken";
+import { SILENCE, spoken, stateWords } from "../../session/screen_reader";
 import type { SessionState } from "../../session/state";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";

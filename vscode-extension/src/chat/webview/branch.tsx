@@ -1,9 +1,9 @@
 /** One branch in the card of its exploration. */
 import type { JSX } from "preact";
 import { childSession } from "../../explore/children";
-import type { Explored } from "../../explore/shown";
+import type { Explored } from "../../explore/outcomes";
 import type { BranchView } from "../../explore/view";
-import { fileChoiceOf, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../../explore/words";
+import { fileChoiceOf, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../../explore/format";
 import type { FileDiff } from "../../protocol.gen";
 import { Counts } from "./diff";
 import { useOpen } from "./hooks";

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { Head, Refused, useReason, useReply, type CardProps } from "./answering";
+import { Head, Refused, useReason, useReply, type CardProps } from "./request_card";
 import { t } from "../../l10n";
 
 /** The card for a run that has used up its budget. It offers other answers, because there is nothing to write. */

@@ -1,7 +1,7 @@
 import type { JSX, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { namedIn, promptsOf, withoutMention } from "../../composer/text";
-import { emptyAnswers, isQuestion, withWords } from "../../permission/asked";
+import { emptyAnswers, isQuestion, withWords } from "../../permission/question_answers";
 import type { Answer } from "../../permission/grants";
 import type { PermissionRequest } from "../../protocol.gen";
 import type { ToWebview } from "../messages";

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { PROVIDER_NAMES } from "../../models/words";
+import { PROVIDER_NAMES } from "../../models/format";
 import type { Surrounding } from "../messages";
 import { post } from "./host";
 import { t } from "../../l10n";

@@ -1,9 +1,9 @@
 /** The card of an exploration: its branches while they run, then the scoreboard and the choice. */
 import type { JSX } from "preact";
 import { board } from "../../explore/score";
-import { outcomeKey, type Explored, type Outcome } from "../../explore/shown";
+import { outcomeKey, type Explored, type Outcome } from "../../explore/outcomes";
 import type { ExplorationView } from "../../explore/view";
-import { brief } from "../../explore/words";
+import { brief } from "../../explore/format";
 import { Branch } from "./branch";
 import { post } from "./host";
 import { Icon } from "./icons";

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { modeWords } from "../../permission/words";
+import { modeWords } from "../../permission/format";
 import type { Mode } from "../../protocol.gen";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";

@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { emptyAnswers, isAnswered, withOption } from "../../permission/asked";
+import { emptyAnswers, isAnswered, withOption } from "../../permission/question_answers";
 import type { Question, QuestionAnswer } from "../../protocol.gen";
-import { Head, Refused, useReason, useReply, type CardProps } from "./answering";
+import { Head, Refused, useReason, useReply, type CardProps } from "./request_card";
 import { answerOf, saveAnswer } from "./host";
 import { visible, visibleLine } from "./visible";
 import { plural, t } from "../../l10n";

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
-import { handedLine } from "../handed";
+import { handedLine } from "../code_action_line";
 import { editOf, post, saveEdit } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";

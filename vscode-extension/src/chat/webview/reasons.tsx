@@ -1,6 +1,6 @@
 /** The reasons for a request: the rule behind each action, and warnings about irreversible actions. */
 import { Fragment, type JSX } from "preact";
-import { needs, reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/words";
+import { needs, reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/format";
 import type { PermissionRequest } from "../../protocol.gen";
 import { useOpen } from "./hooks";
 import { post } from "./host";

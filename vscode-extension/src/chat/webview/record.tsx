@@ -1,6 +1,6 @@
 /** The header above the record of a branch or sub-agent: its title and a button back to the session. */
 import type { JSX } from "preact";
-import { askerName } from "../../explore/words";
+import { askerName } from "../../explore/format";
 import type { SessionState } from "../../session/state";
 import { post } from "./host";
 import { Icon } from "./icons";

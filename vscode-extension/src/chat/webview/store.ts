@@ -1,5 +1,5 @@
 /** The webview's copy of the state: components read it, messages from the host update it. */
-import { NOTHING_EXPLORED, type Explored } from "../../explore/shown";
+import { NOTHING_EXPLORED, type Explored } from "../../explore/outcomes";
 import type { Outgoing } from "../../session/controller";
 import { apply, prepend, trim, type SessionState } from "../../session/state";
 import type { Changes, Choices, Surrounding, ToWebview } from "../messages";

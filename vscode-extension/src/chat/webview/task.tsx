@@ -1,8 +1,8 @@
 /** A sub-agent below the line of its `task` call. */
 import type { JSX } from "preact";
 import { childSession } from "../../explore/children";
-import type { Glimpse } from "../../explore/shown";
-import { agentSpent, agentState } from "../../explore/words";
+import type { Glimpse } from "../../explore/outcomes";
+import { agentSpent, agentState } from "../../explore/format";
 import type { PermissionRequest, SubagentMeta } from "../../protocol.gen";
 import { useOpen } from "./hooks";
 import { post } from "./host";

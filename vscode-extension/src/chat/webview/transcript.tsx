@@ -5,7 +5,7 @@ import { goalMarks, grouped, lines } from "../../session/lines";
 import { planAnswers, plannedWork } from "../../session/plan";
 import type { Item, SessionState } from "../../session/state";
 import type { Outgoing } from "../../session/controller";
-import type { Explored } from "../../explore/shown";
+import type { Explored } from "../../explore/outcomes";
 import { turnChanges } from "../../history/turn";
 import type { Changes, Surrounding } from "../messages";
 import { lastPrompt } from "../../composer/text";

@@ -2,7 +2,7 @@ import { branchKey, dagOf, placeOfWork } from "../../../../daemon/api/page/dag.j
 import { DagView } from "../../../../daemon/api/page/draw.js";
 import { layoutOf } from "../../../../daemon/api/page/layout.js";
 import { findGoals, forkAround, levelOf, wayTo, type Level } from "../../../../daemon/api/page/levels.js";
-import { Fetches, aroundWork, everything, takeBranch } from "../../../../daemon/api/page/opening.js";
+import { Fetches, aroundWork, everything, takeBranch } from "../../../../daemon/api/page/expansion.js";
 import { applyEvent, changesOf, isWorking } from "../../../../daemon/api/page/session.js";
 import type { Branch, DagEdge, DagNode, Frame, SessionView } from "../../../../daemon/api/page/shapes";
 import type { ToGraph } from "../messages";

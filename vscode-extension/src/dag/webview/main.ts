@@ -6,7 +6,7 @@ import { MessagesPane } from "../../../../daemon/api/page/messages.js";
 import type { DagEdge, DagNode, SessionView } from "../../../../daemon/api/page/shapes";
 import { showWay } from "../../../../daemon/api/page/levels.js";
 import { coloursOf, pictureOf } from "../../../../daemon/api/page/picture.js";
-import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "../../../../daemon/api/page/words.js";
+import { messagesWord, money, nodeStatusWord, sessionWord, tokensWord } from "../../../../daemon/api/page/format.js";
 import type { ToGraph } from "../messages";
 import { Graph } from "./graph";
 import { HostApi, post, save, saved } from "./host";

@@ -1,0 +1,167 @@
+"""The parts of a branch's session that differ from the main session's: everything that depends on a folder.
+
+The rest (store, models, permission service, settings, trust, grants, hooks) is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.explore.rules import branch_rules, git_folders
+from daemon.files.command_changes import CommandWatches
+from daemon.files.watch import FileWatch
+from daemon.loop.services import FolderServices, WatchServices
+from daemon.model.permissions import Rule
+from tools.ports import NoEditors
+from tools.process.background import Background
+from tools.sandbox.confinement import Confinement, confine
+from tools.tool import BranchCommands
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable, Iterator
+
+    from daemon.copies.working_copy import WorkingCopy
+    from daemon.files.folder_language_services import FolderLanguageServices
+    from daemon.loop.services import Services
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchEnvironment:
+    """``services`` is for the sessions of one branch: its own, and those of its sub-agents."""
+
+    services: Services
+    _language_services: FolderLanguageServices
+    _commands: CommandWatches
+    _watch: FileWatch
+    _told: _ChangeNotifier
+
+    async def close(self) -> None:
+        """To be called when the branch's sessions are closed, and before its copy is. Never raises; twice is as good
+        as once. Returns when nothing looks at the copy any more, no process either."""
+        await _ended("files", self._commands.close())
+        await _ended("files", self._watch.close())
+        self._told.close()
+        await _ended("language servers", self._language_services.close())
+
+
+async def make_branch_environment(
+    services: Services, copy: WorkingCopy, *, session_id: str, copies_folder: Path | None = None
+) -> BranchEnvironment:
+    """Return the environment of the branch ``session_id``, which works in ``copy``; ``services`` are those of its
+    parent.
+
+    ``copies_folder``: the folder with the copies of all branches; by default the one in the state folder that contains
+    this copy. Reads the disk in a thread. Raises OSError when the copy's private folder cannot be used.
+    """
+    workspace, root, private = services.workspace, copy.root, copy.private
+    sentinels = private / "sentinels"
+    folder = copies_folder or _copies_folder(services.user_folder, root)
+    output = services.trace_folder(session_id)
+
+    def look() -> tuple[tuple[Rule, ...], tuple[Path, ...], Confinement]:
+        sentinels.mkdir(parents=True, exist_ok=True, mode=0o700)
+        around = tuple(_repository_around(root, folder))
+        rules = (*branch_rules(workspace, root, copy.links, folder), *_outside(around), *_own_output(output))
+        linked = [Path(os.path.realpath(link)) for link in copy.links]
+        # The copy borrows objects of the repository.
+        readable = tuple(dict.fromkeys((*around, *linked, *git_folders(workspace))))
+        origins = [place for place in (workspace, services.branch.copy_of) if place is not None]
+        theirs = [folder, *origins, *linked, *(git for place in origins for git in git_folders(place))]
+        # Commits go into the copy's own git directory beside it.
+        own = [git for git in git_folders(root) if git.is_relative_to(folder)]
+        confinement = confine(root, services.branch.copy_of or workspace, theirs, (root, *around, *own))
+        return rules, readable, confinement
+
+    rules, readable, confinement = await asyncio.to_thread(look)
+    language_services = services.languages.open_language_services(root)
+    told = _ChangeNotifier(language_services)
+    commands = CommandWatches(root, sentinels, private / "baseline", told, origin=workspace)
+    watch = FileWatch(told)
+    inside = dataclasses.replace(
+        services,
+        workspace=root,
+        branch=BranchCommands(
+            # A branch of a branch is still a copy of the user's workspace.
+            services.branch.copy_of or workspace,
+            confinement,
+            {**services.branch.environment, **copy.environment},
+        ),
+        # The journal disappears with the copy when the daemon dies, so it is never recovered.
+        folder=FolderServices(private / "journal", (*services.folder.rules, *rules), readable),
+        # No editor has files of a copy open.
+        editors=NoEditors(),
+        languages=dataclasses.replace(
+            services.languages,
+            diagnostics=language_services.diagnostics,
+            own_servers=None,
+            navigation=language_services.navigation,
+        ),
+        watching=WatchServices(watch.add, commands.watch, commands.expect, commands.writes),
+    )
+    return BranchEnvironment(inside, language_services, commands, watch, told)
+
+
+class _ChangeNotifier:
+    """Tells the language services of a copy what changed in it."""
+
+    def __init__(self, language_services: FolderLanguageServices) -> None:
+        self._language_services = language_services
+        self._background = Background("telling servers of a change in a copy")
+        self._closed = False
+
+    def __call__(self, path: Path) -> None:
+        if self._closed:
+            return
+        self._background.start(self._language_services.diagnostics.changed(path))
+
+    def close(self) -> None:
+        """No more of it."""
+        self._closed = True
+        self._background.cancel()
+
+
+def _copies_folder(state: Path, root: Path) -> Path:
+    real = Path(os.path.realpath(state))
+    if root.is_relative_to(real) and root.parent != real:
+        return real / root.relative_to(real).parts[0]
+    return root.parent
+
+
+def _repository_around(root: Path, copies_folder: Path) -> Iterator[Path]:
+    """Yield the copy's top folder, where the workspace is only a part of its repository."""
+    for folder in root.parents:
+        if folder == copies_folder or not folder.is_relative_to(copies_folder) or (root / ".git").exists():
+            return
+        if (folder / ".git").exists():
+            yield folder
+            return
+
+
+def _outside(around: Iterable[Path]) -> Iterator[Rule]:
+    """Yield rules that ask about the rest of the copy, as about the rest of the repository in the main session."""
+    for folder in around:
+        for permission in ("read", "edit", "ls", "external_directory"):
+            yield Rule(permission=permission, pattern=f"{folder.as_posix()}/*", action="ask", source="branch")
+
+
+def _own_output(folder: Path) -> Iterator[Rule]:
+    """Yield rules that allow reading full outputs of the branch's own commands, and of its sub-agents'."""
+    for place in (folder / "output", folder / "agents/*/output"):
+        yield Rule(
+            permission="external_directory", pattern=f"{place.as_posix()}/*", action="allow", source="branch"
+        )
+
+
+async def _ended(what: str, ending: Awaitable[None]) -> None:
+    try:
+        await ending
+    except Exception:  # the copy is deleted anyway
+        log.exception("the %s of a branch could not be let go of in order", what)

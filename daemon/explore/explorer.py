@@ -1,0 +1,352 @@
+"""The port behind the ``explore`` tool: alternative approaches, each in a branch of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from daemon.copies.working_copy import Base, CopyError, WorkingCopies
+from daemon.explore import merging
+from daemon.explore.branch import Branch, BranchHost
+from daemon.explore.branch_notes import results_text, short_summary
+from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
+from daemon.explore.directions import branch_tasks, checked_background, checked_directions
+from daemon.explore.results import ResultError, save_result
+from daemon.explore.score_text import score_table
+from daemon.explore.selected_branch import carry_over, decided_early
+from daemon.explore.test_command import agree_on_test
+from daemon.explore.user_choice import awaited_choice
+from daemon.model.branches import BranchMeta
+from daemon.model.events import (
+    BranchCompleted,
+    BranchStarted,
+    Delta,
+    Event,
+    ExploreCompleted,
+    GoalRemoved,
+    GoalUpdated,
+)
+from daemon.permission.service import CallPermission, WaitingTime
+from daemon.plan.changes import one_line
+from daemon.plan.explore_goals import (
+    is_given_up,
+    merge_of,
+    plan_counted,
+    plan_exploration,
+    plan_explored,
+    plan_given_up,
+    plan_timed,
+)
+from daemon.plan.tree import Change, PlanError
+from daemon.store.trace_store import StoreError
+from tools.localization import n, t
+from tools.ports import WorkOutcome
+from tools.process.background import finish
+from tools.text.truncate import head
+from tools.tool import Permission, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.loop.session import Session
+    from daemon.model.meters import Metered
+
+log = logging.getLogger(__name__)
+
+RESULT_FOLDER = "result"
+"""Within a branch's folder, see ``daemon.explore.results``."""
+
+
+class SessionExplorer:
+    """Implements ``tools.ports.Explorer`` for one call in a session."""
+
+    def __init__(self, session: Session, call_id: str, permission: Permission) -> None:
+        self._session = session
+        self._call_id = call_id
+        self._permission = permission
+
+    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
+        directions = checked_directions(branches)
+        background = checked_background(background)
+        session = self._session
+        if session.parent is not None:
+            raise ToolError("A branch or a sub-agent cannot explore: work on your own task.")
+        waited = self._permission.waited if isinstance(self._permission, CallPermission) else WaitingTime()
+        exploration = RunningExploration(session, self._call_id, waited)
+        return await exploration.run(directions, background)
+
+    async def select(self, choice: Sequence[str]) -> WorkOutcome:
+        return await merging.select(self._session, choice, self._permission, self._call_id)
+
+
+class RunningExploration:
+    """One exploration, from its goal to the report for the main session."""
+
+    def __init__(self, session: Session, call_id: str, waited: WaitingTime) -> None:
+        """``waited``: of the call; the time of the branches is added to it."""
+        self._session = session
+        self._call_id = call_id
+        self._record = session.record
+        self._waited = waited
+        self._start_id = ""
+        self._took_ms = 0
+        self._copies: WorkingCopies | None = None
+        self._test: asyncio.Task[TestCommand] | None = None
+        """Whether the branches may be tested: asked while they work, so that a slow answer delays none of them."""
+        self._places: dict[str, contextlib.AsyncExitStack] = {}
+        self._working: dict[str, asyncio.Task[None]] = {}
+        self._open: dict[str, BranchTask] = {}
+        """Branches that were announced and have not ended."""
+
+    async def run(self, directions: Sequence[str], background: str | None) -> WorkOutcome:
+        """Work on all directions; returns when all have ended. Canceled, it ends them first. Raises ToolError."""
+        session = self._session
+        self._copies, base = await self._opened()
+        try:
+            unsaved = self._unsaved()
+            tasks = branch_tasks(session, directions, background, base)
+            self._begin(tasks)
+            session.services.bus.subscribe(session.session_id, self._heard)
+            began = time.monotonic()
+            try:
+                canceled = await self._work(tasks)
+            finally:
+                # The time belongs to the branches' goal, and no longer to the call that waited for them.
+                seconds = time.monotonic() - began
+                self._waited.seconds += seconds
+                self._took_ms = int(seconds * 1000)
+                session.services.bus.unsubscribe(self._heard)
+                withdrawn_late = await self._withdraw()
+        finally:
+            # A cancellation at this moment cancels the exploration as well, so its goal must end.
+            canceled_late = await finish(asyncio.ensure_future(self._copies.done(base)))
+        if canceled or canceled_late or withdrawn_late:
+            self._break_off(t("Canceled before its branches ended."))
+            raise asyncio.CancelledError
+        if is_given_up(session.state.plan, self._start_id):
+            return self._given_up()
+        return await self._outcome(unsaved)
+
+    async def _opened(self) -> tuple[WorkingCopies, Base]:
+        open_copies = self._session.services.children.copies
+        if open_copies is None:
+            raise ToolError("Branches are not available here: try one approach after another.")
+        try:
+            copies = await open_copies(self._session.config.settings.agents.branch_links)
+            return copies, await copies.base()
+        except CopyError as error:
+            raise ToolError(f"The workspace cannot be copied for branches. {error}") from error
+
+    def _unsaved(self) -> list[str]:
+        workspace = self._session.services.workspace
+        paths = self._session.services.editors.unsaved_paths()
+        return sorted(
+            path.relative_to(workspace).as_posix() for path in paths if path.is_relative_to(workspace)
+        )
+
+    # -- start --
+
+    def _begin(self, tasks: list[BranchTask]) -> None:
+        """Add the goal and all branches, so that viewers see all of them from the start."""
+        session = self._session
+        ids = [task.branch_id for task in tasks]
+        short = "; ".join(head(one_line(task.direction), 80) for task in tasks)
+        words = f"{n('Explore {count} approach', 'Explore {count} approaches', len(tasks))}: {short}"
+        try:
+            changes = plan_exploration(session.state.plan, head(words, 400), ids)
+        except PlanError as error:
+            raise ToolError(f"The exploration cannot be put into the plan. {error}") from error
+        self._start_id = str(session.state.plan.last_id + 1)
+        self._change(changes)
+        for at, task in enumerate(tasks):
+            tasks[at] = task = dataclasses.replace(task, explore_start_id=self._start_id)
+            self._open[task.branch_id] = task
+            session.services.children.cancel_branch[task.session_id] = partial(
+                self._cancel_one, task.branch_id
+            )
+            branch = BranchMeta(
+                id=task.branch_id, explore_start_id=self._start_id, description=task.direction
+            )
+            session.emit(
+                BranchStarted(
+                    trace_id=session.session_id,
+                    time=session.services.now(),
+                    explore_start_id=self._start_id,
+                    branch=branch,
+                )
+            )
+
+    # -- work --
+
+    async def _work(self, tasks: Sequence[BranchTask]) -> bool:
+        """Returns when all branches have ended; True when we were canceled. Raises StoreError."""
+        limit = self._session.config.settings.agents.max_parallel
+        self._test = asyncio.create_task(agree_on_test(self._session, self._call_id))
+        self._working = {
+            task.branch_id: asyncio.create_task(self._branch(task, limit), name=f"branch {task.session_id}")
+            for task in tasks
+        }
+        canceled = False
+        while waiting := [work for work in self._working.values() if not work.done()]:
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                self._finish_unstarted()
+            except asyncio.CancelledError:
+                if not canceled:  # a second cancellation must not interrupt the clean-up of the first
+                    self._cancel_all()
+                canceled = True
+        self._finish_unstarted()
+        for work in self._working.values():
+            if not work.cancelled() and (error := work.exception()) is not None:
+                raise error
+        return canceled
+
+    async def _branch(self, task: BranchTask, limit: int) -> None:
+        async with contextlib.AsyncExitStack() as place:
+            await place.enter_async_context(self._session.services.children.parallel.place(limit))
+            self._places[task.branch_id] = place
+            assert self._copies is not None, "branches begin when the base is known"
+            host = BranchHost(self._session, self._copies, self._test_command, self._keep, self._ended)
+            await Branch(task, host).run()
+
+    def _cancel_one(self, branch_id: str) -> bool:
+        work = self._working.get(branch_id)
+        return work is not None and work.cancel()
+
+    async def _withdraw(self) -> bool:
+        """Nobody needs to know any more whether tests may run. Returns whether we were canceled meanwhile."""
+        if self._test is None:
+            return False
+        self._test.cancel()
+        return await finish(self._test)
+
+    def _cancel_all(self) -> None:
+        for work in self._working.values():
+            work.cancel()
+
+    def _finish_unstarted(self) -> None:
+        """Branches that never got a place, or that failed, end here."""
+        for task in list(self._open.values()):
+            work = self._working[task.branch_id]
+            if not work.done():
+                continue
+            failed = not work.cancelled() and work.exception() is not None
+            how = t("It failed; see Goalwright's log.") if failed else t("Canceled before it started.")
+            self._ended(task, BranchOutcome(task.session_id, "abandoned", how, "canceled"), None)
+
+    def _heard(self, item: Event | Delta | Metered) -> None:
+        """Handle an event: the user may abandon the exploration in the plan."""
+        if isinstance(item, GoalUpdated | GoalRemoved) and is_given_up(
+            self._session.state.plan, self._start_id
+        ):
+            self._cancel_all()
+
+    # -- services for branches --
+
+    async def _test_command(self, task: BranchTask) -> TestCommand:
+        # While a branch waits for the user's answer, another one may use its slot.
+        assert self._test is not None, "branches begin when the question is asked"
+        if not self._test.done():
+            await self._places[task.branch_id].aclose()
+        return await asyncio.shield(self._test)
+
+    async def _keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
+        folder = self._session.services.trace_folder(task.session_id) / RESULT_FOLDER
+        try:
+            await asyncio.to_thread(save_result, folder, outcome.changes, outcome.patch, outcome.ignored)
+        except ResultError as error:
+            raise CopyError(str(error)) from error
+
+    def _ended(self, task: BranchTask, outcome: BranchOutcome, child: Session | None) -> None:
+        self._open.pop(task.branch_id, None)
+        self._session.services.children.cancel_branch.pop(task.session_id, None)
+        # Its own record comes first, so that recovery after a kill between the two can use it.
+        for session in (child, self._session):
+            if session is None:
+                continue
+            session.emit(
+                BranchCompleted(
+                    trace_id=session.session_id,
+                    time=session.services.now(),
+                    branch_id=task.branch_id,
+                    status=outcome.status,
+                    summary=outcome.summary,
+                    cumulative_stats=outcome.stats,
+                    last_message=outcome.last_message,
+                    score=outcome.score,
+                    usage=outcome.usage,
+                    cost=outcome.cost,
+                )
+            )
+        self._change(plan_counted(self._session.state.plan, self._start_id, outcome.stats))
+
+    # -- end --
+
+    async def _outcome(self, unsaved: Sequence[str]) -> WorkOutcome:
+        session = self._session
+        branches = session.state.children.of(self._start_id)
+        table = score_table(branches)
+        text = results_text(branches, table, unsaved, decided_early(session, self._start_id))
+        self._change(plan_explored(session.state.plan, self._start_id, short_summary(branches), text))
+        carry_over(session, self._start_id)
+        self._completed(text)
+        choice = await awaited_choice(session, self._start_id)
+        done = sum(branch.status == "completed" for branch in branches)
+        if choice and self._start_id in session.state.children.persons_choice:
+            # Advice on merging a branch would contradict a user who has already chosen.
+            text = results_text(branches, table, unsaved, choice)
+        elif choice:
+            text = f"{text}\n\n{choice}"
+        return WorkOutcome(
+            text,
+            title=t("{done} of {count} branches completed", done=done, count=len(branches)),
+            metadata=self._metadata(),
+            is_error=done == 0,
+        )
+
+    def _given_up(self) -> WorkOutcome:
+        session = self._session
+        branches = session.state.children.of(self._start_id)
+        text = t("The user stopped this exploration and its branches.\n\n") + results_text(
+            branches, score_table(branches), ()
+        )
+        self._completed(text)
+        return WorkOutcome(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
+
+    def _break_off(self, why: str) -> None:
+        try:
+            branches = self._session.state.children.of(self._start_id)
+            self._change(
+                plan_given_up(self._session.state.plan, self._start_id, f"{why}\n{short_summary(branches)}")
+            )
+            self._completed(why)
+        except StoreError as error:
+            log.warning("the end of an exploration is not in the log: %s", error)
+
+    def _completed(self, text: str) -> None:
+        session = self._session
+        self._change(plan_timed(session.state.plan, self._start_id, self._took_ms))
+        merge = merge_of(session.state.plan, self._start_id)
+        session.emit(
+            ExploreCompleted(
+                trace_id=session.session_id,
+                time=session.services.now(),
+                explore_start_id=self._start_id,
+                explore_merge_id=merge.id if merge is not None else None,
+                merge_summary=text,
+                duration_ms=self._took_ms,
+            )
+        )
+
+    def _metadata(self) -> dict[str, object]:
+        branches = self._session.state.children.of(self._start_id)
+        return {"explore_start_id": self._start_id, "branches": [branch.id for branch in branches]}
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self._record.goal(change)

@@ -1,0 +1,258 @@
+"""The test command of an exploration: found, allowed once, run in each copy.
+
+Only in a trusted folder: a repository's files must not run anything by being opened. The user approves it like any
+command; it runs with the branches' changes, and the question says so. At most two of an exploration's branches test at
+the same time (and never more than work at a time): test suites use all processors, and disturb each other's timing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from daemon.context.check_command import find_test_command
+from daemon.explore.branch_task import TestCommand
+from daemon.explore.check_output import last_lines, not_run, test_counts
+from daemon.model.branches import CheckRun
+from daemon.permission.service import CallInfo
+from tools.localization import t
+from tools.process import programs
+from tools.process.background import finish
+from tools.redaction.redactor import SECRETS
+from tools.text.terminal import LONGEST_TITLE, shown_brief
+from tools.tool import PermissionAsk, PermissionDeniedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from daemon.copies.working_copy import WorkingCopy
+    from daemon.loop.services import Services
+    from daemon.loop.session import Session
+    from tools.sandbox.policy import Sandbox
+
+AT_ONCE = 2
+"""Test runs at the same time."""
+NOT_RUN = "tests_not_run"
+"""Code of the notice about an exploration that is not tested."""
+_KEPT = 400_000
+"""Characters of the output that are read for numbers: the last ones."""
+
+
+async def agree_on_test(session: Session, call_id: str) -> TestCommand:
+    """Return the command that tests the branches of the exploration ``call_id``, once it is allowed.
+
+    Start it as a task at the beginning of an exploration and await it at its end: the user's answer may take time.
+    """
+    if session.foreign:
+        return TestCommand(None, t("this session was not started by you"))
+    if session.trust != "trusted":
+        return TestCommand(None, t("this folder is not trusted"))
+    services = session.services
+    command = session.config.settings.commands.test_command
+    if command == "":
+        return TestCommand(None, t("test_command is empty"))
+    if command is None:
+        command = await asyncio.to_thread(find_test_command, services.workspace)
+    command = (command or "").strip()
+    if not command or "\0" in command:
+        return TestCommand(None, t("no test command is known (setting test_command)"))
+    ask = await _question(session, command)
+    call = CallInfo(
+        call_id,
+        "explore",
+        goal_id=session.state.plan.current_id,
+        timeout_s=session.config.settings.approval.permission_timeout_s,
+        alone=True,
+    )
+    try:
+        approval = await services.permissions.ask(session, call, ask)
+    except PermissionDeniedError as denied:
+        words = denied.feedback or denied.reason
+        session.notice("info", t("The branches are not tested: {words}", words=words), NOT_RUN, about=call_id)
+        if denied.by_rule:
+            return TestCommand(None, denied.reason)
+        said = f": {denied.feedback}" if denied.feedback else ""
+        return TestCommand(None, t("rejected by the user{said}", said=said))
+    if approval.asked:
+        again = await _question(session, command)
+        if not set(again.all_accesses) <= set(ask.all_accesses):
+            why = t("the files that the command reads or writes changed while it waited for your approval")
+            session.notice(
+                "warning", t("The branches are not tested: {why}.", why=why), NOT_RUN, about=call_id
+            )
+            return TestCommand(None, why)
+    return TestCommand(command, approved=approval.asked)
+
+
+async def run_test(
+    command: str,
+    copy: WorkingCopy,
+    session: Session,
+    timeout_s: float,
+    *,
+    approved: bool = False,
+) -> CheckRun:
+    """Run the test command in a branch's copy, as bash runs commands of the branch's ``session``.
+
+    ``approved``: the user allowed it, so it needs no sandbox. Files that the tests leave in the copy are no change of
+    the branch: compare before. A cancellation stops the command and its child processes.
+    """
+    services = session.services
+    limit = min(AT_ONCE, services.config().settings.agents.max_parallel)
+    async with services.children.testing.place(limit):
+        return await _run(command, copy, session, timeout_s, approved=approved)
+
+
+async def _question(session: Session, command: str) -> PermissionAsk:
+    from tools.sandbox.policy import policy_for
+    from tools.shell.path_lookup import real_place
+    from tools.shell.question import question
+
+    workspace = session.services.workspace
+    policy = policy_for(session.config.settings.commands.sandbox)
+    contained = policy.kind != "off" and await asyncio.to_thread(_works_in, session.services)
+    ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
+    outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
+    return replace(
+        ask,
+        title=t("Test each branch: {command}", command=shown_brief(command, LONGEST_TITLE)),
+        notes=(t("Runs in the copy of each branch when the branch has ended, with all its changes."),),
+        contained=contained and not outside,
+        lifted=policy.lifts,
+        read_only=False,
+    )
+
+
+def _works_in(services: Services) -> bool:
+    """Return whether commands can run in a sandbox here. Blocking."""
+    from tools.sandbox.policy import UnavailableError
+    from tools.sandbox.prepare import available
+
+    try:
+        available(services.workspace, services.branch.copy_of)
+    except UnavailableError:
+        return False
+    return True
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The end of an output."""
+
+    pieces: deque[str] = field(default_factory=deque[str])
+    size: int = 0
+
+    def feed(self, _fd: int, data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        self.pieces.append(text)
+        self.size += len(text)
+        while self.size - len(self.pieces[0]) > _KEPT:
+            self.size -= len(self.pieces.popleft())
+
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+async def _run(
+    command: str,
+    copy: WorkingCopy,
+    session: Session,
+    timeout_s: float,
+    *,
+    approved: bool,
+) -> CheckRun:
+    root, services = copy.root, session.services
+    argv = programs.shell_argv(command, root, services.branch.copy_of)
+    if argv is None:
+        return CheckRun(command=command, detail=t("no shell was found on PATH"))
+    env = programs.scrubbed_environment(os.environ) | dict(services.branch.environment) | copy.environment
+    began = time.monotonic()
+    tail = _Tail()
+    sandbox: Sandbox | None = None
+    try:
+        sandbox = None if approved else await _sandboxed(session, root)
+        if sandbox is not None:
+            argv, env = (*sandbox.prefix, *argv), sandbox.environment(env)
+        else:
+            argv = (*services.branch.confinement.prefix, *argv)
+        began = time.monotonic()
+        ended = await programs.run(
+            argv, cwd=root, env=env, on_output=tail.feed, timeout_s=timeout_s, merge_stderr=True
+        )
+    except _NotContainedError as error:
+        return CheckRun(command=command, detail=str(error))
+    except OSError as error:
+        return CheckRun(
+            command=command,
+            detail=t("it could not be started ({strerror})", strerror=error.strerror or error),
+        )
+    finally:
+        if sandbox is not None:
+            leaving = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
+            if await finish(leaving):
+                raise asyncio.CancelledError
+            leaving.result()
+    duration = round((time.monotonic() - began) * 1000)
+    return await asyncio.to_thread(_check_run, command, ended, tail, duration, timeout_s)
+
+
+def _check_run(command: str, ended: programs.Ended, tail: _Tail, duration: int, timeout_s: float) -> CheckRun:
+    text = SECRETS.text(tail.text())
+    passed, failed = test_counts(text)
+    detail = last_lines(text)
+    if ended.timed_out:
+        detail = t(
+            "it did not end within {timeout_s:g} s\n{detail}", timeout_s=timeout_s, detail=detail
+        ).rstrip()
+    elif why := not_run(command, ended.exit_code, text):
+        return CheckRun(command=command, detail=why)
+    return CheckRun(
+        command=command,
+        exit_code=None if ended.timed_out else ended.exit_code,
+        passed=passed,
+        failed=failed,
+        duration_ms=duration,
+        detail=detail,
+    )
+
+
+class _NotContainedError(Exception):
+    """The command was allowed in a sandbox, and here it would run without."""
+
+
+async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
+    """Return a sandbox for the copy; None where there is none on this machine, or none is wanted. Raises
+    _NotContainedError."""
+    from daemon.loop.tool_context import sandbox_policy
+    from daemon.permission.hidden_paths import concealed
+    from tools.sandbox.policy import UnavailableError
+    from tools.sandbox.prepare import prepare
+
+    services, policy = session.services, sandbox_policy(session)
+    if policy.kind == "off":
+        return None
+    scratch = services.trace_folder(session.session_id) / "output"
+    private = services.folder.journal.with_name(f"{services.folder.journal.name}-sandbox")
+    decide = session.rules
+
+    def make() -> Sandbox | None:
+        if not _works_in(services):
+            return None  # the question to the user said so
+        try:
+            return prepare(
+                policy, root, scratch, lambda permission, name: decide.decide(permission, name).action,
+                key=decide, concealed=lambda workspace: concealed(decide, workspace), private=private,
+            )  # fmt: skip
+        except UnavailableError as error:
+            raise _NotContainedError(t("no sandbox is available for it ({error})", error=error)) from error
+
+    work = asyncio.ensure_future(asyncio.to_thread(make))
+    if await finish(work):
+        if not work.exception() and (made := work.result()) is not None:
+            await asyncio.to_thread(made.leave)
+        raise asyncio.CancelledError
+    return work.result()

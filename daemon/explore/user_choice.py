@@ -1,0 +1,179 @@
+"""Let the user choose among the branches (setting ``explore_choice: person``).
+
+While a tool call waits for it the session's status is ``waiting``, and two notices frame it: ``CHOICE_AWAITED`` and
+``CHOICE_MADE``, both about the goal that started the exploration. After a restart the call has ended like every
+interrupted one; the log records that the choice is the user's, so it stays theirs until they leave it to the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from daemon.explore.selected_branch import PERSON, note_choice, who_chose
+from daemon.model.branches import Choice
+from daemon.state.notes import CHOICE_AWAITED as CHOICE_AWAITED
+from daemon.state.notes import CHOICE_LEFT
+from tools.errors import ToolError
+from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from daemon.loop.session import Session
+
+CHOICE_MADE = "explore_choice_made"
+"""Code of the notice that this is over, however it ended."""
+
+
+@dataclass(slots=True)
+class _PendingChoice:
+    """One exploration of a session."""
+
+    answer: asyncio.Future[str]
+    branches: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Choices:
+    by_start: dict[str, _PendingChoice] = field(default_factory=dict[str, _PendingChoice])
+
+
+_choices: WeakKeyDictionary[Session, _Choices] = WeakKeyDictionary()
+
+
+def pending_choices(session: Session) -> tuple[str, ...]:
+    """Return the ids of the explore_start goals whose branches the user has to choose from now."""
+    choices = _choices.get(session)
+    return () if choices is None else tuple(choices.by_start)
+
+
+async def awaited_choice(session: Session, explore_start_id: str) -> str:
+    """Wait until the user has chosen, or left it to the model; returns the message for the model.
+
+    Empty when the model chooses by the settings. If nobody answers in time, nothing is chosen.
+    """
+    settings = session.config.settings
+    if settings.agents.explore_choice != "person" or session.foreign:
+        return ""
+    if session.state.children.chosen(explore_start_id):
+        return ""  # chosen while the branches were running; their report has it
+    branches = tuple(
+        branch.id for branch in session.state.children.of(explore_start_id) if not branch.removed
+    )
+    if not branches:
+        return ""
+    choices = _choices.setdefault(session, _Choices())
+    waiting = _PendingChoice(asyncio.get_running_loop().create_future(), branches)
+    choices.by_start[explore_start_id] = waiting
+    outcome = t("No branch was chosen: the turn ended.")
+    try:
+        session.notice(
+            "info",
+            t(
+                "The exploration has ended. Choose one of the branches {branches}, or let the model choose.",
+                branches=", ".join(branches),
+            ),
+            CHOICE_AWAITED,
+            about=explore_start_id,
+        )
+        async with asyncio.timeout(settings.approval.permission_timeout_s):
+            told = await waiting.answer
+        outcome = told.split("\n", 1)[0]
+        return told
+    except TimeoutError:
+        outcome = t(
+            "Nobody chose a branch within {permission_timeout_s:g} s.",
+            permission_timeout_s=settings.approval.permission_timeout_s,
+        )
+        return (
+            f"{outcome} The user decides, so nothing was merged: do not select a branch yourself. Continue "
+            "without it; say at the end that the branches await a choice."
+        )
+    finally:
+        if choices.by_start.get(explore_start_id) is waiting:
+            del choices.by_start[explore_start_id]
+        session.notice("info", outcome, CHOICE_MADE, about=explore_start_id)
+
+
+def settle(session: Session, explore_start_id: str, told: str) -> bool:
+    """Record the user's decision; ``told`` is for the model. False when nothing waits for it (any more)."""
+    choices = _choices.get(session)
+    waiting = None if choices is None else choices.by_start.get(explore_start_id)
+    if waiting is None or waiting.answer.done():
+        return False
+    waiting.answer.set_result(told)
+    return True
+
+
+def leave_to_model(session: Session, explore_start_id: str, by: str = "") -> None:
+    """Let the model choose, also when no call waits for it any more. Raises ToolError when the choice already is the
+    model's."""
+    who = by or t("The user")
+    theirs = explore_start_id in session.state.children.persons_choice
+    told = f"{who} lets you choose: use explore(select=[…]), or continue without a branch."
+    if not theirs:
+        _settled(session, explore_start_id, told)
+    else:
+        settle(session, explore_start_id, told)
+    session.notice("info", t("{who} lets the model choose.", who=who), CHOICE_LEFT, about=explore_start_id)
+
+
+def delegable_choices(session: Session) -> tuple[str, ...]:
+    """Return explorations whose choice the user may leave to the model: waiting ones first, then the newest."""
+    theirs = reversed(session.state.children.persons_choice)
+    return tuple(dict.fromkeys((*pending_choices(session), *theirs)))
+
+
+def refuse_model(session: Session, explore_start_ids: Iterable[str]) -> None:
+    """Raises ToolError when the model may not choose among the branches of one of these explorations."""
+    children = session.state.children
+    theirs = [start_id for start_id in explore_start_ids if start_id in children.persons_choice]
+    if session.config.settings.agents.explore_choice != "person" or not theirs:
+        return
+    if all(start_id in children.choices for start_id in theirs):
+        made = [choice.summary for start_id in theirs for choice in children.chosen(start_id)]
+        raise ToolError(
+            "The user chooses among the branches of this exploration (setting explore_choice), and has "
+            f"done so: {' '.join(made) or 'their choice was undone.'} Nothing was merged "
+            "now. Continue from there; if another branch is needed, ask them: they can use `goalwright "
+            "explore pick` or let you choose."
+        )
+    raise ToolError(
+        "The user chooses among the branches of this exploration (setting explore_choice), so nothing was "
+        "merged. They do it in the editor or with `goalwright explore pick`, where they can also let you "
+        "choose. Continue without it; say at the end that the branches await a choice."
+    )
+
+
+def choose_none(session: Session, explore_start_id: str, by: str = "") -> None:
+    """Record that the user wants none of the branches, which ends the goal of the choice. Raises ToolError when nothing
+    waits for the user."""
+    who = who_chose(by)
+    told = (
+        f"{who} rejected all branches: nothing was merged. Do not select one; continue in another way, or "
+        "ask what is wanted."
+    )
+    _settled(session, explore_start_id, told)
+    summary = t("{who} rejected all branches.", who=who)
+    choice = Choice(branch_ids=(), tool_call_id="", summary=summary, used=False, by=by or PERSON)
+    note_choice(session, explore_start_id, choice)
+
+
+def _settled(session: Session, explore_start_id: str, told: str) -> None:
+    if not settle(session, explore_start_id, told):
+        known = pending_choices(session)
+        there = (
+            t(" Open choices: {known}.", known=", ".join(known))
+            if known
+            else t(" No choice is open in this session.")
+        )
+        raise ToolError(
+            t(
+                "There is no open choice for the exploration {explore_start_id}.{there}",
+                explore_start_id=explore_start_id[:80],
+                there=there,
+            )
+        )

@@ -1,0 +1,245 @@
+"""Files and images that the user attaches to a prompt: found, allowed, checked and read before the prompt counts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from daemon.loop.mentions import mentioned
+from daemon.loop.tool_context import call_permission
+from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
+from tools.localization import noted, t
+from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
+from tools.read import MAX_IMAGE_BYTES, image_type
+from tools.redaction.redactor import SECRETS
+from tools.text.decoding import BinaryFileError, decode
+from tools.text.terminal import shown_line
+from tools.text.truncate import short
+from tools.tool import Permission, PermissionDeniedError, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from daemon.loop.session import Session
+
+MOST_FILES = 20
+MAX_TEXT_BYTES = 256 * 1024
+MAX_PDF_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
+"""Most bytes of all attachments of a prompt together."""
+CALL = "attach_"
+"""Prefix of call ids for attaching: a question about one belongs to no turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FileLookup:
+    """The paths and permissions needed to find a file, see ``tools.paths.Reader``."""
+
+    workspace: Path
+    scratch: Path
+    permission: Permission
+
+
+async def attached(
+    session: Session, files: Sequence[FilePart], prompt_id: str, text: str = ""
+) -> tuple[FilePart, ...]:
+    """Return the attachments of a prompt with their contents.
+
+    A file without ``data`` is read, including unsaved text in an editor, once rules or the user allow it. The file that
+    is open in the editor (``OPEN_FILE``) stays a name: the model reads it under the rules when it needs it. Raises
+    ToolError, with advice, when one of them cannot be attached: then none is. ``text``: of the prompt; if it names
+    another agent, that agent's model must accept them, too.
+    """
+    if not files:
+        return ()
+    if len(files) > MOST_FILES:
+        raise ToolError(
+            t(
+                "{count} attachments are too many; the limit is {most_files}. Attach fewer, or name a "
+                "folder.",
+                count=len(files),
+                most_files=MOST_FILES,
+            )
+        )
+    call = ToolCallPart(id=f"{CALL}{prompt_id}", name="attach", input="")
+    services = session.services
+    scratch = services.trace_folder(session.session_id) / "output"
+    place = _FileLookup(services.workspace, scratch, call_permission(session, call))
+    models = await asyncio.to_thread(_models, session, text)
+    found: list[FilePart] = []
+    size = 0
+    for file in files:
+        if file.data is None and file.media_type == OPEN_FILE:
+            found.append(file.model_copy(update={"name": shown_line(short(file.name.strip(), 500))}))
+            continue
+        if file.data is None:
+            name, data = await _read(session, place, file.name)
+        else:
+            name, data = shown_line(short(file.name.strip() or "pasted", 200)), _contents(file)
+        size += len(data)
+        if size > MAX_BYTES:
+            raise ToolError(
+                t(
+                    "The attachments are larger than {max_bytes} in total. Attach fewer or smaller ones.",
+                    max_bytes=_mb(MAX_BYTES),
+                )
+            )
+        part = _part(name, data)
+        for model in models:
+            if problem := refusal(model, part.media_type):
+                raise ToolError(t("{name} cannot be attached. {problem}", name=name, problem=problem))
+        found.append(part)
+    return tuple(found)
+
+
+def _models(session: Session, text: str) -> tuple[str, ...]:
+    """Return the models that are sent the attachments of a prompt: the session's, and that of a sub-agent it starts.
+
+    Reads the file of the agent.
+    """
+    to = mentioned(session, text)
+    if to is None:
+        return (session.model,)
+    models = session.config.settings.model.models
+    if to.agent.serves:
+        return tuple(dict.fromkeys((session.model, to.agent.model_by(models) or session.model)))
+    return (session.state.trace.model or models.get(to.agent.name) or session.policy.client.default_model,)
+
+
+async def _read(session: Session, place: _FileLookup, path: str) -> tuple[str, bytes]:
+    """Return the name and bytes of a file of the user's. Raises ToolError."""
+    target = await asyncio.to_thread(resolve, path, place)
+    name = shown_line(target.rule)
+    try:
+        await ask_read(target, place, verb=t("Attach"))
+    except PermissionDeniedError as denied:
+        raise ToolError(t("{name} is not attached. {reason}", name=name, reason=denied.reason)) from denied
+    editors = session.services.editors
+    await editors.settle(target.path)
+    unsaved = editors.unsaved(target.path)
+    if unsaved is not None:
+        return name, unsaved.encode("utf-8", "replace")
+    try:
+        return name, await asyncio.to_thread(_bytes, target.path, name)
+    except FileNotFoundError as error:
+        near = [
+            shown_line(rule_target(target.path.parent / one, place.workspace))
+            for one in did_you_mean(target.path)
+        ]
+        hint = t(" Did you mean {near}?", near=t(" or ").join(near)) if near else ""
+        raise ToolError(
+            t("{name} cannot be attached: there is no such file.{hint}", name=name, hint=hint)
+        ) from error
+    except OSError as error:
+        raise ToolError(explain_os_error(error, t("{name} cannot be attached", name=name))) from error
+
+
+def _bytes(path: Path, name: str) -> bytes:
+    """Read a file. Blocking. Raises OSError, and ToolError unless it is a file of acceptable size."""
+    if path.is_dir():
+        raise ToolError(t("{name} is a folder: attach files from it, or name it in your message.", name=name))
+    if path.exists() and not path.is_file():
+        raise ToolError(t("{name} is not a regular file and cannot be attached.", name=name))
+    if (size := path.stat().st_size) > MAX_PDF_BYTES:
+        raise _too_large(name, "file", size, MAX_PDF_BYTES)
+    return path.read_bytes()
+
+
+def _contents(file: FilePart) -> bytes:
+    try:
+        return base64.b64decode(file.data or "", validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ToolError(
+            t("{name} is not valid base64: attach it again.", name=shown_line(short(file.name, 200)))
+        ) from error
+
+
+def _part(name: str, data: bytes) -> FilePart:
+    """Return the part, its type by the bytes themselves. Raises ToolError for what models cannot be sent."""
+    if not data:
+        raise ToolError(t("{name} is empty: there is nothing to attach.", name=name))
+    media_type = image_type(data)
+    if media_type is not None:
+        if len(data) > MAX_IMAGE_BYTES:
+            raise _too_large(name, t("image"), len(data), MAX_IMAGE_BYTES)
+        return FilePart(name=name, media_type=media_type, data=_base64(data))
+    if data.startswith(b"%PDF-"):
+        if len(data) > MAX_PDF_BYTES:
+            raise _too_large(name, t("PDF file"), len(data), MAX_PDF_BYTES)
+        return FilePart(name=name, media_type="application/pdf", data=_base64(data))
+    try:
+        text = decode(data).text
+    except BinaryFileError as error:
+        raise ToolError(
+            t(
+                "{name} is a binary file and cannot be attached: models accept text, images (PNG, JPEG, "
+                "GIF, WebP) and PDF.",
+                name=name,
+            )
+        ) from error
+    if len(data) > MAX_TEXT_BYTES:
+        hint = t(" Name it in your message instead: the agent reads it in parts.")
+        raise _too_large(name, t("text file"), len(data), MAX_TEXT_BYTES, hint)
+    # Base64 would hide a key from the redaction of stored data, so remove keys before.
+    kept = SECRETS.text(text).encode("utf-8", "replace")
+    return FilePart(name=name, media_type="text/plain", data=_base64(kept))
+
+
+def _too_large(
+    name: str, kind: str, size: int, limit: int, hint: str = noted(" Attach a smaller one.")
+) -> ToolError:
+    return ToolError(
+        t(
+            "{name} is too large to attach: this {kind} has {size}, and the limit is {limit}.{hint}",
+            name=name,
+            kind=kind,
+            size=_mb(size),
+            limit=_mb(limit),
+            hint=t(hint),
+        )
+    )
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{-(-size // 1024)} KB"
+
+
+_BLIND = {
+    "anthropic": re.compile(r"claude-(?:2|instant)"),
+    "openai": re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k)?$|o1-mini|o1-preview|o3-mini|gpt-oss|codex-mini"),
+    "ollama": re.compile(
+        r"(?:codellama|codegemma|starcoder|deepseek|devstral:24b$|gpt-oss|qwen3-coder|qwen2\.5-coder|qwen2\.5:|qwen3:|"
+        r"llama2|llama3:|llama3\.1|llama3\.3|mistral:|mixtral|phi3:|phi4:|granite-code)"
+    ),
+    "demo": re.compile(r""),
+}
+"""Models without eyes, by provider: names that match."""
+
+
+def refusal(model: str, media_type: str) -> str:
+    """Return why a model (``provider/model``) takes no attachment of this type, and what to do; empty: it does."""
+    family, _, name = model.partition("/")
+    if media_type == "application/pdf":
+        if family == "anthropic" and not _BLIND[family].match(name):
+            return ""
+        return t(
+            "The model {model} does not accept PDF files. Attach their text or pictures, or choose a "
+            "Claude model.",
+            model=model,
+        )
+    blind = _BLIND.get(family)
+    if media_type.startswith("image/") and blind is not None and blind.match(name):
+        return t(
+            "The model {model} cannot read images. Remove the image, or choose a model that can.",
+            model=model,
+        )
+    return ""

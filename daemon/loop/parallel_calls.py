@@ -1,0 +1,130 @@
+"""Calls of one message that run at the same time, if they are adjacent.
+
+Tasks of sub-agents run in parallel. Edits of different files are asked about together, so that the user can review them
+as one change, and are written one after the other. All other calls run in order. The results are stored in the order of
+the calls whichever ends first, each call has exactly one, also when the turn is canceled, and a rejection of one call
+does not stop the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os.path
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from daemon.loop.loop_detection import same_call
+from tools.process.background import finish
+from tools.tool import PermissionDeniedError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from daemon.model.messages import ToolCallPart, ToolResultPart
+
+TOGETHER = "task"
+EDITS = ("edit", "write")
+HOW_FAR = "It is unknown how much the tool did; check before you repeat it."
+NOT_BEGUN = "It had not started: nothing was done."
+"""The model's message about a call that was canceled before it began."""
+
+
+def parallel_group(calls: Sequence[ToolCallPart], position: int) -> Sequence[ToolCallPart]:
+    """Return the call at ``position``, and those behind it that run at the same time."""
+    end = position + 1
+    if calls[position].name == TOGETHER:
+        while end < len(calls) and calls[end].name == TOGETHER:
+            end += 1
+    elif file := _edited(calls[position]):
+        files = {file}
+        while end < len(calls) and (file := _edited(calls[end])) and file not in files:
+            files.add(file)
+            end += 1
+    return calls[position:end]
+
+
+def edits(calls: Sequence[ToolCallPart]) -> bool:
+    """Return whether a group of calls edits files, so that the calls write one after the other."""
+    return calls[0].name in EDITS
+
+
+def _edited(call: ToolCallPart) -> str:
+    """Return the file that a call edits, or "" when it edits none or its arguments are no good."""
+    if call.name not in EDITS:
+        return ""
+    try:
+        path = call.arguments().get("file_path")
+    except ValueError:
+        return ""
+    return os.path.normcase(os.path.normpath(path)) if isinstance(path, str) else ""
+
+
+@dataclass(slots=True)
+class InOrder:
+    """Lets calls with a common question ask, and continue, in the order of the message."""
+
+    count: int
+    _asked: list[asyncio.Event] = field(init=False)
+    _ended: list[asyncio.Event] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asked = [asyncio.Event() for _ in range(self.count)]
+        self._ended = [asyncio.Event() for _ in range(self.count)]
+
+    async def asking(self, position: int) -> None:
+        """Wait until all calls before ``position`` have asked or ended. The caller asks at once then."""
+        for asked in self._asked[:position]:
+            await asked.wait()
+        self._asked[position].set()
+
+    async def turn(self, position: int) -> None:
+        """Wait until all calls before ``position`` have ended."""
+        for ended in self._ended[:position]:
+            await ended.wait()
+
+    def end(self, position: int) -> None:
+        """The call at ``position`` has its result, or will never have one."""
+        self._asked[position].set()
+        self._ended[position].set()
+
+
+async def run_in_parallel(
+    calls: Sequence[ToolCallPart],
+    run: Callable[[int, bool], Awaitable[ToolResultPart]],
+    add: Callable[[ToolResultPart], None],
+    *,
+    refused: Callable[[ToolCallPart, PermissionDeniedError], ToolResultPart],
+    canceled: Callable[[ToolCallPart], ToolResultPart],
+) -> PermissionDeniedError | None:
+    """Run all of them and store the results; returns the first rejection by the user, if there was one.
+
+    ``run`` gets a call's index and whether an equal one runs in parallel: that does not count as a loop. On
+    cancellation all are canceled, and it is raised again when each has its result; other failures are raised when all
+    have ended.
+    """
+    tasks = [
+        asyncio.ensure_future(run(at, any(same_call(call, other) for other in calls[:at])))
+        for at, call in enumerate(calls)
+    ]
+    first: PermissionDeniedError | None = None
+    stored = 0
+    try:
+        for call, task in zip(calls, tasks, strict=True):
+            await asyncio.wait({task})
+            error = task.exception()
+            if isinstance(error, PermissionDeniedError):
+                first = first or error
+                add(refused(call, error))
+            else:
+                add(task.result())
+            stored += 1
+    except BaseException as error:
+        for task in tasks:
+            task.cancel()
+        await finish(asyncio.gather(*tasks, return_exceptions=True))
+        if isinstance(error, asyncio.CancelledError):
+            for call, task in zip(calls[stored:], tasks[stored:], strict=True):
+                ended = not task.cancelled() and task.exception() is None
+                add(task.result() if ended else canceled(call))
+        raise
+    return first

@@ -1,0 +1,327 @@
+"""Build the next request to the model.
+
+The turn sends it, a compaction measures it and sends it with a question of its own, and ``goalwright context`` shows
+it: all three use the same request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from operator import is_
+from typing import TYPE_CHECKING
+
+from daemon.context.check_command import find_test_command
+from daemon.context.profiles import CACHE_LASTS_S, PRUNE_MINIMUM, ContextProfile, answer_tokens, profile_for
+from daemon.context.project_map import project_map
+from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
+from daemon.context.tokens import estimate_tokens, request_tokens
+from daemon.context.window import Window, WindowCache, build_window
+from daemon.loop.tool_selection import available_tools, described
+from daemon.model.events import ContextMarked, Marks
+from daemon.model.messages import Usage, subtracted
+from daemon.model.meters import GoalMeter, Meter, Metered
+from daemon.plan.text import plan_to_prompt
+from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.pricing import UNKNOWN, model_info
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from daemon.loop.budget import Budget
+    from daemon.loop.features import SessionHooks
+    from daemon.loop.policy import Policy
+    from daemon.loop.record import SessionRecord
+    from daemon.loop.services import Services
+    from daemon.permission.rules import RuleSet
+    from daemon.plan.tree import PlanTree
+
+_LONG_PRICE_MARGIN = 0.95
+"""Estimates err: stay this much below the size from which a provider charges the whole request more."""
+_ESTIMATE_MARGIN = 1.05
+"""Margin for estimated tokens when computing the room that is left for an answer."""
+_LEAST_ANSWER = 256
+_CENTS = 9
+"""Digits of US dollars: what sums of floats are off by is no money."""
+"""Tokens of an answer that are asked for even when they may not fit: less is no answer."""
+
+
+class RequestBuilder:
+    """Assembles the requests of one session, and keeps what stays the same between them."""
+
+    def __init__(
+        self, record: SessionRecord, policy: Policy, budget: Budget, hooks: SessionHooks, services: Services
+    ) -> None:
+        self.layers: Sequence[Layer] = ()
+        """The layers of the system prompt at the start of the last turn, without the plan (if it is part of it); see
+        ``prepare``."""
+        self.window_cache = WindowCache()
+        self._record = record
+        self._state = record.state
+        self._policy = policy
+        self._budget = budget
+        self._hooks = hooks
+        self._services = services
+        self._project: tuple[tuple[object, ...], str] | None = None
+        """The map of the project, and the inputs that it was built for."""
+        self._frame: tuple[Sequence[Layer], tuple[ToolSpec, ...], int] | None = None
+        """Tokens of the system prompt and the tools, and which ones."""
+        self._tools: tuple[tuple[object, ...], tuple[ToolSpec, ...]] | None = None
+        """The tools on offer, and the inputs that they were chosen by."""
+        self._window: tuple[tuple[object, ...], Window] | None = None
+        """The window with the marks in force, and the inputs that it was built from."""
+        self._plan: tuple[tuple[int, str], str] | None = None
+        """The plan for the model, and of which state of it."""
+        self._metered_goal: str | None = None
+        """The focus when the numbers were published last."""
+
+    async def prepare(self) -> None:
+        """Read the instruction files; at the start of each turn, and before an idle session is inspected.
+
+        The map of the project and the texts of hooks are fetched once, to preserve the provider's cache.
+        """
+        await asyncio.to_thread(self._policy.read_agents)
+        rules = self._policy.rules
+        hooks = await self._hooks.prompting()
+        self.layers = await asyncio.to_thread(self._read_layers, rules, hooks)
+
+    def _read_layers(self, rules: RuleSet, hooks: str) -> list[Layer]:
+        services, policy = self._services, self._policy
+        environment = Environment.of(services.workspace, services.now().date())
+        return prompt_layers(
+            policy.agent.prompt_for(policy.client.config.settings.plan.plan_front),
+            policy.model,
+            environment,
+            services.user_folder,
+            trusted=policy.client.trust == "trusted",
+            project=self._map(rules),
+            hooks=hooks,
+        )
+
+    def _map(self, rules: RuleSet) -> str:
+        """Return the map of the project, drawn once for an agent with the same rules of configuration files."""
+        config, root = self._policy.client.config, self._services.workspace
+        drawn_for = (
+            self._policy.agent.name,
+            config.base_rules,
+            config.workspace_rules,
+            config.settings.commands.test_command,
+        )
+        if self._project is None or self._project[0] != drawn_for:
+            command = config.settings.commands.test_command
+            command = find_test_command(root) if command is None else command
+            self._project = (
+                drawn_for,
+                project_map(root, lambda path, folder: _visible(rules, path, folder), command),
+            )
+        return self._project[1]
+
+    @property
+    def profile(self) -> ContextProfile:
+        """How much context the agent keeps with its model and the settings in force."""
+        policy = self._policy
+        settings, agent = policy.client.config.settings, policy.agent
+        info = model_info(policy.model)
+        window = self._services.models.window(
+            policy.model, policy.client.env, settings.context.context_window
+        )
+        name, limit = agent.context, settings.context.compact_at_tokens or agent.compact_at
+        found = profile_for(
+            name,
+            window,
+            max_tokens=settings.model.max_tokens,
+            compact_at=limit,
+            keep_steps=settings.context.keep_steps or agent.keep_steps,
+        )
+        if limit is None and name not in ("init", "execute") and info.long_from is not None:
+            cheap = int(info.long_from * _LONG_PRICE_MARGIN)
+            return replace(found, compact_at=min(found.compact_at, cheap))
+        return found
+
+    def window(self, marks: Marks | None = None) -> Window:
+        """Return the messages the model would be sent now, or with other marks."""
+        state, profile = self._state, self.profile
+        messages, plan = state.messages, state.plan
+        if marks is not None:
+            return build_window(messages, plan, marks, profile, cache=self.window_cache)
+        newest = messages[-1] if messages else None
+        seen = (id(messages), len(messages), newest, id(plan), plan.revision, state.marks, profile)
+        if self._window is None or self._window[0] != seen:
+            self._window = (seen, build_window(messages, plan, state.marks, profile, cache=self.window_cache))
+        return self._window[1]
+
+    def tool_specs(self) -> tuple[ToolSpec, ...]:
+        """Return the tools on offer, see ``daemon.loop.tool_selection``."""
+        policy = self._policy
+        chosen_by = (policy.rules, policy.agent, policy.agents, policy.client, policy.handed_over)
+        if self._tools is None or not all(map(is_, self._tools[0], chosen_by)):
+            tools = available_tools(policy, self._services.tools)
+            specs = tuple(ToolSpec(tool.name, described(policy, tool), tool.schema()) for tool in tools)
+            self._tools = (chosen_by, specs)
+        return self._tools[1]
+
+    def plan(self) -> str:
+        """Return the plan for the model; empty when there is none, or when the model reads it on demand."""
+        plan = self._state.plan
+        if self._policy.client.config.settings.plan.plan_placement == "on_demand" or not plan.goals:
+            return ""
+        now = (plan.revision, plan.mission)
+        if self._plan is None or self._plan[0] != now:
+            edits = self._policy.client.config.settings.plan.plan_front == "goal"
+            self._plan = (now, plan_to_prompt(plan, ids=edits))
+        return self._plan[1]
+
+    def request(
+        self, window: Window | None = None, *, extra: tuple[PromptMessage, ...] = (), tail: bool = True
+    ) -> ModelRequest:
+        """Return the next request. ``extra`` messages follow the window's; ``tail`` False leaves the plan at the end
+        away."""
+        settings = self._policy.client.config.settings
+        system = system_blocks(self.layers)
+        plan = self.plan()
+        if plan and settings.plan.plan_placement == "system":
+            system.append(SystemBlock(plan))
+            plan = ""
+        window = window or self.window()
+        return ModelRequest(
+            model=self._policy.model.partition("/")[2],
+            system=tuple(system),
+            messages=(*window.messages, *extra),
+            stays=window.before(self._state.plan.current_id),
+            tools=self.tool_specs(),
+            tail=self._tail(plan) if tail else "",
+            max_tokens=self._answer(window),
+            window=self.profile.window,
+            thinking_tokens=settings.model.thinking_tokens,
+            position=self._state.position,
+            env={**self._policy.client.env, **self._who()},
+        )
+
+    def _answer(self, window: Window) -> int:
+        """Return the tokens to request: limited by the settings, the model, and the window's room beside this
+        request."""
+        info, wanted = model_info(self._policy.model), self._policy.client.config.settings.model.max_tokens
+        if info is not UNKNOWN:
+            wanted = min(wanted, info.max_output)
+        takes = self.profile.window
+        answer = answer_tokens(takes, wanted)
+        left = takes - int(self.tokens(window) * _ESTIMATE_MARGIN)
+        return max(min(answer, left), min(answer, _LEAST_ANSWER))
+
+    def _who(self) -> dict[str, str]:
+        """Return variables that identify the caller; scripted models use them to choose their part."""
+        who = {
+            "GOALWRIGHT_WORKSPACE": str(self._services.workspace),
+            "GOALWRIGHT_AGENT": self._policy.agent.name,
+        }
+        branch_id = self._record.branch_id
+        return {**who, "GOALWRIGHT_BRANCH": branch_id} if branch_id else who
+
+    def _tail(self, plan: str) -> str:
+        """Return the text after the cached prefix: the plan, and what the mode forbids."""
+        mode = mode_text(self._policy.mode, self._policy.client.trust)
+        return f"{plan}\n\n{mode}" if plan and mode else plan or mode
+
+    def estimate(self, window: Window) -> int:
+        """Tokens of the request with these messages by our own count, uncalibrated. Asked several times a step."""
+        return window.tokens + self.frame() + estimate_tokens(self._tail(self.plan()))
+
+    def tokens(self, window: Window | None = None) -> int:
+        """Tokens of the next request, calibrated by what the provider counted for those before."""
+        return round(self.estimate(window or self.window()) * self._state.calibration)
+
+    def frame(self) -> int:
+        """Tokens of the system prompt and the tools; counted once a turn, or when other tools are on offer."""
+        tools = self.tool_specs()
+        if self._frame is None or self._frame[0] is not self.layers or self._frame[1] is not tools:
+            system = tuple(system_blocks(self.layers))
+            alone = ModelRequest(model="", system=system, messages=(), tools=tools)
+            self._frame = (self.layers, tools, request_tokens(alone).total)
+        return self._frame[2]
+
+    def publish(self, window: Window | None = None) -> None:
+        """Tell the listeners the session's numbers: those of the goals at work, which are what changed."""
+        plan = self._state.plan
+        goals = [*_chain(plan, plan.current_id), *_chain(plan, self._metered_goal)]
+        self._metered_goal = plan.current_id
+        meter = self.meter(window, list(dict.fromkeys(goals)))
+        self._services.bus.publish(Metered(trace_id=self._record.session_id, meter=meter))
+
+    def meter(self, window: Window | None = None, goals: Sequence[str] | None = None) -> Meter:
+        """Return the session's numbers now; ``goals``: which of them, None for all."""
+        window = window or self.window()
+        ratio = self._state.calibration
+        profile = self.profile
+        trace = self._state.trace
+        wanted = self._state.plan.goals if goals is None else dict.fromkeys(goals)
+        shown: dict[str | None, int] = {}
+        for entry in window.entries if wanted else ():
+            shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
+        budget = self._budget.in_force()
+        for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
+        return Meter(
+            context_tokens=self.tokens(window),
+            context_window=profile.window,
+            compact_at=profile.compact_at,
+            usage=trace.usage,
+            cost=trace.total_cost,
+            cost_known=self._services.models.cost(self._policy.model, Usage()) is not None,
+            budget=budget,
+            warning_usd=self._policy.client.config.settings.budget.budget_warning_usd
+            if budget.session_usd is None
+            else 0.0,
+            without_goal=subtracted(trace.usage, for_goals),
+            without_goal_cost=max(0.0, round(trace.total_cost - cost_for_goals, _CENTS)),
+            goals=tuple(
+                GoalMeter(
+                    goal_id=goal_id,
+                    usage=self._state.spending.usage(goal_id),
+                    cost=self._state.spending.cost(goal_id),
+                    context_tokens=round(shown.get(goal_id, 0) * ratio),
+                )
+                for goal_id in wanted
+                if goal_id in self._state.plan.goals
+            ),
+        )
+
+
+def _visible(rules: RuleSet, path: str, folder: bool) -> bool:
+    """Return whether the model may learn the name of a file or folder without a question."""
+    permissions = ("read", "ls") if folder else ("read",)
+    return all(rules.decide(permission, path).action == "allow" for permission in permissions)
+
+
+def _chain(plan: PlanTree, goal_id: str | None) -> list[str]:
+    if goal_id is None or goal_id not in plan.goals:
+        return []
+    return [goal_id, *(goal.id for goal in plan.ancestors(goal_id))]
+
+
+def mark_history(record: SessionRecord, assembly: RequestBuilder, sequence: int) -> None:
+    """Mark all messages before the prompt with this sequence as history, of which less is sent from then on.
+
+    Only if the agent's profile asks for it, or if it costs nothing. A provider forgets a prefix after some minutes.
+    Then the request is paid in full anyway, and shortening saves; while the prefix is cached, changing it would cost
+    more than it saves.
+    """
+    profile = assembly.profile
+    if profile.history == "cold" and not _is_cold(record):
+        return
+    before = assembly.window().tokens
+    marks = Marks(record.state.marks.pruned, sequence)
+    freed = before - assembly.window(marks).tokens
+    if freed < (1 if profile.history == "always" else PRUNE_MINIMUM):
+        return
+    record.emit(
+        ContextMarked(
+            trace_id=record.session_id,
+            time=record.now(),
+            history_before=sequence,
+            freed_tokens=freed,
+        )
+    )
+
+
+def _is_cold(record: SessionRecord) -> bool:
+    last = next((m for m in reversed(record.state.messages) if m.role == "assistant"), None)
+    return last is not None and (record.now() - last.created_at).total_seconds() > CACHE_LASTS_S

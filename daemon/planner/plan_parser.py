@@ -1,0 +1,305 @@
+"""Parse the model's answer to a request for steps. Pure.
+
+The request is for JSON. Models answer with JSON, fenced or not, with text around it, a bare list, other names for the
+fields, a numbered or bulleted list (``list_parser``), or a call of ``goal`` or ``step`` that adds goals; all are
+accepted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from daemon.plan.changes import MAX_DESCRIPTION, one_line
+from daemon.planner.list_parser import listed, plain
+from tools.json_access import mapping
+from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from daemon.model.messages import ToolCallPart
+
+MAX_LAYERED = 12
+MAX_SIGNPOSTS = 5
+_MAX_WORDS = 2_000
+"""Most characters of a reason and of a check; longer ones are cut."""
+_MAX_ANSWER = 100_000
+_TRIES = 200
+"""Places at which JSON may begin."""
+
+_LISTS = ("steps", "plan", "goals", "tasks", "todo", "todos")
+_ADDED_BY = {"goal": "add", "step": "plan"}
+"""The argument by which a tool adds goals."""
+_GOALS = ("goal", "description", "step", "title", "task", "name", "content")
+_REASONS = ("reason", "why", "rationale")
+_CHECKS = ("check", "verify", "verification", "done_when", "success")
+_BELOW = ("steps", "substeps", "sub_steps", "goals", "children")
+_KEEPS = ("keep", "number")
+_NEEDS = ("needs", "depends_on", "dependsOn", "dependencies", "requires")
+_YES = (True, "true", "yes", 1)
+
+_FENCE = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
+_NUMBERED = re.compile(r"\D{0,10}(\d{1,3})\D{0,2}")
+"""A field that represents a step: ``1``, ``step_1``."""
+
+
+class BadPlanError(Exception):
+    """Raised when the answer is no usable plan; the message explains the problem to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One step of an answer. ``keep``: the number of an open goal that stays; then ``goal`` may be empty."""
+
+    goal: str
+    reason: str = ""
+    check: str = ""
+    steps: tuple[PlanStep, ...] = ()
+    keep: str = ""
+    id: str = ""
+    """The name by which other steps need it."""
+    needs: tuple[str, ...] | None = None
+    """Steps that must be done before, as the answer names them; None when the step does not say."""
+    parallel: bool | None = None
+    """A sub-agent may do it in parallel with other steps; None when the step does not say."""
+
+    @property
+    def why(self) -> str:
+        """The reason of the goal: why, and how to check it."""
+        check = f"Check: {self.check}" if self.check else ""
+        return "\n".join(filter(None, (self.reason, check)))
+
+
+def read_plan(
+    text: str,
+    calls: Sequence[ToolCallPart] = (),
+    *,
+    most: int = MAX_LAYERED,
+    nested: bool = True,
+    any_list: bool = False,
+) -> tuple[PlanStep, ...]:
+    """Return the steps of an answer; none when the model says that none are needed. Raises BadPlanError.
+
+    ``most``: most steps, not counting those with steps below them. ``nested``: whether steps may have steps below them.
+    ``any_list``: the model was told that its first answer was no plan, so a list in this one is a plan. Otherwise a
+    list counts only where it can hardly be anything else: the task may be a question that is answered with a list.
+    """
+    steps = _read(head(text, _MAX_ANSWER), calls, any_list=any_list)
+    leaves = sum(len(step.steps) or 1 for step in steps)
+    if leaves > most:
+        raise BadPlanError(f"There were {leaves} steps; at most {most} are allowed: use fewer, larger steps.")
+    for step in steps:
+        if step.steps and not nested:
+            raise BadPlanError(f"{_named(step)} had steps below it; give one plain list of steps.")
+        if any(below.steps for below in step.steps):
+            raise BadPlanError(f"The steps below {_named(step)} were nested again; one level is allowed.")
+    return steps
+
+
+def _read(text: str, calls: Sequence[ToolCallPart], *, any_list: bool) -> tuple[PlanStep, ...]:
+    problem = ""
+    for value in _json_values(text):
+        items = _items(value)
+        if items is not None:
+            return tuple(_step(item) for item in items)
+        problem = problem or _no_list(value)
+    if problem:
+        pass
+    elif re.search(r"[{\[]\s*[\"'](?:steps|goal)\b", text):
+        problem = 'The JSON could not be read: answer with one complete object {"steps": [...]}.'
+    elif rows := listed(text, strict=not any_list):
+        return tuple(
+            _checked(PlanStep(words, steps=tuple(_checked(PlanStep(one)) for one in below)))
+            for words, below in rows
+        )
+    if goals := _added(calls):
+        return tuple(_step(goal) for goal in goals)
+    raise BadPlanError(problem or 'There was no plan in the answer: answer with JSON, {"steps": [...]}.')
+
+
+def _json_values(text: str) -> Iterator[object]:
+    """Yield all values that may be the answer: fenced ones first, then those within other text."""
+    for fence in _FENCE.finditer(text):
+        yield from _decoded(fence[1])
+    yield from _decoded(text)
+
+
+def _decoded(text: str) -> Iterator[object]:
+    # A superfluous comma is the most common mistake.
+    for source in dict.fromkeys((text, re.sub(r",(\s*[}\]])", r"\1", text))):
+        decoder = json.JSONDecoder(strict=False)
+        at = 0
+        for _ in range(_TRIES):
+            found = re.compile(r"[{\[]").search(source, at)
+            if found is None:
+                break
+            try:
+                value, at = decoder.raw_decode(source, found.start())
+                yield value
+            except (ValueError, RecursionError):
+                at = found.start() + 1
+
+
+def _items(value: object) -> list[object] | None:
+    """Return the steps in a JSON value; None when it is no plan."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        for name in _LISTS:
+            if isinstance(found := fields.get(name), list):
+                # A single step, found because the object around it is damaged, is no plan.
+                return None if _text(fields, _GOALS) else cast("list[object]", found)
+            if isinstance(found, dict):
+                inner = cast("dict[str, object]", found)
+                items = _items(cast("object", inner))
+                return _by_number(inner) if items is None else items
+        return None
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        if items and all(isinstance(item, dict) and _is_step(cast("object", item)) for item in items):
+            return items
+        if len(items) > 1 and all(isinstance(item, str) and " " in item.strip() for item in items):
+            return items
+    return None
+
+
+def _by_number(fields: dict[str, object]) -> list[object] | None:
+    """Return steps that are keyed by their numbers: ``{"1": {"goal": …}, "2": …}``."""
+    numbers = [_NUMBERED.fullmatch(name) for name in fields]
+    found = [(int(number[1]), step) for number, step in zip(numbers, fields.values(), strict=True) if number]
+    if len(found) != len(fields) or not all(_may_be_step(step) for _, step in found):
+        return None
+    return [step for _, step in sorted(found, key=lambda one: one[0])]
+
+
+def _may_be_step(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, dict) and _is_step(cast("object", value)))
+
+
+def _no_list(value: object) -> str:
+    """Return the problem of an object whose steps are no list; empty for anything else."""
+    if not isinstance(value, dict):
+        return ""
+    fields = cast("dict[str, object]", value)
+    if "steps" not in fields or isinstance(fields["steps"], list) or _text(fields, _GOALS):
+        return ""
+    steps = fields["steps"]
+    kind = (
+        "null" if steps is None else "an object" if isinstance(steps, dict) else f"{head(str(steps), 60)!r}"
+    )
+    return (
+        f'"steps" was {kind}; it must be a list, {{"steps": [...]}}, and an empty one when no plan is needed.'
+    )
+
+
+def _is_step(item: object) -> bool:
+    fields = cast("dict[str, object]", item)
+    return bool(_text(fields, _GOALS) or _text(fields, _KEEPS))
+
+
+def _step(item: object) -> PlanStep:
+    if isinstance(item, str):
+        return _checked(PlanStep(plain(item)))
+    if not isinstance(item, dict):
+        raise BadPlanError(f"A step was {head(str(item), 80)!r}; each must be an object with a goal.")
+    fields = cast("dict[str, object]", item)
+    below: list[object] = []
+    for name in _BELOW:
+        if isinstance(found := fields.get(name), list):
+            below = cast("list[object]", found)
+            break
+    step = PlanStep(
+        goal=plain(_text(fields, _GOALS)),
+        reason=head(_text(fields, _REASONS), _MAX_WORDS),
+        check=head(_text(fields, _CHECKS), _MAX_WORDS),
+        steps=_steps_below(below),
+        keep=_text(fields, _KEEPS),
+        id=_text(fields, ("id",)),
+        needs=_needs(fields),
+        parallel=fields["parallel"] in _YES if fields.get("parallel") is not None else None,
+    )
+    return _checked(step)
+
+
+def _needs(fields: dict[str, object]) -> tuple[str, ...] | None:
+    """Return the names of what a step needs: a list of texts or numbers, or one text with commas."""
+    value = next((fields[name] for name in _NEEDS if fields.get(name) is not None), None)
+    if value is None:
+        return None
+    items = cast("list[object]", value) if isinstance(value, list) else str(_plain_number(value)).split(",")
+    if not all(isinstance(item, str | int | float) for item in items):
+        raise BadPlanError(
+            '"needs" contained something other than ids: give a list of ids, {"needs": ["a"]}.'
+        )
+    return tuple(dict.fromkeys(text for item in items if (text := str(_plain_number(item)).strip())))
+
+
+def _plain_number(value: object) -> object:
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def _steps_below(items: list[object], depth: int = 1) -> tuple[PlanStep, ...]:
+    if depth > 3:
+        raise BadPlanError("The steps were nested too deeply; one level below a step is allowed.")
+    found: list[PlanStep] = []
+    for item in items:
+        fields = mapping(item)
+        inner = next((fields[name] for name in _BELOW if isinstance(fields.get(name), list)), None)
+        own: dict[str, object] = {name: value for name, value in fields.items() if name not in _BELOW}
+        step = _step(own if fields else item)
+        if inner:
+            step = replace(step, steps=_steps_below(cast("list[object]", inner), depth + 1))
+        found.append(step)
+    return tuple(found)
+
+
+def _checked(step: PlanStep) -> PlanStep:
+    goal = one_line(step.goal)
+    if not goal and not step.keep:
+        raise BadPlanError('A step had no goal: each needs one, {"goal": "what will be achieved"}.')
+    if len(goal) > MAX_DESCRIPTION:
+        raise BadPlanError(
+            f"The goal {head(goal, 60)!r}… has {len(goal)} characters; "
+            f"at most {MAX_DESCRIPTION}: put the rest into reason."
+        )
+    return replace(
+        step, goal=goal, reason=step.reason.strip(), check=step.check.strip(), keep=step.keep.strip()
+    )
+
+
+def _text(fields: dict[str, object], names: Sequence[str]) -> str:
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+        if name in (*_KEEPS, "id") and isinstance(value, int | float) and not isinstance(value, bool):
+            return f"{value:g}"
+        if isinstance(value, list) and name not in _BELOW and value:
+            return "; ".join(str(one) for one in cast("list[object]", value))
+    return ""
+
+
+def _added(calls: Sequence[ToolCallPart]) -> list[str]:
+    if not any(call.name in _ADDED_BY for call in calls):
+        return []
+    from tools.goal_lines import split_goals  # the daemon answers its first client before it imports tools
+
+    goals: list[str] = []
+    for call in calls:
+        if (argument := _ADDED_BY.get(call.name)) is None:
+            continue
+        try:
+            add = call.arguments().get(argument)
+        except ValueError:
+            continue
+        if isinstance(add, str):
+            goals += split_goals(add)
+        elif isinstance(add, list):
+            goals += split_goals([str(one) for one in cast("list[object]", add)])
+    return goals
+
+
+def _named(step: PlanStep) -> str:
+    return f'"{head(step.goal or step.keep, 60)}"'

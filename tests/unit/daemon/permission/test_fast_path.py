@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.model.permissions import Rule
+from daemon.permission.access_decision import strictest
+from daemon.permission.rules import SHIPPED, FastPath, RuleSet
+from tools.access import Access
+
+ROOT = "/home/ann/ws"
+PATTERNS = [
+    "*", "**", "*.py", "src/*", "SRC/*", "*secret*", "a?c", "~/ws/lib/*", f"{ROOT}/docs/*", "./x", "../ws/y", "a *",
+    "*/b", "/etc/*", "?*", " *", "", "*.env",
+]  # fmt: skip
+PARTS = ["a", "b", "abc", "SRC", "src", "x", "y", "lib", "docs", "Secret.txt", "m.py", "M.PY", ".env", ".git", "a.",
+         "é", "..", ".", "", "a b", "state", ".goalwright", "id_rsa", "c:", "dev", "~"]  # fmt: skip
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> list[Rule]:
+    rule = st.builds(
+        Rule,
+        permission=st.sampled_from(["read", "edit", "*", "write"]),
+        pattern=st.sampled_from(PATTERNS),
+        action=st.sampled_from(["allow", "ask", "deny"]),
+    )
+    return draw(st.lists(rule, max_size=5))
+
+
+@given(
+    rules(),
+    rules(),
+    st.lists(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4), min_size=1, max_size=12),
+)
+def test_deciding_many_targets_equals_deciding_each(
+    base: list[Rule], session: list[Rule], names: list[list[str]]
+) -> None:
+    made = RuleSet([*SHIPPED, *base], session=session, root=ROOT)
+    for permission in ("read", "edit"):
+        for name in map("/".join, names):
+            each = strictest(made._judge.decide(Access(permission, name), made._now)).rule  # pyright: ignore[reportPrivateUsage]
+            assert made.decide(permission, name) == each
+
+
+@pytest.mark.parametrize("home", ["state", f"{ROOT}/state"])
+def test_a_state_folder_in_the_workspace_stays_protected(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOALWRIGHT_HOME", f"{ROOT}/state" if home == "state" else home)
+    made = RuleSet([*SHIPPED, Rule(permission="edit", pattern="*", action="allow")], root=ROOT)
+    assert made.decide("edit", "plain").action == "allow"
+    assert made.decide("edit", "state/token").action == "ask"
+
+
+def test_most_names_are_plain() -> None:
+    plain = FastPath(SHIPPED, "read", ROOT)
+    assert plain.covers("src/app/main.py")
+    assert plain.covers("node_modules/@types/node/index.d.ts")
+    assert not plain.covers("conf/.env")
+    assert not plain.covers("keys/id_rsa")

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lsp_bridge.language_client.server import pull_diagnostics as module
+from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker
+from lsp_bridge.language_client.server.pull_diagnostics import Pulls
+
+FILES = [Path(f"/w/{number}.py") for number in range(5)]
+TURNS = 2000
+"""Rounds of the event loop: far more than anything that ends on its own takes here."""
+
+
+class Server:
+    """Asked through Pulls; ``then`` is what it does when it has answered."""
+
+    def __init__(self, items: list[dict[str, Any]] | None = None) -> None:
+        self.asked: list[str] = []
+        self.waited: set[Path] = set()
+        self.then: Callable[[], None] = lambda: None
+        self.answers = DiagnosticsTracker()
+        self.items = items or []
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.pulls = Pulls(
+            self.ask, self.answers, lambda _: [None], self.take, self.spawn, waited=self.waited.__contains__,
+            timeout_s=10.0,
+        )  # fmt: skip
+        for path in FILES:
+            self.answers.sync(path, "text", now=0.0, pull=True)
+
+    async def ask(self, method: str, params: Mapping[str, Any], timeout_s: float) -> Any:
+        self.asked.append(Path(params["textDocument"]["uri"]).name)
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(self.then)
+        return {"kind": "full", "items": self.items}
+
+    def take(self, path: Path, version: int, reports: list[Mapping[str, Any]]) -> None:
+        self.answers.pull(path, version, tuple(reports[0]["items"]), now=0.0)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def settle(self) -> int:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        return len(self.asked)
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(module, "_REFRESH_PAUSE_S", 0.0)
+    yield
+
+
+async def test_work_that_our_own_pulls_cause_makes_no_endless_pulls() -> None:
+    server = Server()
+    server.then = server.pulls.after_work
+    for path in FILES:
+        server.pulls.soon(path)
+    assert await server.settle() >= len(FILES)
+    for _ in range(5):
+        server.pulls.after_work()
+        await server.settle()
+    assert len(server.asked) <= 3 * len(FILES)
+
+
+async def test_refresh_after_every_answer_causes_no_endless_pulls() -> None:
+    server = Server()
+    server.then = server.pulls.refresh
+    for path in FILES:
+        server.pulls.soon(path)
+    assert await server.settle() <= 2 * len(FILES)
+
+
+async def test_after_work_only_empty_answers_are_pulled_again() -> None:
+    server = Server([{"message": "bad"}])
+    server.pulls.soon(FILES[0])
+    await server.settle()
+    server.answers.pull(FILES[0], server.answers.documents[FILES[0]].version, ({"message": "bad"},), now=0.0)
+    server.pulls.after_work()
+    assert await server.settle() == 1
+
+
+async def test_refresh_pulls_only_awaited_or_unanswered_files() -> None:
+    server = Server()
+    for path in FILES[:4]:
+        server.pulls.soon(path)
+    await server.settle()
+    server.asked.clear()
+    server.waited.add(FILES[1])
+    server.pulls.refresh()
+    await server.settle()
+    assert sorted(server.asked) == ["1.py", "4.py"]
+
+
+async def test_refreshed_files_are_pulled_before_a_comparison() -> None:
+    server = Server()
+    for path in FILES:
+        server.pulls.soon(path)
+    await server.settle()
+    server.asked.clear()
+    server.pulls.refresh()
+    assert await server.settle() == 0
+    server.pulls.catch_up()
+    assert await server.settle() == len(FILES)
+    server.pulls.catch_up()
+    assert await server.settle() == len(FILES)
+
+
+async def test_answered_file_is_asked_about_again_only_after_a_change() -> None:
+    server = Server([{"message": "bad"}])
+    server.pulls.soon(FILES[0])
+    server.pulls.again(FILES[0])
+    await server.settle()
+    server.pulls.again(FILES[0])
+    assert await server.settle() == 1
+    server.answers.sync(FILES[1], "other", now=0.0, pull=True)
+    server.pulls.again(FILES[0])
+    assert await server.settle() == 2
+    server.answers.changed_on_disk()
+    server.pulls.again(FILES[0])
+    assert await server.settle() == 3
+    server.pulls.refresh()
+    server.pulls.again(FILES[0])
+    await server.settle()
+    assert "0.py" in server.asked[3:]
+
+
+async def test_unanswered_or_closed_files_are_not_taken_for_answered() -> None:
+    server = Server()
+    server.pulls.again(FILES[0])
+    server.pulls.again(Path("/w/closed.py"))
+    await server.settle()
+    assert server.asked == ["0.py"]
+    # An empty answer may be too early; that of such a server is asked for again.
+    server.pulls.again(FILES[0])
+    await server.settle()
+    assert server.asked == ["0.py", "0.py"]
+
+
+async def test_the_file_that_is_waited_for_is_asked_about_first() -> None:
+    server = Server()
+    for path in reversed(FILES):
+        server.pulls.soon(path)
+    await server.settle()
+    assert server.asked == ["4.py", "3.py", "2.py", "1.py", "0.py"]
+
+
+async def test_newly_registered_server_is_pulled_for_everything() -> None:
+    server = Server()
+    server.pulls.everything()
+    assert await server.settle() == len(FILES)

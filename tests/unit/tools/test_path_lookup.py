@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tools.shell.path_lookup import real_place
+
+
+def made(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+
+
+def test_wildcards_mean_what_the_shell_makes_of_them(root: Path) -> None:
+    made(root, "a.py", "b.py", ".env", "src/c.py", "src/.hidden", "src/deep/d.py")
+    # The clock stands still: on a busy machine the search would be given up for its time.
+    files = real_place(root, clock=lambda: 0.0).files
+    assert sorted(files(root, "*.py") or ()) == ["a.py", "b.py"]
+    assert sorted(files(root, "*") or ()) == ["a.py", "b.py", "src"]
+    assert sorted(files(root, ".e*") or ()) == [".env"]
+    assert sorted(files(root, "*/*.py") or ()) == ["src/c.py"]
+    assert sorted(files(root, f"{root}/s?c/c.py") or ()) == [f"{root}/src/c.py"]
+    assert sorted(files(root / "src", "**") or ()) == [".hidden", "c.py", "deep/d.py"]
+
+
+def test_too_many_files_are_not_known(root: Path) -> None:
+    made(root, *(f"{number}" for number in range(20)))
+    assert real_place(root, max_entries=10).files(root, "*") is None
+    assert real_place(root, max_entries=10).files(root, "**") is None
+
+
+def test_looking_up_has_an_end(root: Path) -> None:
+    made(root, "a", "b")
+    seconds = iter(range(1000))
+    assert real_place(root, clock=lambda: next(seconds)).files(root, "*") is None
+
+
+def test_links_are_followed_hard_ones_to_secrets_too(root: Path) -> None:
+    made(root, ".env", "plain")
+    (root / "soft").symlink_to(root / ".env")
+    os.link(root / ".env", root / "hard")
+    os.link(root / "plain", root / "other")
+    real = real_place(root).real
+    assert real(root / "soft") == root / ".env"
+    assert real(root / "hard") == root / ".env"
+    assert real(root / "other") == root / "other"

@@ -1,0 +1,203 @@
+"""Find the old lines of a hunk in a file: with the same strategies as ``edit``, over whole lines. Pure."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tools.matching.adapt import Reindent, retab, shift
+from tools.matching.typography import LOOK_ALIKES
+from tools.patching.model import HunkLine, PatchError
+from tools.text.decoding import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+HunkStrategy = Literal["line ends", "exact", "trailing blanks", "indentation", "look-alike characters"]
+"""``line ends`` is the strictest: the patch has them, and they are the file's."""
+
+HUNK_STRATEGIES: tuple[HunkStrategy, ...] = (
+    "line ends",
+    "exact",
+    "trailing blanks",
+    "indentation",
+    "look-alike characters",
+)
+MAX_PLACES = 1_000
+"""Most places that are distinguished."""
+_WORK = 5_000_000
+_BLANKS = " \t"
+
+
+@dataclass(frozen=True, slots=True)
+class HunkPlace:
+    """The lines ``[first, end)`` of the file, and how the hunk's lines get the file's indentation."""
+
+    first: int
+    end: int
+    reindent: Reindent | None = None
+
+
+class FileLines:
+    """A file's lines, and the forms of them that the strategies compare. Work is bounded over its whole life.
+
+    Lines are as ``diff`` sees them; with ``lone_cr``, a lone ``\\r`` ends a line, too. ``wanted``: the lines that will
+    be looked for exactly.
+    """
+
+    def __init__(self, text: str, wanted: Collection[str], lone_cr: bool = False) -> None:
+        self.text = text
+        self._ascii = text.isascii()
+        self._wanted = wanted
+        self._work = _WORK
+        self._known: dict[tuple[HunkStrategy, tuple[str, ...]], list[HunkPlace]] = {}
+        # Separate lists built in C, because this takes most of the time of a patch of many files.
+        if lone_cr:
+            lines = split_lines(text)
+            self.bodies = [line.body for line in lines]
+            self.ends = [line.end for line in lines]
+        else:
+            self.bodies, self.ends = _split(text)
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    @functools.cached_property
+    def starts(self) -> list[int]:
+        """Where each line begins in the text, and where the text ends."""
+        sizes = map(operator.add, map(len, self.bodies), map(len, self.ends))
+        return list(itertools.accumulate(sizes, initial=0))
+
+    @functools.cached_property
+    def _plain(self) -> _LineIndex:
+        return _LineIndex(self.bodies, self._wanted)
+
+    @functools.cached_property
+    def _trimmed(self) -> _LineIndex:
+        return _LineIndex([body.rstrip(_BLANKS) for body in self.bodies])
+
+    @functools.cached_property
+    def keys(self) -> _LineIndex:
+        """Lines without blanks on both sides."""
+        return _LineIndex([body.strip(_BLANKS) for body in self.bodies])
+
+    @functools.cached_property
+    def indents(self) -> list[int]:
+        """Columns of each line's indentation, a tab being four; -1 for blank lines."""
+        return [
+            len(body[: body.find(key[0])].expandtabs(4)) if key else -1
+            for body, key in zip(self.bodies, self.keys.keys, strict=True)
+        ]
+
+    @functools.cached_property
+    def _folded(self) -> _LineIndex:
+        if self._ascii:
+            return self.keys
+        return _LineIndex([body.translate(LOOK_ALIKES).strip(_BLANKS) for body in self.bodies])
+
+    def places(self, wanted: Sequence[HunkLine], strategy: HunkStrategy) -> list[HunkPlace]:
+        """Return all places of ``wanted``, in rising order; not more than ``MAX_PLACES``.
+
+        Raises PatchError when the search costs too much.
+        """
+        texts = tuple(line.text for line in wanted)
+        if strategy == "line ends":
+            return [place for place in self.places(wanted, "exact") if self._same_ends(place, wanted)]
+        key = (strategy, texts)
+        if key not in self._known:
+            self._known[key] = self._find(texts, strategy)
+        return self._known[key]
+
+    def _same_ends(self, place: HunkPlace, wanted: Sequence[HunkLine]) -> bool:
+        there = self.ends[place.first : place.end]
+        return all(
+            end == "" or end == ("\r\n" if want.cr else "\n") for end, want in zip(there, wanted, strict=True)
+        )
+
+    def _find(self, texts: tuple[str, ...], strategy: HunkStrategy) -> list[HunkPlace]:
+        size = len(texts)
+        if strategy == "exact":
+            return [HunkPlace(at, at + size) for at in self._search(self._plain, texts)]
+        if strategy == "trailing blanks":
+            trimmed = tuple(text.rstrip(_BLANKS) for text in texts)
+            return [HunkPlace(at, at + size) for at in self._search(self._trimmed, trimmed)]
+        if strategy == "indentation":
+            return self._by_indentation(self.keys, texts, lambda text: text)
+        if self._ascii and all(map(str.isascii, texts)):
+            return []
+        return self._by_indentation(self._folded, texts, lambda text: text.translate(LOOK_ALIKES))
+
+    def _by_indentation(
+        self, index: _LineIndex, texts: tuple[str, ...], fold: Callable[[str], str]
+    ) -> list[HunkPlace]:
+        folded = [fold(text) for text in texts]
+        found: list[HunkPlace] = []
+        for at in self._search(index, tuple(text.strip(_BLANKS) for text in folded)):
+            there = [fold(body) for body in self.bodies[at : at + len(texts)]]
+            if all(a.rstrip(_BLANKS) == b.rstrip(_BLANKS) for a, b in zip(folded, there, strict=True)):
+                found.append(HunkPlace(at, at + len(texts)))
+                continue
+            adapt = shift(folded, there) or retab(folded, there)
+            if adapt is not None:
+                found.append(HunkPlace(at, at + len(texts), adapt))
+        return found
+
+    def _search(self, index: _LineIndex, wanted: tuple[str, ...]) -> list[int]:
+        solid = [(len(index.where.get(key, ())), at) for at, key in enumerate(wanted) if key]
+        if not solid:
+            return self._blank(index, wanted)
+        _, anchor = min(solid)
+        found: list[int] = []
+        listed = list(wanted)
+        for number in index.where.get(wanted[anchor], ()):
+            first = number - anchor
+            self._spend(1)
+            if first < 0 or index.keys[first] != wanted[0]:
+                continue
+            self._spend(len(listed))
+            if index.keys[first : first + len(listed)] == listed:
+                found.append(first)
+                if len(found) >= MAX_PLACES:
+                    break
+        return found
+
+    def _blank(self, index: _LineIndex, wanted: tuple[str, ...]) -> list[int]:
+        """Blank lines alone: a place only if the whole file is that."""
+        return [0] if wanted and index.keys == list(wanted) else []
+
+    def _spend(self, steps: int) -> None:
+        self._work -= steps
+        if self._work < 0:
+            raise PatchError("The file is so repetitive that finding the place takes too long.")
+
+
+class _LineIndex:
+    """Places of each line; with ``only``, just for those lines."""
+
+    def __init__(self, keys: list[str], only: Collection[str] | None = None) -> None:
+        self.keys = keys
+        self.where: dict[str, list[int]] = {}
+        lines = enumerate(keys)
+        if only is not None:
+            lines = [(number, key) for number, key in enumerate(keys) if key in only]
+        for number, key in lines:
+            self.where.setdefault(key, []).append(number)
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    bodies = text.split("\n")
+    ends = ["\n"] * len(bodies)
+    if "\r\n" in text:
+        last = len(bodies) - 1
+        for number, body in enumerate(bodies):
+            if body.endswith("\r") and number < last:
+                bodies[number], ends[number] = body[:-1], "\r\n"
+    if bodies[-1] == "":
+        bodies.pop()
+        ends.pop()
+    else:
+        ends[-1] = ""
+    return bodies, ends

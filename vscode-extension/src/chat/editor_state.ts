@@ -1,0 +1,166 @@
+import * as vscode from "vscode";
+import type { ActiveEditor } from "../composer/active";
+import type { Daemon, DaemonState } from "../daemon/daemon";
+import { configuredMode, places, workspaceFolder } from "../daemon/environment";
+import { ACTIONS, type ActionId } from "../daemon/problems";
+import type { DaemonStatus, Mode, SessionInfo } from "../protocol.gen";
+import type { SessionController } from "../session/controller";
+import type { Attention } from "../status/attention";
+import type { Surrounding } from "./messages";
+import { ago } from "./time";
+import { USUAL_AGENT } from "../explore/agent_rows";
+import { t } from "../l10n";
+
+const RECENT = 6;
+
+/** Keep `Surrounding` up to date for the webview. */
+export class SurroundingModel implements vscode.Disposable {
+  private readonly changed = new vscode.EventEmitter<Surrounding>();
+  readonly onDidChange = this.changed.event;
+  private readonly disposables: vscode.Disposable[];
+  private recent: readonly SessionInfo[] = [];
+  private installing = false;
+  private mode: Mode | undefined;
+  private local: readonly string[] = [];
+
+  constructor(
+    private readonly daemon: Daemon,
+    private readonly sessions: SessionController,
+    private readonly attention: Attention,
+    private readonly active: ActiveEditor,
+  ) {
+    this.disposables = [
+      this.changed,
+      daemon.onDidChangeState((state) => {
+        this.fire();
+        if (state.phase !== "connected") return;
+        void this.readRecent();
+        void this.readMode();
+        void this.readLocal(state.status);
+      }),
+      sessions.onDidChange((change) => {
+        if (change.kind === "reset" && !sessions.state && daemon.state.phase === "connected") void this.readRecent();
+      }),
+      attention.onDidChange(() => {
+        if (sessions.state || daemon.state.phase !== "connected") return;
+        this.fire();
+        void this.readRecent();
+      }),
+      active.onDidChange(() => this.fire()),
+      vscode.workspace.onDidChangeWorkspaceFolders(() => this.fire()),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => this.fire()),
+    ];
+  }
+
+  get value(): Surrounding {
+    const { state } = this.daemon;
+    const status = state.phase === "connected" ? state.status : undefined;
+    const folder = workspaceFolder();
+    const several = (vscode.workspace.workspaceFolders?.length ?? 0) > 1;
+    const mac = process.platform === "darwin";
+    return {
+      connection: this.installing
+        ? { phase: "installing", text: t("Installing Goalwright…"), actions: buttons(["showLog"]) }
+        : connection(state),
+      model: status?.model ?? "",
+      demo: status?.demo ?? false,
+      examples: status ? examples(status) : [],
+      local: this.local,
+      notice: status ? [status.demo ? "" : status.modelNotice, status.notice].filter(Boolean).join("\n") : "",
+      folder: folder?.name ?? "",
+      folderNote: several && folder ? t("Working in {0}.", folder.name) : "",
+      recent: this.recent.map(({ trace }) => {
+        const active = this.attention.active.find(({ sessionId }) => sessionId === trace.traceId);
+        const needs = active?.waits ?? false;
+        const when = needs ? t("needs approval") : active ? t("working") : ago(trace.updatedAt, Date.now());
+        return { id: trace.traceId, title: trace.title || t("Untitled session"), when, needs };
+      }),
+      keys: mac ? { accept: "⌥⌘Y", reject: "⌥⌘N" } : { accept: "Shift+Alt+Y", reject: "Shift+Alt+N" },
+      places: places(),
+      mode: this.defaultMode,
+      agent: this.sessions.agentName ?? USUAL_AGENT,
+      active: this.active.value,
+      restricted: folder !== undefined && !vscode.workspace.isTrusted,
+    };
+  }
+
+  /** The mode of a new session. */
+  get defaultMode(): Mode {
+    return this.mode ?? configuredMode() ?? "ask";
+  }
+
+  setInstalling(installing: boolean): void {
+    this.installing = installing;
+    this.fire();
+  }
+
+  dispose(): void {
+    vscode.Disposable.from(...this.disposables).dispose();
+  }
+
+  private async readRecent(): Promise<void> {
+    try {
+      this.recent = (await this.sessions.list(RECENT)).sessions;
+      this.fire();
+    } catch {
+      // The list is only a convenience; Open Session… reports the error.
+    }
+  }
+
+  /** Only users without a model need to know which model servers run on this machine. */
+  private async readLocal({ demo }: DaemonStatus): Promise<void> {
+    if (!demo) return;
+    try {
+      const { providers } = await this.daemon.request("goalwright/model/list", { provider: null, env: {} });
+      this.local = providers.filter(({ keyVariable, connected }) => !keyVariable && connected).map(({ id }) => id);
+      this.fire();
+    } catch {
+      // The user can still connect them by hand.
+    }
+  }
+
+  private async readMode(): Promise<void> {
+    try {
+      this.mode = (await this.daemon.request("goalwright/permission/rules", {})).mode;
+      this.fire();
+    } catch {
+      // Fall back to the setting until a session reports its mode.
+      this.mode = undefined;
+    }
+  }
+
+  private fire(): void {
+    this.changed.fire(this.value);
+  }
+}
+
+/** The demo has a single task; a real model can start with any of these prompts. */
+function examples({ demo, demoPrompt }: DaemonStatus): string[] {
+  if (demo) return demoPrompt ? [demoPrompt] : [];
+  return [t("Explain this project: what it does, its main parts, and how to run its tests."), t("Run the tests, and fix what fails."), t("Plan a change with me. Ask what I want first.")];
+}
+
+function connection(state: DaemonState): Surrounding["connection"] {
+  switch (state.phase) {
+    case "idle":
+    case "connected":
+      return { phase: state.phase, text: "", actions: [] };
+    case "noFolder":
+      return {
+        phase: "noFolder",
+        text: t("Open a folder to let Goalwright work in it."),
+        actions: buttons(["openFolder"]),
+      };
+    case "starting":
+    case "reconnecting":
+      return { phase: state.phase, text: state.detail, actions: [] };
+    case "stopped":
+      return { phase: "stopped", text: t("The daemon was stopped."), actions: [{ id: "tryAgain", label: t("Start Again") }] };
+    case "failed":
+      return { phase: "failed", text: state.problem.message, actions: buttons(state.problem.actions) };
+  }
+}
+
+function buttons(ids: readonly ActionId[]): { id: ActionId; label: string }[] {
+  return ids.map((id) => ({ id, label: ACTIONS[id].label }));
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
 
@@ -224,6 +225,11 @@ async def cut_at_limit(
             if isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
                 more = len(event.json if isinstance(event, ToolCallDelta) else event.text)
                 if letters + more > most:
+                    if letters < most and isinstance(event, TextDelta | ReasoningDelta):
+                        event = replace(event, text=event.text[: most - letters])
+                        answer.add(event)
+                        letters = most
+                        yield event
                     break
                 letters += more
             if isinstance(event, Retry):

@@ -219,8 +219,8 @@ async def test_daemon_that_a_run_starts_has_no_key_in_its_environment(goalwright
         assert "Hello from the wire." in out
         address = goalwright.paths.read_address()
         assert address is not None
+        assert b"serve" in Path(f"/proc/{address.pid}/cmdline").read_bytes()
         environ = Path(f"/proc/{address.pid}/environ").read_bytes()
-    assert b"HOME=" in environ
     assert b"sk-secret-1" not in environ
     assert b"ANTHROPIC_" not in environ
 
@@ -445,8 +445,7 @@ def test_demo_plays_in_the_terminal_and_leaves_nothing(goalwright: CommandLine) 
     temporary = goalwright.folder / "tmp"
     temporary.mkdir()
     goalwright.env["TMPDIR"] = str(temporary)
-    # On a busy machine language servers take their time, and a late answer would be reported on stderr.
-    config = goalwright.configure(diagnostics=True, diagnostics_timeout_s=30)
+    config = goalwright.configure(diagnostics=True)
     result = goalwright.run("demo")
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "Demo: a scripted model answers" in result.stdout

@@ -31,7 +31,9 @@ async def play(cli: Invocation) -> int:
         # A home of its own makes the demo independent of the user's configuration, and leaves nothing behind.
         home = folder / "home"
         home.mkdir(mode=0o700)
-        (home / "config.json").write_text(json.dumps({"language": language()}), encoding="utf-8")
+        # Its first edit comes while the language servers start, and is to show what they say.
+        settings = {"language": language(), "diagnostics_timeout_s": 10}
+        (home / "config.json").write_text(json.dumps(settings), encoding="utf-8")
         launcher = Launcher(home=home, serve_args=("--model", MODEL))
         console.write(
             style.dim(

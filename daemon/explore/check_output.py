@@ -41,7 +41,7 @@ class TestCounts:
     at: int = 0
 
 
-def test_counts(output: str) -> tuple[int | None, int | None]:
+def count_tests(output: str) -> tuple[int | None, int | None]:
     """Return the numbers of passed and failed tests, by the last summary in the output; None where it is missing."""
     text = _ANSI.sub("", output).replace("\r\n", "\n").replace("\r", "\n")
     found = [one for read in _READERS if (one := read(text)) is not None]
@@ -62,7 +62,7 @@ def not_run(command: str, exit_code: int, output: str) -> str:
 
     A module that the tests themselves miss is a failure of the tests: only what the command names counts.
     """
-    if exit_code in (126, 127) or (exit_code != 0 and test_counts(output) == (None, None)):
+    if exit_code in (126, 127) or (exit_code != 0 and count_tests(output) == (None, None)):
         for found in _MISSING.finditer(_ANSI.sub("", output)):
             name = next(filter(None, found.groups()), "")
             if exit_code in (126, 127) or name in command.split() or found[3]:

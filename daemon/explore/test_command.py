@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from daemon.context.check_command import find_test_command
 from daemon.explore.branch_task import TestCommand
-from daemon.explore.check_output import last_lines, not_run, test_counts
+from daemon.explore.check_output import last_lines, not_run, count_tests
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
 from tools.localization import t
@@ -202,7 +202,7 @@ async def _run(
 
 def _check_run(command: str, ended: programs.Ended, tail: _Tail, duration: int, timeout_s: float) -> CheckRun:
     text = SECRETS.text(tail.text())
-    passed, failed = test_counts(text)
+    passed, failed = count_tests(text)
     detail = last_lines(text)
     if ended.timed_out:
         detail = t(

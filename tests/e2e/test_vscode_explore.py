@@ -153,7 +153,7 @@ async def test_run_waits_for_the_user_to_choose_and_shows_a_conflict(
         cart.write_text(ways.CART)
         await window.button(f"Use B: {ways.DIRECTIONS[1]}", question).click()
         # Edits pass unasked in this mode, but what was chosen by its description alone is shown first.
-        await expect(window.approval).to_contain_text("Asked because what is taken over")
+        await expect(window.approval).to_contain_text("Asked because what is merged")
         assert cart.read_text() == ways.CART
         await window.accept.click()
         await expect(question).to_be_hidden()

@@ -165,7 +165,7 @@ async def test_plan_edits_in_the_goal_tree_reach_chat_and_model(
         await expect(note).to_be_visible()
         said = window.chat.get_by_role("article", name="You").last
         await expect(said).to_contain_text(GO_ON)
-        await expect(said).not_to_contain_text("the person")
+        await expect(said).not_to_contain_text("the user renamed")
         await note.click()
         await expect(window.chat.locator(".note")).to_contain_text("the user renamed the goal")
         await window.pictures("note")

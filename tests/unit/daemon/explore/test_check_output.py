@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.explore.check_output import last_lines, not_run, test_counts
+from daemon.explore.check_output import last_lines, not_run, count_tests
 
 JEST = """Test Suites: 1 failed, 2 passed, 3 total
 Tests:       1 failed, 2 skipped, 12 passed, 15 total
@@ -76,19 +76,19 @@ MOCHA = """  Cart
 def test_the_numbers_are_read_or_said_to_be_unknown(
     output: str, passed: int | None, failed: int | None
 ) -> None:
-    assert test_counts(output) == (passed, failed)
+    assert count_tests(output) == (passed, failed)
 
 
 def test_the_last_runner_counts() -> None:
-    assert test_counts("Ran 3 tests in 0.1s\n\nOK\n" + JEST) == (12, 1)
-    assert test_counts(JEST + "4 passed in 0.1s\n") == (4, 0)
+    assert count_tests("Ran 3 tests in 0.1s\n\nOK\n" + JEST) == (12, 1)
+    assert count_tests(JEST + "4 passed in 0.1s\n") == (4, 0)
 
 
 @given(
     st.text() | st.from_regex(r"(\d+ (passed|failed)|Tests:|ok|Ran|test result:|1\.\.|\n| )*", fullmatch=True)
 )
 def test_no_output_breaks_it(output: str) -> None:
-    passed, failed = test_counts(output)
+    passed, failed = count_tests(output)
     assert (passed is None or passed >= 0) and (failed is None or failed >= 0)
     assert len(last_lines(output, characters=50)) <= 50
 
@@ -98,7 +98,7 @@ def test_no_output_breaks_it(output: str) -> None:
     "junk", ["x", "ok ", " \n", "\n", "=", "= ", "1", "1 ", "Tests: 1, ", "\x1b[", "ok \t", "  1 passing ("]
 )
 def test_a_long_output_of_anything_does_not_take_for_ever(junk: str) -> None:
-    assert test_counts(junk * 100_000 + "\n3 passed in 0.1s\n") == (3, 0)
+    assert count_tests(junk * 100_000 + "\n3 passed in 0.1s\n") == (3, 0)
 
 
 def test_the_last_lines_are_the_end() -> None:

@@ -275,7 +275,7 @@ async def test_command_that_outruns_the_scan_reports_no_undo_version(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.write("a.txt", "1\n")
-    monkeypatch.setattr(watched.watches, "_patience", ScanTimeouts(0.0, 60.0))
+    monkeypatch.setattr(watched.watches, "_timeouts", ScanTimeouts(0.0, 60.0))
     watch = await watched.history.watch_command("call_1")
     await until(lambda: watched.watches._built)
     watched.write("a.txt", "2\n")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from daemon.context.check_command import find_test_command
 from daemon.explore.branch_task import TestCommand
-from daemon.explore.check_output import last_lines, not_run, count_tests
+from daemon.explore.check_output import count_tests, last_lines, not_run
 from daemon.model.branches import CheckRun
 from daemon.permission.service import CallInfo
 from tools.localization import t

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""
 
-START_DEADLINE_S = 15.0
+START_DEADLINE_S = 45.0
+"""The very first start on a busy machine compiles all modules, which takes up to 20 s."""
 ANSWER_DEADLINE_S = 5.0
 MAX_SETTINGS = 1_000_000
 """Bytes of a configuration file."""
@@ -199,7 +200,8 @@ class Launcher:
             if found is not None:
                 return found
             if self.clock.now() > deadline:
-                if paths.read_address() is None and paths.is_locked():
+                starting = process is not None and process.poll() is None
+                if not starting and paths.read_address() is None and paths.is_locked():
                     raise _damaged(paths)
                 raise LaunchError("startTimeout", _late(paths, self.deadline_s, log_start))
             code = process.poll() if process else EXIT_ALREADY_RUNNING

@@ -170,6 +170,22 @@ async def test_daemon_that_never_answers_times_out(launcher: Launcher, workspace
     kill_children()
 
 
+async def test_daemon_that_is_still_starting_is_not_called_damaged(
+    launcher: Launcher, workspace: Path
+) -> None:
+    starts = (
+        "import pathlib, signal, sys; from daemon.runtime import RuntimePaths; "
+        "paths = RuntimePaths.for_workspace(pathlib.Path(sys.argv[3])); "
+        "held = paths.hold_lock(); held.__enter__(); signal.pause()"
+    )
+    slow = replace(launcher, command=(sys.executable, "-c", starts), deadline_s=15, clock=Impatient(0.05))
+    with pytest.raises(LaunchError, match="did not answer within 15 s") as caught:
+        await slow.connect(workspace, HELLO)
+    assert caught.value.code == "startTimeout"
+    assert RuntimePaths.for_workspace(workspace, launcher.home).is_locked()
+    kill_children()
+
+
 async def test_client_that_never_gets_the_start_lock_times_out(launcher: Launcher, workspace: Path) -> None:
     import filelock
 

@@ -372,8 +372,8 @@ class _Run:
         words = t("There is no session in {workspace} to continue.", workspace=self._options.workspace)
         if found.foreign:
             words += t(
-                " ({foreign} came with the folder: `goalwright sessions` lists them, --session takes one.)",
-                foreign=found.foreign,
+                " ({others} came with the folder: `goalwright sessions` lists them, --session takes one.)",
+                others=found.foreign,
             )
         raise RpcError(0, words)
 

@@ -71,7 +71,7 @@ async def test_demo_fixes_the_sample_without_a_key_and_speaks_chinese(
 
         chinese = {**TEST_SETTINGS, "goalwright.language": "zh-CN"}
         write_settings(scratch / "vscode", sys.executable, chinese)
-        toast = window.notification("speaks the new language after a reload")
+        toast = window.notification("to use the new language")
         await toast.get_by_role("button", name="Reload Window").click()
         await expect(window.chat.get_by_role("textbox", name=zh("Message Goalwright"))).to_be_visible()
         assert await window.chat.locator("html").get_attribute("lang") == "zh-CN"

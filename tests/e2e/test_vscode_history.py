@@ -137,7 +137,7 @@ async def test_revert_to_a_message_previews_and_restores_files(
         await second.hover()
         await restore.click()
         await expect(dialog(window)).to_contain_text("rates.py +1 −1")
-        await expect(dialog(window)).to_contain_text("notes.md is deleted")
+        await expect(dialog(window)).to_contain_text("notes.md will be deleted")
         await window.pictures("restore")
         await dialog_button(window, "Cancel").click()
         assert notes.exists()

@@ -100,7 +100,7 @@ async def test_approval_names_its_rule_and_always_allow_can_be_revoked(
         await expect(permission_text(window)).to_have_value("git log -3 *")
         await permission_text(window).fill("git log *")
         await card.get_by_role("radio", name="This workspace", exact=True).check()
-        await expect(card).to_contain_text("Nothing is written into the folder")
+        await expect(card).to_contain_text("Nothing is written to the folder")
         await window.pictures("permission")
 
         # What the daemon does not take is said on the card, and what was written stays.

@@ -141,9 +141,9 @@ async def test_answer_longer_than_requested_is_truncated_and_reported() -> None:
     end = got[-1]
     assert isinstance(end, Complete)
     assert end.stop_reason == "max_tokens"
-    assert "was cut off after 31,902 characters" in end.detail
-    assert end.parts == (ReasoningPart(text="hm"), TextPart(text="y" * 31_900))
-    assert got[-2] == PartStop(1, TextPart(text="y" * 31_900))
+    assert "was cut off after 32,000 characters" in end.detail
+    assert end.parts == (ReasoningPart(text="hm"), TextPart(text="y" * 31_998))
+    assert got[-2] == PartStop(1, TextPart(text="y" * 31_998))
 
 
 async def test_endless_call_is_truncated_and_left_unfinished() -> None:

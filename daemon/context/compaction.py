@@ -154,7 +154,7 @@ def _verbatim(
         if groups:
             texts = _newest(groups, left)
             left -= _tokens(texts)
-            # Wrap them in a tag, so that no text in them can pass for a heading of ours.
+            # Wrap them in a tag, so that no text in them can pass for one of the headings here.
             blocks += [title, within("goal_summaries", "\n\n".join(texts))]
     if history is not None and (text := plain(history(max(left, 0)))):
         blocks += ["## The plan and its results", within("goal_summaries", text)]

@@ -180,7 +180,7 @@ class PythonHost:
         try:
             value: object = json.loads(line)
         except (ValueError, RecursionError):
-            return  # not an answer of ours; the call then times out
+            return  # not a valid answer; the call then times out
         if not isinstance(value, dict):
             return
         message = cast("dict[str, Any]", value)

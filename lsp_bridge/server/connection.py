@@ -286,7 +286,7 @@ class ClientServer:
             body = json.dumps(message, separators=(",", ":")).encode()
             frame = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
             waited_for = isinstance(told, p.SessionUpdate) and isinstance(told.event, _WAITED_FOR)
-            (self._frames.write if waited_for else self._frames.tell)(frame)
+            (self._frames.write if waited_for else self._frames.write_soon)(frame)
 
     # -- handlers --
 

@@ -35,7 +35,7 @@ class Frames:
             self._due = asyncio.get_running_loop().call_soon(self.flush)
             self._soon = True
 
-    def tell(self, data: bytes) -> None:
+    def write_soon(self, data: bytes) -> None:
         """Send whole messages that nobody waits for."""
         self._hold(data)
         if self._due is None:

@@ -208,11 +208,11 @@ def _exact_edit(hay: Haystack, strategy: MatchStrategy, place: FoundText, old: s
         before = ambiguity.indentation_before(hay.text, place.start)
         place = FoundText(place.start - len(before), place.end)
         old = before + old
-    mended = _mended(hay, place, old, new)
+    completed = _with_lost_line_ends(hay, place, old, new)
     spans = [_literal_span(hay, place, old, new)]
-    kept = mended != new and not _stands_already(hay.text, spans[0])
+    kept = completed != new and not _stands_already(hay.text, spans[0])
     if kept:
-        spans = [_literal_span(hay, place, old, mended)]
+        spans = [_literal_span(hay, place, old, completed)]
     return _edit(hay, strategy, spans, ambiguity.KEPT_END if kept else "")
 
 
@@ -222,11 +222,11 @@ def _loose_edit(hay: Haystack, strategy: MatchStrategy, place: FoundText, old: s
         return None
     if place.reindent is not None and ambiguity.one_line_less_deep(hay.text[place.start : place.end], old):
         raise unclear(line_number(hay.text, place.start), ambiguity.UNCLEAR_LINE)
-    mended, folded = _mended(hay, place, old, new), strategy == "look-alike characters"
-    reindent, note = place.reindent, ambiguity.KEPT_END if mended != new else ""
-    if reindent is not None and (there := _at_its_depth(hay, place, old, mended)):
+    completed, folded = _with_lost_line_ends(hay, place, old, new), strategy == "look-alike characters"
+    reindent, note = place.reindent, ambiguity.KEPT_END if completed != new else ""
+    if reindent is not None and (there := _at_its_depth(hay, place, old, completed)):
         old, reindent, note = there, None, " ".join(filter(None, (_AS_IT_IS, note)))
-    made = transfer(hay.text, place.start, place.end, old, mended, reindent, loose=True, folded=folded)
+    made = transfer(hay.text, place.start, place.end, old, completed, reindent, loose=True, folded=folded)
     if made is None:
         raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
     retabbed = place.retabbed and strategy == "indentation"
@@ -262,13 +262,13 @@ def _depth(hay: Haystack, place: FoundText, old: str, new: str) -> ambiguity.Dep
     return depth
 
 
-def _mended(hay: Haystack, place: FoundText, old: str, new: str) -> str:
+def _with_lost_line_ends(hay: Haystack, place: FoundText, old: str, new: str) -> str:
     """Return ``new`` with the line ends that it lost. Raises MatchError when it cannot be intended."""
-    mended, why = ambiguity.lost_line_end(hay.text, place.start, place.end, old, new)
+    completed, why = ambiguity.lost_line_end(hay.text, place.start, place.end, old, new)
     why = why or ambiguity.stray_escape(old, new)
     if why:
         raise unclear(line_number(hay.text, place.start), why)
-    return ambiguity.lost_first_end(hay.text, place.start, old, mended)
+    return ambiguity.lost_first_end(hay.text, place.start, old, completed)
 
 
 def _occurs_once(text: str, piece: str) -> bool:

@@ -184,7 +184,7 @@ class DiagnosticsTracker:
             self._sent.popitem(last=False)
 
     def changed_on_disk(self) -> None:
-        """Record that the server is told of a change on disk: answers from before may be out of date."""
+        """Record that the server was notified of a change on disk: earlier answers may be out of date."""
         self._count += 1
         self.sent_last = self._count
 

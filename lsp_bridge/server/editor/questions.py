@@ -177,7 +177,7 @@ def _all(request: PermissionRequest) -> str:
 def _lines(request: PermissionRequest, detail: int) -> str:
     wire = request.wire()
     action = abridged(action_detail(wire), detail)
-    # Indented, so that no line of a command looks like one of ours.
+    # Indent the command, so that none of its lines looks like part of the question.
     above = [t("Goalwright asks: {title}", title=shown_line(request.title)), *indented(action)]
     below = [*warning_lines(wire), *note_lines(wire), *question_lines(wire), *model_lines(wire)]
     return "\n".join([*above, *(line.strip() for line in below)])

@@ -28,7 +28,7 @@ async def test_messages_of_one_moment_arrive_as_one_piece() -> None:
     client = Client()
     frames = await client.frames()
     for letter in (b"a", b"b", b"c"):
-        frames.tell(letter)
+        frames.write_soon(letter)
     assert frames.waiting == 3
     assert await client.reads() == b"abc"
     assert frames.waiting == 0
@@ -38,9 +38,9 @@ async def test_messages_of_one_moment_arrive_as_one_piece() -> None:
 async def test_answers_take_waiting_messages_with_them_in_order() -> None:
     client = Client()
     frames = await client.frames()
-    frames.tell(b"a")
+    frames.write_soon(b"a")
     frames.write(b"b")
-    frames.tell(b"c")
+    frames.write_soon(b"c")
     frames.write(b"d")
     assert await client.reads() == b"abcd"
     frames.write(b"e")
@@ -51,9 +51,9 @@ async def test_answers_take_waiting_messages_with_them_in_order() -> None:
 async def test_closing_sends_what_waits() -> None:
     client = Client()
     frames = await client.frames()
-    frames.tell(b"last")
+    frames.write_soon(b"last")
     frames.close()
-    frames.tell(b"too late")
+    frames.write_soon(b"too late")
     frames.flush()
     assert await client.reads() == b"last"
     assert await client.reads() == b""

@@ -29,7 +29,7 @@ export function address(scheme: typeof BEFORE | typeof AFTER, proposed: Proposed
   };
 }
 
-/** Parse a URI, or return undefined when it is not one of ours. */
+/** Parse a URI, or return undefined when this module did not make it. */
 export function proposedBy(uri: Address): Proposed | undefined {
   if (uri.scheme !== BEFORE && uri.scheme !== AFTER) return undefined;
   try {

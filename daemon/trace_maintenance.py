@@ -328,11 +328,9 @@ class TraceMaintenance:
             )
         # This is atomic with the check: a later caller finds it held, and opens it afterwards.
         self._held.add(trace_id)
-        at_hand = self._at_hand(trace_id)
-        for session in at_hand:
-            del self._sessions[session.session_id]
+        taken_out = self._take_out(trace_id)
         try:
-            for session in at_hand:
+            for session in taken_out:
                 await session.close()
             yield
         finally:
@@ -344,12 +342,13 @@ class TraceMaintenance:
         )
 
     async def _unload(self, trace_id: str) -> None:
-        at_hand = self._at_hand(trace_id)
-        for session in at_hand:
-            del self._sessions[session.session_id]
-        for session in at_hand:
+        for session in self._take_out(trace_id):
             await close_child(session)
         COLLECTOR.died(-1)  # a session has cycles
+
+    def _take_out(self, trace_id: str) -> list[Session]:
+        """Forget the loaded sessions of a trace, and return them to be closed."""
+        return [self._sessions.pop(session.session_id) for session in self._at_hand(trace_id)]
 
     def _at_hand(self, trace_id: str) -> list[Session]:
         return [session for key, session in self._sessions.items() if root_of(key) == trace_id]

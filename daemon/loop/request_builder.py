@@ -68,8 +68,8 @@ class RequestBuilder:
         """Tokens of the system prompt and the tools, and which ones."""
         self._tools: tuple[tuple[object, ...], tuple[ToolSpec, ...]] | None = None
         """The tools on offer, and the inputs that they were chosen by."""
-        self._window: tuple[tuple[object, ...], Window] | None = None
-        """The window with the marks in force, and the inputs that it was built from."""
+        self._window: tuple[tuple[object, ...], tuple[object, ...], Window] | None = None
+        """The window with the marks in force, after the objects and the values that it was built from."""
         self._plan: tuple[tuple[int, str], str] | None = None
         """The plan for the model, and of which state of it."""
         self._metered_goal: str | None = None
@@ -145,10 +145,12 @@ class RequestBuilder:
         if marks is not None:
             return build_window(messages, plan, marks, profile, cache=self.window_cache)
         newest = messages[-1] if messages else None
-        seen = (id(messages), len(messages), newest, id(plan), plan.revision, state.marks, profile)
-        if self._window is None or self._window[0] != seen:
-            self._window = (seen, build_window(messages, plan, state.marks, profile, cache=self.window_cache))
-        return self._window[1]
+        objects, values = (messages, newest, plan), (len(messages), plan.revision, state.marks, profile)
+        held = self._window
+        if held is None or held[1] != values or not all(map(is_, held[0], objects)):
+            window = build_window(messages, plan, state.marks, profile, cache=self.window_cache)
+            self._window = held = (objects, values, window)
+        return held[2]
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools on offer, see ``daemon.loop.tool_selection``."""

@@ -6,7 +6,7 @@ Source: the streaming events of the API (``anthropic.types.raw_message_stream_ev
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
@@ -239,12 +239,10 @@ def joined(events: Iterable[ProviderEvent]) -> Iterator[ProviderEvent]:
 
 def _longer(one: ProviderEvent, more: ProviderEvent) -> ProviderEvent | None:
     """Return the delta ``one`` with what ``more`` adds to it; None when that is something else."""
-    if isinstance(one, ToolCallDelta):
-        if isinstance(more, ToolCallDelta) and one.index == more.index:
-            return ToolCallDelta(one.index, one.id, one.json + more.json)
-    elif isinstance(one, TextDelta):
-        if isinstance(more, TextDelta) and one.index == more.index:
-            return TextDelta(one.index, one.text + more.text)
-    elif isinstance(one, ReasoningDelta) and isinstance(more, ReasoningDelta) and one.index == more.index:
-        return ReasoningDelta(one.index, one.text + more.text)
-    return None
+    match one, more:
+        case ToolCallDelta(), ToolCallDelta() if one.index == more.index:
+            return replace(one, json=one.json + more.json)
+        case (TextDelta(), TextDelta()) | (ReasoningDelta(), ReasoningDelta()) if one.index == more.index:
+            return replace(one, text=one.text + more.text)
+        case _:
+            return None

@@ -162,8 +162,8 @@ def _add_tail(messages: list[Block], tail: str) -> None:
         messages.append({"role": "user", "content": _text(tail)})
 
 
-class _Begun:
-    """The messages that a conversation was made into so far: later requests mostly only add to them."""
+class _KeptPrefix:
+    """The encoded messages of a conversation so far: later requests mostly only add to them."""
 
     __slots__ = ("covers", "out")
 
@@ -181,9 +181,11 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
     given = tuple(messages)
     if not given:
         return []
-    begun = (_begun_with_thinking if replay_thinking else _begun_without).get(given[0], lambda _: _Begun())
-    known, start = begun.out, len(begun.covers) + 1
-    if not known or given[1:start] != begun.covers:
+    kept = (_prefix_with_thinking if replay_thinking else _prefix_without).get(
+        given[0], lambda _: _KeptPrefix()
+    )
+    known, start = kept.out, len(kept.covers) + 1
+    if not known or given[1:start] != kept.covers:
         known, start = [], 0
     out, starts, thoughts = _alternating(given, start, replay_thinking)
     if known and (thoughts or (out and out[0]["role"] == known[-1]["role"])):
@@ -191,11 +193,12 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
         out, starts, thoughts = _alternating(given, 0, replay_thinking)
     if thoughts:
         return _merge(out) if _without_last_thoughts(out) else out
-    done = _last_users(out)[-1] if len(_last_users(out)) == 2 else 0
-    begun.out = [*known, *map(_KeptMessage, out[:done])]
+    users = _last_users(out)
+    done = users[-1] if len(users) == 2 else 0
+    kept.out = [*known, *map(_KeptMessage, out[:done])]
     if done or not known:
-        begun.covers = given[1 : starts[done]] if done else ()
-    return [*begun.out, *out[done:]]
+        kept.covers = given[1 : starts[done]] if done else ()
+    return [*kept.out, *out[done:]]
 
 
 def _alternating(
@@ -276,8 +279,8 @@ def _blocks_but_thinking(message: PromptMessage) -> tuple[Block, ...]:
 
 _with_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
 _without_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
-_begun_with_thinking: Memo[PromptMessage, _Begun] = Memo()
-_begun_without: Memo[PromptMessage, _Begun] = Memo()
+_prefix_with_thinking: Memo[PromptMessage, _KeptPrefix] = Memo()
+_prefix_without: Memo[PromptMessage, _KeptPrefix] = Memo()
 """By the first message of a conversation."""
 
 

@@ -25,6 +25,7 @@ from tools.process.output import Output
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import tail
 from tools.tool import (
+    Approval,
     CommandChange,
     PermissionAsk,
     PermissionDeniedError,
@@ -46,6 +47,7 @@ MAX_NAMED = 20
 MAX_LISTED = 200
 """Most changed files in the text for the model, and in the result for display."""
 _LIVE_CHUNK = 4000
+_UNSEEN = "rules deny files, and nobody looked at the approval (--yes)"
 NOT_STARTED = "Stopped by the user before the command was started: nothing was done."
 _DEVICES = re.compile(
     r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+|(?:tcp|udp)/.*)|/proc/(?:self|\d+)/fd/.*"
@@ -132,7 +134,7 @@ class BashTool(Tool[BashInput]):
         if args.background:
             return await _start_job(args, ready, ctx)
         done = await self._run(args, ready, ctx)
-        if done.never_started and (again := await _boxed(ready.ask, args, ctx, own=ready.own)) is not None:
+        if done.never_started and (again := await _again(ready, args, ctx)) is not None:
             done = await self._run(args, again, ctx)
         if not (why := done.met):
             return _result(args, done, ctx)
@@ -143,7 +145,7 @@ class BashTool(Tool[BashInput]):
             # The first run may have changed which files its wildcards match.
             ask = await self._question(command, args, ctx)
             ask = replace(ask, leaves=t("it failed in the sandbox: {why}", why=why), suggestions=())
-            outside = await self._outright(ask, command, args, ctx)
+            outside = await self._outright(ask, command, args, ctx, tried=done.ready.sandbox)
         except asyncio.CancelledError:
             ctx.on_stop(_result(args, done, ctx, _met_line(done, why, "It was not run again outside.")))
             raise
@@ -154,8 +156,13 @@ class BashTool(Tool[BashInput]):
             note += f" They said: {denied.feedback}" if denied.feedback else ""
             return _result(args, done, ctx, _met_line(done, why, note))
         again = await self._run(args, outside, ctx, suffix="-outside")
-        again = replace(again, changed=(*done.changed, *again.changed), taken=done.taken)
-        note = f"It failed in the sandbox ({why}) and was run again outside of it, as the user approved."
+        again = replace(again, changed=(*done.changed, *again.changed), taken=(*done.taken, *again.taken))
+        how = (
+            "again outside of it, as the user approved"
+            if outside.sandbox is None
+            else "there with the network"
+        )
+        note = f"It failed in the sandbox ({why}) and was run {how}."
         return _result(args, again, ctx, note)
 
     async def _run(self, args: BashInput, ready: _Ready, ctx: ToolContext, suffix: str = "") -> _Done:
@@ -230,22 +237,30 @@ class BashTool(Tool[BashInput]):
         if approval.asked:
             await self._unchanged(ask, command, args, ctx)
             if not policy.always:
-                return _as_approved(ask, command, ctx)
+                return await _as_approved(approval, ask, args, ctx)
         if (ready := await _boxed(ask, args, ctx, own=bool(own))) is not None:
             return ready
         if policy.always:
             raise ToolError("The sandbox is not available, and this mode or agent runs commands only there.")
         return await self._outright(ask, command, args, ctx)
 
-    async def _outright(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> _Ready:
-        """Ask for the command without a sandbox, and return it ready to run. Raises PermissionDeniedError."""
+    async def _outright(
+        self,
+        ask: PermissionAsk,
+        command: str,
+        args: BashInput,
+        ctx: ToolContext,
+        tried: Sandbox | None = None,
+    ) -> _Ready:
+        """Ask for the command without a sandbox, and return it ready to run. ``tried``: the sandbox in which it failed.
+        Raises PermissionDeniedError, and ToolError as ``_as_approved`` does."""
         if ctx.branch.confinement.lacking:
             ctx.notify_user(ctx.branch.confinement.warning)
         ask = replace(ask, fenced=ctx.branch.confinement.fenced, suggestions=exact_suggestions(ask))
         approval = await ctx.permission.ask(ask)
         if approval.asked:
             await self._unchanged(ask, command, args, ctx)
-        return _as_approved(ask, command, ctx)
+        return await _as_approved(approval, ask, args, ctx, tried)
 
     async def _unchanged(self, ask: PermissionAsk, command: str, args: BashInput, ctx: ToolContext) -> None:
         """Return whether the question is unchanged: links and names may have changed while the user thought, and only
@@ -296,8 +311,26 @@ def _environment(ctx: ToolContext) -> dict[str, str]:
     return run.scrubbed_environment(os.environ) | dict(ctx.branch.environment)
 
 
-def _as_approved(ask: PermissionAsk, command: str, ctx: ToolContext) -> _Ready:
-    return _Ready(ask, (*ctx.branch.confinement.prefix, *_shell(command, ctx)), _environment(ctx), None)
+async def _as_approved(
+    approval: Approval, ask: PermissionAsk, args: BashInput, ctx: ToolContext, tried: Sandbox | None = None
+) -> _Ready:
+    """Return the approved command ready to run: outside the sandbox, unless nobody looked at it and rules deny files.
+
+    Then only the sandbox makes the denials hold: it runs there, with the network. ``tried``: the sandbox in which it
+    failed. Raises ToolError when it cannot run.
+    """
+    outside = _Ready(
+        ask, (*ctx.branch.confinement.prefix, *_shell(args.command.strip(), ctx)), _environment(ctx), None
+    )
+    if not approval.unseen or ctx.sandbox.kind == "off" or not ctx.permission.denies_files:
+        return outside
+    if tried is not None and tried.policy.network:
+        raise ToolError(f"It was not run outside: {_UNSEEN}.")
+    if (inside := await _boxed(ask, args, ctx, network=True)) is not None:
+        return inside
+    if ask.unread:
+        raise ToolError(f"It was not run: {_UNSEEN}, and no sandbox is available.")
+    return outside
 
 
 def _has_network(ask: PermissionAsk, ctx: ToolContext) -> bool:
@@ -352,13 +385,21 @@ async def _own_places(ctx: ToolContext) -> tuple[str, ...] | None:
         return None
 
 
-async def _boxed(ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: bool) -> _Ready | None:
-    """To be run in a sandbox; None where none can be made."""
-    sandbox = await _sandbox(ctx, args, network=_has_network(ask, ctx))
+async def _boxed(
+    ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: bool = False, network: bool = False
+) -> _Ready | None:
+    """To be run in a sandbox; None where none can be made. ``network``: it has the network, whatever rules say."""
+    sandbox = await _sandbox(ctx, args, network=network or _has_network(ask, ctx))
     if sandbox is None:
         return None
     argv = (*sandbox.prefix, *_shell(args.command.strip(), ctx))
     return _Ready(ask, argv, sandbox.environment(_environment(ctx)), sandbox, own)
+
+
+async def _again(ready: _Ready, args: BashInput, ctx: ToolContext) -> _Ready | None:
+    """Return the same in a new sandbox; None where none can be made."""
+    network = ready.sandbox is not None and ready.sandbox.policy.network
+    return await _boxed(ready.ask, args, ctx, own=ready.own, network=network)
 
 
 async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandbox | None:

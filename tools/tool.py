@@ -212,6 +212,8 @@ class Approval:
     """A user was asked, so time has passed since the question was asked."""
     answers: tuple[Answered, ...] = ()
     """One for each of the questions."""
+    unseen: bool = False
+    """Nobody looked at the question before it was answered (``--yes``)."""
 
 
 class Permission(Protocol):
@@ -228,6 +230,11 @@ class Permission(Protocol):
     @property
     def rules_key(self) -> Hashable:
         """A key for the decisions of ``decide``: while it is equal, so are all decisions."""
+        ...
+
+    @property
+    def denies_files(self) -> bool:
+        """Whether a rule denies reading or changing any file."""
         ...
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:

@@ -301,6 +301,10 @@ class _Titled:
     def rules_key(self) -> Hashable:
         return self.permission.rules_key
 
+    @property
+    def denies_files(self) -> bool:
+        return self.permission.denies_files
+
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
         return self.permission.concealed(workspace)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -279,6 +280,15 @@ class RuleSet:
         folder."""
         text = matching.expanded(target, matching.home()) if target.startswith("~") else target
         return self.judge(PermissionAsk(permission, (text,), "")).reasons
+
+    @cached_property
+    def denies_files(self) -> bool:
+        """Whether a rule denies reading or changing any file."""
+        layers = (self._base, self._workspace, self._session, self._agent, *self._bounds)
+        return any(
+            rule.action == "deny" and any(names_permission(rule, one) for one in PATHS)
+            for rule in chain.from_iterable(layers)
+        )
 
     def offered(self, permission: str) -> bool:
         """Return whether a tool that needs ``permission`` makes sense at all: not when everything is denied."""

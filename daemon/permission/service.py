@@ -171,6 +171,7 @@ class _Pending:
     answer: asyncio.Future[tuple[Answer, str | None, Left]]
     by: str = ""
     answers: tuple[QuestionAnswer, ...] = ()
+    unseen: bool = False
     timer: asyncio.TimerHandle | None = None
     alone: bool = False
     review: bool = False
@@ -259,7 +260,7 @@ class PermissionService:
                 pending.timer.cancel()
         if answer in ("once", "always"):
             said = tuple(Answered(one.chosen, one.text) for one in pending.answers)
-            return Approval(left, asked=True, answers=said)
+            return Approval(left, asked=True, answers=said, unseen=pending.unseen)
         if pending.by == TIMEOUT:
             raise PermissionDeniedError(
                 f"Nobody answered the request within {call.timeout_s:g} s, so it was rejected: "
@@ -308,11 +309,13 @@ class PermissionService:
         grants: Sequence[Grant] | None = None,
         scope: Scope = "session",
         answers: Sequence[QuestionAnswer] = (),
+        unseen: bool = False,
     ) -> tuple[bool, str]:
         """Answer a request: (accepted, who answered it). The first answer wins.
 
         ``left`` is the accepted part of the proposal (see ``left``); ``grants`` and ``scope``: what "always" stores
-        (None: the suggestions), and where that holds; ``answers``: to the request's questions.
+        (None: the suggestions), and where that holds; ``answers``: to the request's questions. ``unseen``: nobody
+        looked at the request.
 
         "always" also releases other requests that the new rules allow, of all sessions when it holds for more than this
         one; "reject" without feedback also rejects the session's other requests. Raises KeyError for an unknown id,
@@ -323,6 +326,7 @@ class PermissionService:
         if pending is None:
             return False, self._answered[request_id]
         pending.answers = check_answers(pending.request, reply, answers)
+        pending.unseen = unseen
         if reply == "always":
             self._always(pending, feedback, by, left, grants, scope)
             self.release(pending.request.trace_id if scope == "session" else None, by)
@@ -472,6 +476,10 @@ class CallPermission:
     @property
     def rules_key(self) -> Hashable:
         return self.asker.rules
+
+    @property
+    def denies_files(self) -> bool:
+        return self.asker.rules.denies_files
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
         from daemon.permission.hidden_paths import concealed

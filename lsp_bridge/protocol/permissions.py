@@ -80,6 +80,9 @@ class PermissionReplyParams(Model):
     """With ``always``: where that holds."""
     answers: tuple[QuestionAnswer, ...] = ()
     """With ``once``: one for each of the request's questions, in their order."""
+    unseen: bool = False
+    """Nobody looked at the request (``goalwright run --yes``). Where rules deny files, its command stays in the
+    sandbox."""
 
 
 class PermissionReplyResult(Model):

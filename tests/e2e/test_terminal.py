@@ -107,6 +107,19 @@ def test_a_call_that_a_rule_denies_does_not_end_the_run(goalwright: CommandLine)
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
 
 
+def test_yes_does_not_let_a_command_read_a_denied_file(goalwright: CommandLine) -> None:
+    goalwright.configure(permission={"read": {"secrets/*": "deny"}})
+    (goalwright.workspace / "secrets").mkdir()
+    (goalwright.workspace / "secrets" / "key.txt").write_text("K3Y\n")
+    command = {"name": "bash", "input": {"command": "cat $(echo sec)rets/key.txt"}}
+    outside = {"name": "bash", "input": {**command["input"], "unsandboxed": True, "reason": "it must"}}
+    model = goalwright.script([{"tool_calls": [command]}, {"tool_calls": [outside]}, {"text": "Done."}])
+    result = goalwright.run("run", "read it", "--yes", "--json", "--model", model)
+    assert result.returncode == 0
+    assert "K3Y" not in result.stdout
+    assert result.stdout.count("nobody looked at the approval (--yes)") >= 2
+
+
 def test_empty_answer_is_no_success(goalwright: CommandLine) -> None:
     result = goalwright.run(
         "run", "change it", "--yes", "--model", goalwright.script([{"text": " "}, {"text": "[]"}])

@@ -1448,6 +1448,11 @@ export interface PermissionReplyParams {
   scope?: Scope;
   /** With `once`: one for each of the request's questions, in their order. */
   answers?: QuestionAnswer[];
+  /**
+   * Nobody looked at the request (`goalwright run --yes`). Where rules deny files, its command stays in the
+   * sandbox.
+   */
+  unseen?: boolean;
 }
 
 /** `accepted` is false when another client answered first; `by` is its name. */

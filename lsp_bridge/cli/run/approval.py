@@ -48,6 +48,8 @@ class ApprovalReply:
     """With ``always``: the grants to store, unless they are just the suggestions."""
     answers: tuple[dict[str, Any], ...] = ()
     """To the request's questions."""
+    unseen: bool = False
+    """Nobody looked at the request."""
 
 
 class Answerer(Protocol):
@@ -126,7 +128,7 @@ class AcceptAll:
                 self._view.line(f"  {self._note}")
             else:
                 self._view.line("\n".join((f"  {self._note} {title}", *logged_lines(request))))
-        return ApprovalReply("once")
+        return ApprovalReply("once", unseen=True)
 
     def _loop(self, request: dict[str, Any], title: str) -> ApprovalReply:
         call = json.dumps([request.get("targets"), request.get("detail")])
@@ -397,6 +399,8 @@ class Approver:
             params["feedback"] = answer.feedback
         if answer.files:
             params["files"] = answer.files
+        if answer.unseen:
+            params["unseen"] = True
         if answer.answers:
             params["answers"] = list(answer.answers)
         if answer.remember is not None:

@@ -88,6 +88,7 @@ class PermissionRequests:
                 params.grants,
                 params.scope,
                 params.answers,
+                params.unseen,
             )
         except KeyError as error:
             raise RequestError(

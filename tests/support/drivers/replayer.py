@@ -89,6 +89,10 @@ class _ApproveInside:
     def rules_key(self) -> Path:
         return self.root
 
+    @property
+    def denies_files(self) -> bool:
+        return False
+
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
         return ()
 

@@ -36,6 +36,8 @@ class FakePermission:
     """Permissions that are refused, e.g. ``edit``."""
     answered: bool = False
     """Whether it says that the user was asked."""
+    unseen: bool = False
+    """Whether it says that nobody looked at the question."""
     outside: bool = False
     """Whether it lets commands leave the sandbox."""
     leave: Callable[[tuple[FileChange, ...]], tuple[FileChange, ...]] | None = None
@@ -53,7 +55,7 @@ class FakePermission:
             raise PermissionDeniedError(f"{ask.permission} was refused")
         if ask.changes and self.leave is not None:
             return Approval(self.leave(ask.changes))
-        return Approval(asked=self.answered)
+        return Approval(asked=self.answered or self.unseen, unseen=self.unseen)
 
     def decide(self, permission: str, target: str) -> Action:
         action: Action = "ask" if permission == "network" else "allow"
@@ -65,6 +67,10 @@ class FakePermission:
     @property
     def rules_key(self) -> Hashable:
         return tuple(self.rules)
+
+    @property
+    def denies_files(self) -> bool:
+        return any(action == "deny" for _, _, action in self.rules)
 
     def concealed(self, workspace: Path) -> tuple[Path, ...]:
         return ()

@@ -318,6 +318,35 @@ def test_exit_code_of_a_silent_program_reveals_missing_network(
     assert bool(sandbox.met("", programs, code)) is met
 
 
+@pytest.mark.parametrize("more", [{}, {"unsandboxed": True, "reason": "it needs it"}])
+async def test_an_unseen_approval_leaves_denied_files_hidden(
+    ctx: FakeToolContext, more: dict[str, object]
+) -> None:
+    ctx.permission.outside = ctx.permission.unseen = True
+    result = await bash(ctx, "cat $(echo conf)/k*.txt; echo b > new; curl -sS http://127.0.0.1:1", **more)
+    assert "SECRET" not in result.content
+    assert (
+        "was not run outside: rules deny files, and nobody looked at the approval (--yes)" in result.content
+    )
+    assert (ctx.workspace / "new").read_text() == "b\n"
+
+
+async def test_an_unseen_approval_gives_the_network_in_the_sandbox(ctx: FakeToolContext) -> None:
+    ctx.permission.outside = ctx.permission.unseen = True
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        line = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo connected"
+        result = await bash(ctx, line, unsandboxed=True, reason="it needs the network")
+    assert "connected" in result.content
+    assert result.metadata["exit_code"] == 0
+
+
+async def test_an_unseen_approval_counts_in_full_without_denials(ctx: FakeToolContext, outside: Path) -> None:
+    ctx.permission.outside = ctx.permission.unseen = True
+    ctx.permission.rules.clear()
+    await bash(ctx, f"bash -c 'echo x > {outside}/out'", unsandboxed=True, reason="it writes there")
+    assert (outside / "out").read_text() == "x\n"
+
+
 async def test_command_writing_outside_runs_without_the_sandbox(ctx: FakeToolContext, outside: Path) -> None:
     result = await bash(ctx, f"echo x > {outside}/out")
     assert not ctx.permission.asks[0].contained

@@ -18,8 +18,11 @@ from daemon.model.events import (
     PermissionReplied,
     TurnEnded,
 )
+from daemon.state.session_head import SessionHead
 
 if TYPE_CHECKING:
+    from daemon.model.goals import GoalTree
+    from daemon.model.messages import Message
     from daemon.store.trace_store import TraceStore
 
 _PAGE = 500
@@ -34,6 +37,17 @@ async def events_after(store: TraceStore, trace_id: str, after: int) -> list[Eve
         if len(page) < _PAGE:
             return found
         after = page[-1].event_id
+
+
+def newest_stored(
+    store: TraceStore, trace_id: str, limit: int
+) -> tuple[SessionHead, GoalTree, list[Message]]:
+    """Return head and plan of a session as they were stored last, and its ``limit`` newest messages. Blocking.
+
+    Raises UnknownTraceError, StoreError.
+    """
+    head = SessionHead(store.trace(trace_id))
+    return head, store.goal_tree(trace_id), store.messages(trace_id, limit=limit) if limit else []
 
 
 class TranscriptEvent:

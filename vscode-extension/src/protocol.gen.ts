@@ -2338,6 +2338,7 @@ export interface Requests {
   "goalwright/session/load": { params: SessionLoadParams; result: SessionLoadResult };
   "goalwright/session/messages": { params: SessionMessagesParams; result: SessionMessagesResult };
   "goalwright/session/new": { params: SessionNewParams; result: SessionResult };
+  "goalwright/session/preview": { params: SessionLoadParams; result: SessionLoadResult };
   "goalwright/session/prompt": { params: SessionPromptParams; result: SessionPromptResult };
   "goalwright/session/search": { params: SessionSearchParams; result: SessionSearchResult };
   "goalwright/session/set": { params: SessionSetParams; result: SessionResult };

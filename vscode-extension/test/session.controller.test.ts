@@ -133,6 +133,36 @@ test("of two sessions opened at once the later wins", async () => {
   assert.equal(sessions.sessionId, "s2");
 });
 
+test("a session that takes long to open shows its newest messages meanwhile", async () => {
+  const { daemon, memory, sessions } = make();
+  await sessions.open("s1");
+  let answer: (value: unknown) => void = () => undefined;
+  daemon.answers["session/load"] = () => new Promise((resolve) => (answer = resolve));
+  daemon.answers["session/preview"] = () => loaded({ session: named("s2"), messages: [message("user", 1, [text("stored")])] });
+  const opening = sessions.open("s2");
+  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
+  assert.equal(sessions.sessionId, "s2");
+  assert.deepEqual(sessions.state?.items.map((item) => item.key), ["m1"]);
+  assert.equal(memory.get("goalwright.session"), "s1");
+  daemon.tell(event(5, "message_added", { message: message("user", 2, [text("new")]), affectedGoals: [] }), "s2");
+  answer(loaded({ session: named("s2"), lastEventId: 4, messages: [message("user", 1, [text("stored")])] }));
+  await opening;
+  assert.deepEqual(sessions.state?.items.map((item) => item.key), ["m1", "m2"]);
+});
+
+test("when a session cannot be opened after all, the one before it is shown again", async () => {
+  const { daemon, sessions } = make();
+  await sessions.open("s1");
+  let refuse: (error: Error) => void = () => undefined;
+  daemon.answers["session/load"] = () => new Promise((_, reject) => (refuse = reject));
+  daemon.answers["session/preview"] = () => loaded({ session: named("s2") });
+  const opening = sessions.open("s2");
+  await new Promise<void>((resolve) => sessions.onDidChange(({ kind }) => kind === "reset" && resolve()));
+  refuse(new Error("damaged"));
+  await assert.rejects(opening, /damaged/);
+  assert.equal(sessions.sessionId, "s1");
+});
+
 test("after a connect the last session is loaded again", async () => {
   const { daemon, memory, sessions } = make();
   await memory.update("goalwright.session", "s1");

@@ -13,7 +13,8 @@ from daemon.demo import prompt_for
 from daemon.loop.attachments import attached
 from daemon.loop.mentions import switch_alone, switch_to
 from daemon.permission.explain import sandbox_words
-from daemon.store.paging import TranscriptEvent, events_after, transcript_events
+from daemon.plan.goal_index import GoalIndex
+from daemon.store.paging import TranscriptEvent, events_after, newest_stored, transcript_events
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.requests.activity import active_sessions
@@ -175,6 +176,30 @@ class SessionRequests:
                 )
             ),
             compacting=session.compacting,
+        )
+
+    @request("goalwright/session/preview", changes=False)
+    async def preview(self, params: p.SessionLoadParams) -> p.SessionLoadResult:
+        """Return the newest messages of a session from the disk: opening a long session takes longer. Opens nothing and
+        subscribes to nothing; plan and totals may be older than the messages."""
+        choice = await self._context.choice()
+        store, session_id = self._core.store, params.session_id
+        stored, tree, messages = await asyncio.to_thread(newest_stored, store, session_id, params.messages)
+        earlier = bool(messages) and messages[0].sequence > 1
+        first = messages[0].sequence if earlier else 0
+        told = await transcript_events(store, session_id, first) if messages else TranscriptEvent(0)
+        return p.SessionLoadResult(
+            session=self._context.trace_info(stored.trace, choice),
+            messages=tuple(messages),
+            has_earlier=earlier,
+            goal_tree=tree,
+            goal_numbers=GoalIndex(tree).numbers(),
+            pending=(),
+            queue=(),
+            last_event_id=told.last_id,
+            branches=dict(stored.children.branches),
+            subagents=dict(stored.children.subagents),
+            notices=_told(told),
         )
 
     @request("goalwright/session/messages", changes=False)

@@ -195,6 +195,7 @@ async def test_invalid_params_are_refused_with_a_reason(method: str, params: obj
     ("method", "params"),
     [
         ("session/load", {}),
+        ("session/preview", {}),
         ("session/prompt", {"text": "x"}),
         ("session/messages", {"before": 1}),
         ("session/events", {"afterEventId": 0}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,26 @@ async def test_load_returns_the_state_and_events_continue_it() -> None:
             "goalwright/session/events", {"sessionId": session_id, "afterEventId": 3}
         )
         assert [e["eventId"] for e in events["events"]] == list(range(4, loaded["lastEventId"] + 1))
+
+
+async def test_preview_shows_what_load_shows_without_opening() -> None:
+    with tempfile.TemporaryDirectory(prefix="gw-") as folder:
+        steps = [Call("goal", {"add": "look, change"}), Call("goal", {"focus": "1"}), "Well."]
+        async with served(*steps, Fail("auth", "no key"), at=Path(folder)) as door:
+            client = await door.client()
+            session_id = await new_session(client)
+            await client.answer(prompt(client, session_id, "plan it"))
+            await client.answer(prompt(client, session_id, "again"))
+        async with served(at=Path(folder)) as door:
+            client = await door.client()
+            wanted = {"sessionId": session_id, "messages": 3}
+            preview = await client.request("goalwright/session/preview", wanted)
+            assert door.bench.core.live(session_id) is None
+            loaded = await client.request("goalwright/session/load", wanted)
+            for name in ("session", "messages", "hasEarlier", "goalTree", "goalNumbers", "notices"):
+                assert preview[name] == loaded[name], name
+            assert len(preview["messages"]) == 3
+            assert preview["notices"] != []
 
 
 async def test_load_includes_errors_of_earlier_turns() -> None:

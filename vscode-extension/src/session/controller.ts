@@ -32,6 +32,8 @@ export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Up
 
 const LAST_SESSION = "goalwright.session";
 const LOADED_MESSAGES = 200;
+/** Time that opening a session may take before its newest messages are read from the disk. */
+const PREVIEW_AFTER_MS = 50;
 /** Largest number of lines that the host keeps; older ones can be loaded again. */
 const MOST_ITEMS = 600;
 const KEPT_ITEMS = 400;
@@ -110,22 +112,44 @@ export class SessionController implements vscode.Disposable {
   async open(sessionId: string): Promise<void> {
     const load = ++this.loads;
     this.loading = { sessionId, updates: [] };
+    const before = this.state;
+    const preview = setTimeout(() => void this.preview(sessionId, load), PREVIEW_AFTER_MS);
     let loaded: SessionLoadResult;
     try {
       loaded = await this.daemon.request("goalwright/session/load", { sessionId, messages: LOADED_MESSAGES });
     } catch (error) {
-      if (load === this.loads) this.loading = undefined;
+      if (load === this.loads) {
+        this.loading = undefined;
+        if (this.state !== before) this.show(before);
+      }
       throw error;
+    } finally {
+      clearTimeout(preview);
     }
     if (load !== this.loads) return;
     // Updates that arrived meanwhile are newer than the answer, or are skipped by their id.
     const early = this.loading.updates;
     this.loading = undefined;
+    this.show(early.reduce(apply, fromLoad(loaded)));
+    await this.memory.update(LAST_SESSION, sessionId);
+  }
+
+  /** Show the newest messages of a session from the disk while it is being opened: that takes seconds for a long one. */
+  private async preview(sessionId: string, load: number): Promise<void> {
+    if (sessionId === this.sessionId) return;
+    try {
+      const stored = await this.daemon.request("goalwright/session/preview", { sessionId, messages: LOADED_MESSAGES });
+      if (load === this.loads && this.loading) this.show(fromLoad(stored));
+    } catch (error) {
+      this.log.debug(`no preview of ${sessionId}: ${asProblem(error).message}`);
+    }
+  }
+
+  private show(state: SessionState | undefined): void {
     const before = this.state?.pending ?? [];
-    this.state = early.reduce(apply, fromLoad(loaded));
+    this.state = state;
     this.settleOutbox();
     this.tellAnswered(before, "");
-    await this.memory.update(LAST_SESSION, sessionId);
     this.changed.fire({ kind: "reset" });
   }
 

@@ -157,6 +157,11 @@ class Client:
         """Send a notification. Raises ConnectionLostError."""
         await self._send({"method": method, "params": dict(params or {})})
 
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+        return self._lost is not None
+
     async def wait_closed(self) -> None:
         """Return when the connection has ended, for whatever reason."""
         await asyncio.wait([self._reading])

@@ -588,6 +588,7 @@ COMMANDS = (
         noted("connect an LSP editor to the daemon"),
         arguments=(flag("--stdio", noted("speak LSP on stdin and stdout"), required=True), _WORKSPACE),
     ),
+    Command("acp", noted("serve an editor that speaks the Agent Client Protocol (stdio)"), "acp.command:acp"),
     Command(
         "demo",
         noted("watch a scripted model work in a copy of the sample workspace"),

@@ -273,8 +273,7 @@ class TextView:
     def _part(self, message_id: str, index: int, part: dict[str, Any]) -> None:
         kind = part.get("type")
         if kind == "tool_call":
-            name = string(part.get("name"))
-            self._calls[string(part.get("id"))] = one_line(f"{name} {_main_argument(part)}".strip())
+            self._calls[string(part.get("id"))] = call_title(part)
         elif kind == "text" or (kind == "reasoning" and self._reasoning):
             key = (message_id, index)
             text, shown = string(part.get("text")), self._shown.get(key, "")
@@ -383,6 +382,11 @@ def diagnostics_lines(content: str) -> list[str]:
             severity, _, rest = one_line(raw, 300).partition(" ")
             lines.append(f"{severity} {one_line(path)} {rest}" if path else f"{severity} {rest}")
     return lines
+
+
+def call_title(part: dict[str, Any]) -> str:
+    """Return the tool call in a few words: the tool's name and its main argument."""
+    return one_line(f"{string(part.get('name'))} {_main_argument(part)}".strip())
 
 
 def _main_argument(part: dict[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""``goalwright acp``: Goalwright for editors that speak the Agent Client Protocol."""

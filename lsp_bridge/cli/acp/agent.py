@@ -1,0 +1,425 @@
+"""The agent of the Agent Client Protocol: sessions of the daemons, one for each folder that the editor names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from acp.exceptions import RequestError
+from acp.meta import PROTOCOL_VERSION
+from acp.schema import (
+    AgentCapabilities,
+    AuthenticateResponse,
+    AuthMethodAgent,
+    CloseSessionResponse,
+    ConfigOptionUpdate,
+    ForkSessionResponse,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    McpCapabilities,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+    ResumeSessionResponse,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionConfigOptionBoolean,
+    SessionConfigOptionSelect,
+    SessionConfigSelectOption,
+    SessionForkCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionMode,
+    SessionModeState,
+    SessionResumeCapabilities,
+    SetSessionConfigOptionResponse,
+    SetSessionModeResponse,
+)
+
+from daemon.provider.variables import provider_env
+from daemon.version import product_version
+from lsp_bridge.cli.acp.content import UnsupportedContentError, prompt_of
+from lsp_bridge.cli.acp.live_session import LiveSession
+from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
+from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.protocol.handshake import ErrorCode
+from tools.json_access import mapping, mappings, string
+from tools.localization import noted, t
+from tools.process.background import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CoroutineType
+
+    from acp.interfaces import Client as Editor
+    from acp.schema import ClientCapabilities
+
+    from lsp_bridge.cli.acp.content import Block
+    from lsp_bridge.cli.client import Client
+
+MODES = {
+    "ask": (noted("Ask"), noted("Rules decide what needs no approval")),
+    "accept-edits": (noted("Accept edits"), noted("Edits of the workspace need no approval")),
+    "plan": (noted("Plan"), noted("Nothing is changed")),
+    "auto": (
+        noted("Auto"),
+        noted("Nothing needs approval but what your rules ask about; in trusted folders only"),
+    ),
+}
+"""Permission modes: their names and descriptions."""
+_PAGE = 50
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _answering(handler: Callable[P, CoroutineType[Any, Any, T]]) -> Callable[P, CoroutineType[Any, Any, T]]:
+    """Turn the errors of a daemon into those of the protocol, with their advice."""
+
+    @wraps(handler)
+    async def handle(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await handler(*args, **kwargs)
+        except RpcError as error:
+            code = -32002 if error.code == ErrorCode.UNKNOWN_SESSION else -32603
+            raise RequestError(
+                -32602 if error.code == ErrorCode.INVALID_PARAMS else code, str(error)
+            ) from error
+        except UnsupportedContentError as error:
+            raise RequestError(-32602, str(error)) from error
+        except (LaunchError, ConnectionLostError, RequestTimeoutError) as error:
+            raise RequestError(-32603, str(error)) from error
+
+    return handle
+
+
+class _Folder:
+    """A folder that the editor works in, and the connection to its daemon."""
+
+    def __init__(self, path: Path, launcher: Launcher, sessions: dict[str, LiveSession]) -> None:
+        self.path = path
+        self._launcher = launcher
+        self._sessions = sessions
+        self._client: Client | None = None
+
+    async def connect(self) -> Client:
+        """Return the connection, made anew when the daemon has ended. Raises LaunchError."""
+        if self._client is None or self._client.closed:
+            greeting = Greeting(client="ACP", env=provider_env(os.environ))
+            self._client, _ = await self._launcher.connect(self.path, greeting)
+            self._client.on_notification(self._notified)
+        return self._client
+
+    async def close(self) -> None:
+        """Hang up; the daemon goes on."""
+        if self._client is not None:
+            await self._client.close()
+
+    def _notified(self, method: str, params: dict[str, Any]) -> None:
+        if (session := self._sessions.get(string(params.get("sessionId")))) is not None:
+            session.notified(method, params)
+
+
+class AcpAgent:
+    """Implements ``acp.Agent`` for one editor."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._folders: dict[Path, _Folder] = {}
+        self._sessions: dict[str, LiveSession] = {}
+        self._editor: Editor | None = None
+        self._background = Background("work for an editor")
+
+    def on_connect(self, conn: Editor) -> None:
+        """Take the connection to the editor."""
+        self._editor = conn
+
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: ClientCapabilities | None = None,
+        client_info: Implementation | None = None,
+        **_: Any,
+    ) -> InitializeResponse:
+        """Tell what Goalwright can do."""
+        return InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_info=Implementation(name="goalwright", title="Goalwright", version=product_version()),
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
+                mcp_capabilities=McpCapabilities(http=False, sse=False),
+                session_capabilities=SessionCapabilities(
+                    list=SessionListCapabilities(),
+                    fork=SessionForkCapabilities(),
+                    resume=SessionResumeCapabilities(),
+                    close=SessionCloseCapabilities(),
+                ),
+            ),
+            auth_methods=[
+                AuthMethodAgent(
+                    id="environment",
+                    name=t("A key in the environment"),
+                    description=t(
+                        "Set the variable of your provider, such as ANTHROPIC_API_KEY or OPENAI_API_KEY, where the "
+                        "editor starts `goalwright acp`. `goalwright doctor` shows what was found."
+                    ),
+                )
+            ],
+        )
+
+    async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
+        """Check that there is a key. Raises RequestError when there is none."""
+        if not provider_env(os.environ):
+            raise RequestError(
+                -32000,
+                t("No key was found in the environment of `goalwright acp`. Set it there, and start again."),
+            )
+        return AuthenticateResponse()
+
+    # -- sessions --
+
+    @_answering
+    async def new_session(
+        self, cwd: str, additional_directories: Any = None, mcp_servers: Any = None, **_: Any
+    ) -> NewSessionResponse:
+        """Begin a session in a folder."""
+        client = await self._folder(cwd).connect()
+        made = mapping((await client.request("goalwright/session/new", {})).get("session"))
+        session = self._live(string(mapping(made.get("trace")).get("traceId")), cwd)
+        info = await session.opened(client)
+        _say_unused(session, mcp_servers, additional_directories)
+        return NewSessionResponse(
+            session_id=session.session_id,
+            modes=_modes(info),
+            config_options=await self._options(session, info),
+        )
+
+    @_answering
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **_: Any
+    ) -> LoadSessionResponse:
+        """Open a session, and send its conversation."""
+        client = await self._folder(cwd).connect()
+        session = self._live(session_id, cwd)
+        info = await self._opened(session, client, replay=True)
+        await session.settled()
+        _say_unused(session, mcp_servers, additional_directories)
+        return LoadSessionResponse(modes=_modes(info), config_options=await self._options(session, info))
+
+    @_answering
+    async def resume_session(
+        self, session_id: str, cwd: str, additional_directories: Any = None, mcp_servers: Any = None, **_: Any
+    ) -> ResumeSessionResponse:
+        """Open a session without its conversation, which the editor has."""
+        client = await self._folder(cwd).connect()
+        session = self._live(session_id, cwd)
+        info = await self._opened(session, client)
+        _say_unused(session, mcp_servers, additional_directories)
+        return ResumeSessionResponse(modes=_modes(info), config_options=await self._options(session, info))
+
+    @_answering
+    async def fork_session(
+        self, session_id: str, cwd: str, additional_directories: Any = None, mcp_servers: Any = None, **_: Any
+    ) -> ForkSessionResponse:
+        """Begin a session with the conversation of another one."""
+        client = await self._folder(cwd).connect()
+        forked = mapping(
+            (await client.request("goalwright/session/fork", {"sessionId": session_id})).get("session")
+        )
+        session = self._live(string(mapping(forked.get("trace")).get("traceId")), cwd)
+        info = await session.opened(client)
+        _say_unused(session, mcp_servers, additional_directories)
+        return ForkSessionResponse(
+            session_id=session.session_id,
+            modes=_modes(info),
+            config_options=await self._options(session, info),
+        )
+
+    @_answering
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> ListSessionsResponse:
+        """List the sessions of a folder, newest first; without one, those of the folders that the editor has opened."""
+        folders = [self._folder(cwd)] if cwd else [*self._folders.values()]
+        found: list[SessionInfo] = []
+        more: str | None = None
+        for folder in folders:
+            client = await folder.connect()
+            params = {"limit": _PAGE, **({"before": cursor} if cursor else {})}
+            listed = await client.request("goalwright/session/list", params)
+            traces = [mapping(one.get("trace")) for one in mappings(listed.get("sessions"))]
+            found += [
+                SessionInfo(
+                    session_id=string(trace.get("traceId")),
+                    cwd=str(folder.path),
+                    title=string(trace.get("title")) or None,
+                    updated_at=string(trace.get("updatedAt")) or None,
+                )
+                for trace in traces
+            ]
+            if listed.get("more") is True and cwd and traces:
+                more = string(traces[-1].get("traceId"))
+        return ListSessionsResponse(sessions=found, next_cursor=more)
+
+    async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
+        """Take part in a session no more."""
+        if (session := self._sessions.pop(session_id, None)) is not None:
+            await session.cancel()
+            await session.close()
+        return CloseSessionResponse()
+
+    # -- work --
+
+    @_answering
+    async def prompt(self, session_id: str, prompt: list[Block], **_: Any) -> PromptResponse:
+        """Work on a prompt; answers when its turn has ended."""
+        session = self._known(session_id)
+        text, files = prompt_of(prompt, session.workspace)
+        return PromptResponse(stop_reason=await session.prompt(text, files))
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Stop the running turn."""
+        if (session := self._sessions.get(session_id)) is not None:
+            await session.cancel()
+
+    @_answering
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
+        """Change the permission mode."""
+        await self._known(session_id).request("goalwright/session/set", {"mode": mode_id})
+        return SetSessionModeResponse()
+
+    @_answering
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: Any
+    ) -> SetSessionConfigOptionResponse:
+        """Change the model or the agent."""
+        if config_id not in ("model", "agent"):
+            raise RequestError(-32602, t("There is no option {name}.", name=config_id))
+        session = self._known(session_id)
+        changed = await session.request("goalwright/session/set", {config_id: value})
+        options = await self._options(session, mapping(changed.get("session")))
+        return SetSessionConfigOptionResponse(config_options=[*options])
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """There are no extensions."""
+        raise RequestError.method_not_found(method)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """There are no extensions."""
+
+    async def close(self) -> None:
+        """The editor is gone: hang up."""
+        await self._background.close()
+        for session in self._sessions.values():
+            await session.close()
+        for folder in self._folders.values():
+            await folder.close()
+
+    # -- helpers --
+
+    def _folder(self, cwd: str) -> _Folder:
+        path = Path(cwd)
+        if not path.is_absolute():
+            raise RequestError(-32602, t("The folder {cwd} is not absolute.", cwd=cwd))
+        return self._folders.setdefault(path, _Folder(path, self._launcher, self._sessions))
+
+    def _live(self, session_id: str, cwd: str) -> LiveSession:
+        if (session := self._sessions.get(session_id)) is None:
+            assert self._editor is not None  # the SDK calls on_connect first
+            folder = self._folder(cwd)
+            session = LiveSession(session_id, folder.path, self._editor, folder.connect)
+            self._sessions[session_id] = session
+        return session
+
+    async def _opened(self, session: LiveSession, client: Client, *, replay: bool = False) -> dict[str, Any]:
+        try:
+            return await session.opened(client, replay=replay)
+        except RpcError:
+            self._sessions.pop(session.session_id, None)
+            await session.close()
+            raise
+
+    def _known(self, session_id: str) -> LiveSession:
+        if (session := self._sessions.get(session_id)) is None:
+            raise RequestError(
+                -32002, t("Session {session_id} is not open: load it first.", session_id=session_id)
+            )
+        return session
+
+    async def _options(
+        self, session: LiveSession, info: dict[str, Any]
+    ) -> list[SessionConfigOptionSelect | SessionConfigOptionBoolean]:
+        """Return the agents, and the model in use; all models follow when the providers have named theirs."""
+        listed = await session.request("goalwright/agent/list")
+        agents = [
+            SessionConfigSelectOption(
+                value=string(one.get("name")),
+                name=string(one.get("name")),
+                description=string(one.get("description")),
+            )
+            for one in mappings(listed.get("agents"))
+            if one.get("primary") is True
+        ]
+        agent = SessionConfigOptionSelect(
+            type="select",
+            id="agent",
+            name=t("Agent"),
+            current_value=string(mapping(info.get("trace")).get("agent")) or "build",
+            options=agents,
+        )
+        current = string(info.get("model"))
+        self._background.start(self._offer_models(session, agent, current))
+        return [_model_option(current, [current]), agent]
+
+    async def _offer_models(
+        self, session: LiveSession, agent: SessionConfigOptionSelect, current: str
+    ) -> None:
+        with contextlib.suppress(RpcError, ConnectionLostError, LaunchError):
+            client = await session.connect()
+            listed = await client.request("goalwright/model/list", {})
+            names = [
+                string(model.get("model"))
+                for provider in mappings(listed.get("providers"))
+                if provider.get("connected") is True
+                for model in mappings(provider.get("models"))
+            ]
+            if set(names) - {current}:
+                option = _model_option(current, [*dict.fromkeys([current, *names])])
+                session.show(
+                    ConfigOptionUpdate(session_update="config_option_update", config_options=[option, agent])
+                )
+
+
+def _say_unused(session: LiveSession, servers: Any, folders: Any) -> None:
+    """Tell the user of what the editor offers and Goalwright does not use."""
+    if servers:
+        session.tell(t("Goalwright does not use the editor's MCP servers."))
+    if folders:
+        session.tell(
+            t("Goalwright works in one folder; the editor's other folders are not part of the session.")
+        )
+
+
+def _model_option(current: str, names: list[str]) -> SessionConfigOptionSelect:
+    return SessionConfigOptionSelect(
+        type="select",
+        id="model",
+        name=t("Model"),
+        category="model",
+        current_value=current,
+        options=[SessionConfigSelectOption(value=name, name=name) for name in names],
+    )
+
+
+def _modes(info: dict[str, Any]) -> SessionModeState:
+    return SessionModeState(
+        current_mode_id=string(info.get("mode")) or "ask",
+        available_modes=[
+            SessionMode(id=mode, name=t(name), description=t(words)) for mode, (name, words) in MODES.items()
+        ],
+    )

@@ -1,0 +1,26 @@
+"""``goalwright acp``: speaks the protocol on stdin and stdout until the editor hangs up."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from lsp_bridge.cli.invocation import EXIT_OK
+
+if TYPE_CHECKING:
+    from lsp_bridge.cli.invocation import Invocation
+
+
+async def acp(cli: Invocation) -> int:
+    """Serve the editor at the other end of stdin and stdout. Log lines go to stderr."""
+    from acp import run_agent
+
+    from lsp_bridge.cli.acp.agent import AcpAgent
+
+    logging.basicConfig(level=logging.WARNING)
+    agent = AcpAgent(cli.launcher)
+    try:
+        await run_agent(agent, use_unstable_protocol=True)
+    finally:
+        await agent.close()
+    return EXIT_OK

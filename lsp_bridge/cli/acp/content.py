@@ -1,0 +1,244 @@
+"""What goes between a daemon and an editor inside of messages: content blocks, diffs, tool calls. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from acp.schema import (
+    AudioContentBlock,
+    ContentToolCallContent,
+    EmbeddedResourceContentBlock,
+    FileEditToolCallContent,
+    ImageContentBlock,
+    PlanEntry,
+    ResourceContentBlock,
+    TextContentBlock,
+    TextResourceContents,
+    ToolCallLocation,
+)
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import PatchSet
+
+from lsp_bridge.protocol.permission_text import (
+    action_detail,
+    model_lines,
+    note_lines,
+    question_lines,
+    warning_lines,
+)
+from tools.json_access import integer, mapping, mappings, string
+from tools.localization import t
+from tools.text.terminal import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from acp.schema import PlanEntryStatus, ToolKind
+
+    Block = (
+        TextContentBlock
+        | ImageContentBlock
+        | AudioContentBlock
+        | ResourceContentBlock
+        | EmbeddedResourceContentBlock
+    )
+    ToolContent = ContentToolCallContent | FileEditToolCallContent
+
+KINDS: dict[str, ToolKind] = {
+    "read": "read",
+    "ls": "read",
+    "diagnostics": "read",
+    "glob": "search",
+    "grep": "search",
+    "symbols": "search",
+    "edit": "edit",
+    "write": "edit",
+    "patch": "edit",
+    "bash": "execute",
+    "job": "execute",
+}
+"""Kinds of the tools, for the editor's icons; ``other`` for those that are missing."""
+PLAN_TOOLS = ("goal", "step", "read_progress")
+"""Tools whose calls an editor sees as its plan."""
+_STATES: dict[str, PlanEntryStatus] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+}
+
+
+class UnsupportedContentError(Exception):
+    """Raised for a part of a prompt that Goalwright does not take; the message says what to do."""
+
+
+def text_block(text: str) -> TextContentBlock:
+    """Return a block of text."""
+    return TextContentBlock(type="text", text=text)
+
+
+def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[str, Any]]]:
+    """Return the text of a prompt and its attachments (``FilePart`` of the wire).
+
+    A link to a file attaches that file, which the daemon reads under the rules. Raises UnsupportedContentError.
+    """
+    texts: list[str] = []
+    files: list[dict[str, Any]] = []
+    for block in blocks:
+        if isinstance(block, TextContentBlock):
+            texts.append(block.text)
+        elif isinstance(block, ImageContentBlock):
+            files.append(
+                {
+                    "name": _name(block.uri, workspace) or "image",
+                    "mediaType": block.mime_type,
+                    "data": block.data,
+                }
+            )
+        elif isinstance(block, ResourceContentBlock):
+            path = _path(block.uri)
+            texts.append(f"@{_relative(path, workspace)}" if path else f"[{block.name}]({block.uri})")
+            if path is not None:
+                files.append({"name": _relative(path, workspace), "mediaType": ""})
+        elif isinstance(block, EmbeddedResourceContentBlock):
+            files.append(_embedded(block, workspace))
+        else:
+            raise UnsupportedContentError(t("Goalwright does not take audio. Send text, files or images."))
+    return "".join(texts), files
+
+
+def _embedded(block: EmbeddedResourceContentBlock, workspace: Path) -> dict[str, Any]:
+    resource = block.resource
+    name = _name(resource.uri, workspace) or resource.uri
+    if isinstance(resource, TextResourceContents):
+        data = base64.b64encode(resource.text.encode("utf-8", "replace")).decode("ascii")
+        return {"name": name, "mediaType": resource.mime_type or "text/plain", "data": data}
+    return {"name": name, "mediaType": resource.mime_type or "", "data": resource.blob}
+
+
+def _path(uri: str | None) -> Path | None:
+    parts = urlsplit(uri or "")
+    return Path(unquote(parts.path)) if parts.scheme == "file" and parts.path else None
+
+
+def _name(uri: str | None, workspace: Path) -> str:
+    path = _path(uri)
+    return _relative(path, workspace) if path else ""
+
+
+def _relative(path: Path, workspace: Path) -> str:
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else path.as_posix()
+
+
+# -- tool calls ----------------------------------------------------------------------------------------------------
+
+
+def arguments_of(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a tool call; empty when they are no JSON object."""
+    try:
+        return mapping(json.loads(string(part.get("input")) or "{}"))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def locations(names: Iterable[str], workspace: Path) -> list[ToolCallLocation]:
+    """Return the places that an editor can follow; paths are absolute."""
+    return [ToolCallLocation(path=str(workspace / name)) for name in dict.fromkeys(names) if name]
+
+
+def named_files(arguments: dict[str, Any]) -> list[str]:
+    """Return the files that a call names."""
+    return [string(arguments.get(name)) for name in ("file_path", "path")]
+
+
+def diffs(text: str, workspace: Path) -> list[FileEditToolCallContent]:
+    """Return the hunks of a unified diff, each as the old and the new text."""
+    try:
+        files = PatchSet(text)
+    except UnidiffParseError:
+        return []
+    found: list[FileEditToolCallContent] = []
+    for file in files:
+        for hunk in file:
+            old = "".join(line.value for line in hunk if not line.is_added)
+            new = "".join(line.value for line in hunk if not line.is_removed)
+            found.append(
+                FileEditToolCallContent(
+                    type="diff",
+                    path=str(workspace / file.path),
+                    old_text=None if file.is_added_file else old,
+                    new_text=new,
+                )
+            )
+    return found
+
+
+def result_content(part: dict[str, Any], workspace: Path) -> list[ToolContent]:
+    """Return what an editor shows of a tool result: the diff of an edit, else the text and the images."""
+    if part.get("isError") is not True and (
+        found := diffs(string(mapping(part.get("metadata")).get("diff")), workspace)
+    ):
+        return [*found]
+    content: list[ToolContent] = []
+    if text := string(part.get("content")):
+        content.append(_text(text))
+    for image in mappings(part.get("images")):
+        data, media_type = string(image.get("data")), string(image.get("mediaType"))
+        if data:
+            block = ImageContentBlock(type="image", data=data, mime_type=media_type)
+            content.append(ContentToolCallContent(type="content", content=block))
+    return content
+
+
+def result_files(part: dict[str, Any]) -> list[str]:
+    """Return the files that a tool result is about."""
+    metadata = mapping(part.get("metadata"))
+    return [
+        string(metadata.get("path")),
+        *(string(file.get("path")) for file in mappings(metadata.get("files"))),
+    ]
+
+
+def request_content(request: dict[str, Any], workspace: Path) -> list[ToolContent]:
+    """Return the content of a question: diffs, the command, warnings, the rule that asks; the model's words last."""
+    lines = [action_detail(request), *warning_lines(request), *note_lines(request), *question_lines(request)]
+    text = "\n".join(line for line in (*lines, *model_lines(request)) if line)
+    found = [
+        one for file in mappings(request.get("files")) for one in diffs(string(file.get("diff")), workspace)
+    ]
+    return [*found, *([_text(text)] if text else [])]
+
+
+def _text(text: str) -> ContentToolCallContent:
+    return ContentToolCallContent(type="content", content=text_block(shown(text)))
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------
+
+
+def plan_entries(tree: dict[str, Any], numbers: dict[str, Any]) -> list[PlanEntry]:
+    """Return the goals in the order of their numbers, without abandoned ones, which have none."""
+    goals = [goal for goal in mappings(tree.get("goals")) if string(numbers.get(string(goal.get("id"))))]
+    goals.sort(key=lambda goal: _order(string(numbers[goal["id"]])))
+    return [
+        PlanEntry(
+            content=f"{numbers[goal['id']]} {string(goal.get('description'))}",
+            priority="medium",
+            status=_STATES.get(string(goal.get("status")), "pending"),
+        )
+        for goal in goals
+    ]
+
+
+def _order(number: str) -> list[int]:
+    return [int(part) if part.isdigit() else 0 for part in number.split(".")]
+
+
+def usage_of(meter: dict[str, Any]) -> tuple[int, int, float | None]:
+    """Return the tokens in use, the size of the window, and the cost in US dollars; None when it is not known."""
+    cost = meter.get("cost") if meter.get("costKnown") is True else None
+    size = integer(meter.get("contextWindow"))
+    return integer(meter.get("contextTokens")), size, float(cost) if isinstance(cost, int | float) else None

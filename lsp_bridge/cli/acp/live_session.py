@@ -1,0 +1,302 @@
+"""One session of the daemon that an editor shows: its updates in order, its questions, its prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from acp.exceptions import RequestError
+from acp.schema import (
+    AgentPlanUpdate,
+    AvailableCommand,
+    AvailableCommandsUpdate,
+)
+
+from lsp_bridge.cli.acp import questions
+from lsp_bridge.cli.acp.content import plan_entries
+from lsp_bridge.cli.acp.updates import Translator, notice
+from lsp_bridge.cli.client import ConnectionLostError, RpcError
+from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
+from tools.json_access import integer, mapping, mappings, string
+from tools.localization import noted, t
+from tools.process.background import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from acp.interfaces import Client as Editor
+    from acp.schema import (
+        ConfigOptionUpdate,
+        PermissionOption,
+        RequestPermissionResponse,
+        StopReason,
+        ToolCallUpdate,
+    )
+
+    from lsp_bridge.cli.client import Client
+
+_GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
+_STOPS: dict[str, StopReason] = {"canceled": "cancelled", "max_tokens": "max_tokens", "refusal": "refusal"}
+"""Stop reasons that have another name, or mean more than the end of the turn."""
+_KEY_ERRORS = ("no_key", "auth")
+_LAST_EVENTS_S = 5.0
+"""How long the end of a turn may come after the answer to its prompt."""
+_PAGE = 1000
+COMMANDS = {
+    "compact": ("goalwright/session/compact", noted("Summarize the conversation so far to free context")),
+    "undo": ("goalwright/history/undo", noted("Undo the last change of files")),
+    "redo": ("goalwright/history/redo", noted("Redo the change that was undone last")),
+}
+"""Commands of the composer: the request, and its description."""
+
+
+class LiveSession:
+    """One session. ``connect`` returns the connection to its daemon."""
+
+    def __init__(
+        self, session_id: str, workspace: Path, editor: Editor, connect: Callable[[], Awaitable[Client]]
+    ) -> None:
+        self.session_id = session_id
+        self.workspace = workspace
+        self._editor = editor
+        self.connect = connect
+        self._translator = Translator(workspace)
+        self._client: Client | None = None
+        self._last_event_id = 0
+        self._outbox: asyncio.Queue[Any] = asyncio.Queue()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        """Questions that the user has been asked, by the id of the request or of the exploration."""
+        self._ended: dict[str, asyncio.Event] = {}
+        """Turns that the editor began, by the id of their prompts."""
+        self._error: str = ""
+        """Kind of the error that ended the last turn."""
+        self._plan_due = False
+        self._background = Background("work for an editor's session")
+        self._background.start(self._send_all())
+
+    # -- what the editor asks for --
+
+    async def opened(self, client: Client, *, replay: bool = False) -> dict[str, Any]:
+        """Subscribe to the session, and show what waits. ``replay``: send the whole conversation first.
+
+        Returns the session (``SessionInfo``). Raises as ``Client.request``.
+        """
+        params = {"sessionId": self.session_id, "messages": _PAGE if replay else 0}
+        loaded = await client.request("goalwright/session/load", params)
+        self._client = client
+        self._last_event_id = integer(loaded.get("lastEventId"))
+        if replay:
+            self._translator = Translator(self.workspace)  # the editor begins with nothing
+            for message in await self._history(client, loaded):
+                self._put(self._translator.message(message))
+        self._plan(loaded)
+        self._put(self._translator.meter(mapping(loaded.get("meter"))))
+        self._put([_commands()])
+        for request in mappings(loaded.get("pending")):
+            self._asked(request)
+        for start_id in loaded.get("awaitsChoice") or ():
+            self._choice_awaited(string(start_id))
+        return mapping(loaded.get("session"))
+
+    async def _history(self, client: Client, loaded: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        messages = mappings(loaded.get("messages"))
+        earlier = loaded.get("hasEarlier") is True
+        while earlier and messages:
+            params = {
+                "sessionId": self.session_id,
+                "before": integer(messages[0].get("sequence")),
+                "limit": _PAGE,
+            }
+            page = await client.request("goalwright/session/messages", params)
+            messages = [*mappings(page.get("messages")), *messages]
+            earlier = page.get("hasEarlier") is True and bool(page.get("messages"))
+        return messages
+
+    async def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request about this session. Raises as ``Client.request``, and LaunchError."""
+        client = await self.connect()
+        if client is not self._client:
+            await self.opened(client)  # another daemon than before
+        return await client.request(method, {"sessionId": self.session_id, **(params or {})})
+
+    async def prompt(self, text: str, files: list[dict[str, Any]]) -> StopReason:
+        """Work on a prompt, or on a command; returns when its turn has ended and the editor has all of it.
+
+        Raises RequestError when the turn failed, and as ``request``.
+        """
+        name, _, rest = text.strip().removeprefix("/").partition(" ")
+        if text.startswith("/") and name in COMMANDS and not rest and not files:
+            done = await self.request(COMMANDS[name][0])
+            if words := string(done.get("detail")):
+                self.tell(words)
+            await self.settled()
+            return "end_turn"
+        prompt_id = f"acp-{os.urandom(6).hex()}"
+        self._ended[prompt_id] = asyncio.Event()
+        self._error = ""
+        self._translator.prompted(text)
+        try:
+            params = {"text": text, "promptId": prompt_id, **({"attachments": files} if files else {})}
+            done = await self.request("goalwright/session/prompt", params)
+            if done.get("removed") is not True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LAST_EVENTS_S):
+                        await self._ended[prompt_id].wait()
+        finally:
+            del self._ended[prompt_id]
+        await self.settled()
+        reason, detail = string(done.get("stopReason")), string(done.get("detail"))
+        if reason == "error":
+            raise RequestError(self._code(), detail or t("The turn failed."))
+        return "cancelled" if done.get("removed") is True else _STOPS.get(reason, "end_turn")
+
+    def _code(self) -> int:
+        """Return the error code of a failed turn: the editor offers to sign in where a key is missing or wrong."""
+        return -32000 if self._error in _KEY_ERRORS else -32603
+
+    async def cancel(self) -> None:
+        """Stop what the session does."""
+        if self._client is not None:
+            with contextlib.suppress(RpcError, ConnectionLostError):
+                await self._client.request("goalwright/session/cancel", {"sessionId": self.session_id})
+
+    async def settled(self) -> None:
+        """Return when the editor has received all updates so far."""
+        await self._outbox.join()
+
+    def show(self, update: ConfigOptionUpdate) -> None:
+        """Send one more update."""
+        self._put([update])
+
+    def tell(self, text: str) -> None:
+        """Show the user a notice."""
+        self._put([notice(text)])
+
+    async def close(self) -> None:
+        """Take part in the session no more; it goes on."""
+        for task in (*self._asking.values(),):
+            task.cancel()
+        await self._background.close()
+
+    # -- what the daemon says --
+
+    def notified(self, method: str, params: dict[str, Any]) -> None:
+        """Handle a notification about this session."""
+        if method == "goalwright/session/delta":
+            self._put(self._translator.delta(mapping(params.get("delta"))))
+        elif method == "goalwright/session/meter":
+            self._put(self._translator.meter(mapping(params.get("meter"))))
+        elif method == "goalwright/session/update":
+            event = mapping(params.get("event"))
+            if integer(event.get("eventId")) > self._last_event_id:
+                self._last_event_id = integer(event.get("eventId"))
+                self._put(self._translator.event(event))
+                self._follow(event)
+
+    def _follow(self, event: dict[str, Any]) -> None:
+        name = string(event.get("event"))
+        if name in _GOAL_EVENTS and not self._plan_due:
+            self._plan_due = True
+            self._outbox.put_nowait(None)
+        elif name == "permission_asked":
+            self._asked(mapping(event.get("request")))
+        elif name == "permission_replied":
+            self._answered(string(event.get("requestId")))
+        elif name == "notice" and event.get("code") == CHOICE_AWAITED:
+            self._choice_awaited(string(event.get("about")))
+        elif name == "notice" and event.get("code") == CHOICE_MADE:
+            self._answered(string(event.get("about")))
+        elif name == "turn_ended":
+            self._error = string(event.get("errorKind"))
+            if (ended := self._ended.get(string(event.get("promptId")))) is not None:
+                ended.set()
+
+    # -- questions --
+
+    def _asked(self, request: dict[str, Any]) -> None:
+        request_id = string(request.get("requestId"))
+        if request_id not in self._asking:
+            self._asking[request_id] = self._background.start(self._ask(request_id, request))
+
+    async def _ask(self, request_id: str, request: dict[str, Any]) -> None:
+        try:
+            answer = await questions.permission(request, self.workspace, self._option)
+            with contextlib.suppress(RpcError):  # somebody else has answered, or the turn has ended
+                client = await self.connect()
+                await client.request("goalwright/permission/reply", {"requestId": request_id, **answer})
+        finally:
+            self._asking.pop(request_id, None)
+
+    def _choice_awaited(self, start_id: str) -> None:
+        if start_id not in self._asking:
+            self._asking[start_id] = self._background.start(self._choose(start_id))
+
+    async def _choose(self, start_id: str) -> None:
+        about = {"exploreStartId": start_id}
+        try:
+            listed = await self.request("goalwright/explore/list", about)
+            explorations = mappings(listed.get("explorations"))
+            chosen = await questions.branch(explorations[-1], self._option) if explorations else ""
+            with contextlib.suppress(RpcError):
+                if chosen:
+                    await self.request("goalwright/explore/select", {"choice": [chosen]})
+                else:
+                    await self.request("goalwright/explore/leave", about)
+        finally:
+            self._asking.pop(start_id, None)
+
+    def _answered(self, about: str) -> None:
+        """Somebody has answered: the editor's answer is not waited for any more."""
+        task = self._asking.get(about)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    async def _option(
+        self, call: ToolCallUpdate, options: list[PermissionOption]
+    ) -> RequestPermissionResponse:
+        await self.settled()  # the call is shown before it is asked about
+        return await self._editor.request_permission(self.session_id, call, options)
+
+    # -- updates, in their order --
+
+    def _put(self, updates: Sequence[Any]) -> None:
+        for update in updates:
+            self._outbox.put_nowait(update)
+
+    def _plan(self, loaded: dict[str, Any]) -> None:
+        entries = plan_entries(mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
+        self._put([AgentPlanUpdate(session_update="plan", entries=entries)] if entries else [])
+
+    async def _send_all(self) -> None:
+        while True:
+            update = await self._outbox.get()
+            try:
+                if update is None:  # the plan as it is when its turn comes, not once for each change
+                    self._plan_due = False
+                    update = await self._plan_now()
+                if update is not None:
+                    await self._editor.session_update(self.session_id, update)
+            except (ConnectionError, RpcError, ConnectionLostError):
+                pass  # the editor or the daemon is gone, which the next request reports
+            finally:
+                self._outbox.task_done()
+
+    async def _plan_now(self) -> AgentPlanUpdate | None:
+        if self._client is None:
+            return None
+        params = {"sessionId": self.session_id, "messages": 0}
+        loaded = await self._client.request("goalwright/session/load", params)
+        entries = plan_entries(mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
+        return AgentPlanUpdate(session_update="plan", entries=entries)
+
+
+def _commands() -> AvailableCommandsUpdate:
+    return AvailableCommandsUpdate(
+        session_update="available_commands_update",
+        available_commands=[
+            AvailableCommand(name=name, description=t(words)) for name, (_, words) in COMMANDS.items()
+        ],
+    )

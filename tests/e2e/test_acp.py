@@ -1,0 +1,204 @@
+"""``goalwright acp`` under the client of the protocol's own SDK: the real command, a real daemon, a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from acp import spawn_agent_process, text_block
+from acp.client.connection import ClientSideConnection
+from acp.exceptions import RequestError
+from acp.schema import (
+    AllowedOutcome,
+    DeniedOutcome,
+    PermissionOption,
+    RequestPermissionResponse,
+    ResourceContentBlock,
+    ToolCallUpdate,
+)
+
+from tests.support.drivers.command_line import PROGRAM, CommandLine
+from tests.support.drivers.waiting import until
+
+READ = {"name": "read", "input": {"file_path": "a.py"}}
+EDIT = {"name": "edit", "input": {"file_path": "a.py", "old_string": "limit = 1", "new_string": "limit = 2"}}
+PLAN = {"name": "goal", "input": {"add": "look, change"}}
+QUESTION = {"name": "question", "input": {"questions": [{"question": "Which?", "options": ["A", "B"]}]}}
+
+
+class Editor:
+    """An editor: keeps all updates, and answers questions by the beginning of an option's name."""
+
+    def __init__(self, *answers: str) -> None:
+        self.updates: list[dict[str, Any]] = []
+        self.asked: list[tuple[ToolCallUpdate, list[str]]] = []
+        self._answers = list(answers)
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update.model_dump(mode="json", by_alias=True, exclude_none=True))
+
+    async def request_permission(
+        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
+    ) -> RequestPermissionResponse:
+        self.asked.append((tool_call, [option.name for option in options]))
+        if not self._answers:
+            await asyncio.Event().wait()
+        wanted = self._answers.pop(0)
+        if not wanted:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        (chosen,) = (option.option_id for option in options if option.name.startswith(wanted))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
+
+    def on_connect(self, conn: Any) -> None:
+        pass
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The updates of one kind."""
+        return [update for update in self.updates if update["sessionUpdate"] == kind]
+
+    def said(self) -> str:
+        """What the agent said."""
+        return "".join(update["content"]["text"] for update in self.of("agent_message_chunk"))
+
+
+@asynccontextmanager
+async def agent(goalwright: CommandLine, editor: Editor) -> AsyncGenerator[ClientSideConnection]:
+    goalwright.have_daemon()
+    program, *arguments = PROGRAM
+    async with spawn_agent_process(
+        editor,
+        program,
+        *arguments,
+        "acp",
+        env=goalwright.env,
+        cwd=goalwright.home,
+        use_unstable_protocol=True,
+    ) as (connection, _):
+        known = await connection.initialize(protocol_version=1)
+        assert known.protocol_version == 1
+        yield connection
+
+
+def scripted(goalwright: CommandLine, *turns: Sequence[dict[str, Any]]) -> str:
+    (goalwright.workspace / "a.py").write_text("limit = 1\nprint(limit)\n")
+    model = goalwright.script(*(list(turn) for turn in turns))
+    goalwright.configure(model=model)
+    return model
+
+
+async def test_a_session_in_a_foreign_editor(goalwright: CommandLine) -> None:
+    model = scripted(
+        goalwright,
+        [{"text": "Hm.", "tool_calls": [PLAN, READ]}, {"tool_calls": [EDIT]}, {"text": "Done."}],
+        [{"tool_calls": [QUESTION]}, {"text": "Thanks."}],
+    )
+    editor = Editor("Allow once", "B")
+    async with agent(goalwright, editor) as connection:
+        made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
+        assert made.modes is not None
+        assert made.modes.current_mode_id == "ask"
+        assert {option.id: option.current_value for option in made.config_options or ()} == {
+            "model": model,
+            "agent": "build",
+        }
+        done = await connection.prompt(session_id=made.session_id, prompt=[text_block("change it")])
+        assert done.stop_reason == "end_turn"
+        assert editor.said() == "Hm.Done."
+        call, options = editor.asked[0]
+        assert call.title == "Edit a.py (+1 -1)"
+        assert [option.partition(" (")[0] for option in options] == [
+            "Allow once",
+            "Always",
+            "Always",
+            "Always",
+            "Reject",
+        ]
+        assert (goalwright.workspace / "a.py").read_text() == "limit = 2\nprint(limit)\n"
+        states = {
+            one["toolCallId"]: one["status"] for one in editor.of("tool_call_update") if "status" in one
+        }
+        assert [*states.values()] == ["completed", "completed"]
+        assert [one["kind"] for one in editor.of("tool_call")] == ["read", "edit"]
+        diff = editor.of("tool_call_update")[-1]["content"][0]
+        assert (diff["oldText"], diff["newText"]) == (
+            "limit = 1\nprint(limit)\n",
+            "limit = 2\nprint(limit)\n",
+        )
+        assert [entry["content"] for entry in editor.of("plan")[-1]["entries"]] == ["1 look", "2 change"]
+
+        link = ResourceContentBlock(
+            type="resource_link", name="a.py", uri=(goalwright.workspace / "a.py").as_uri()
+        )
+        await connection.prompt(session_id=made.session_id, prompt=[text_block("see "), link])
+        assert editor.asked[1][1] == ["A", "B", "Skip"]
+        assert (
+            "B"
+            in next(one for one in editor.of("tool_call_update")[::-1] if "content" in one)["content"][0][
+                "content"
+            ]["text"]
+        )
+
+        await connection.prompt(session_id=made.session_id, prompt=[text_block("/undo")])
+        assert (goalwright.workspace / "a.py").read_text() == "limit = 1\nprint(limit)\n"
+        assert "> Undone: " in editor.said()
+        await connection.set_session_mode(session_id=made.session_id, mode_id="accept-edits")
+        await until(lambda: editor.of("current_mode_update") != [])
+        with pytest.raises(RequestError, match="nonsense"):
+            await connection.set_config_option(
+                session_id=made.session_id, config_id="model", value="nonsense"
+            )
+
+        listed = await connection.list_sessions(cwd=str(goalwright.workspace))
+        assert [(one.session_id, one.title) for one in listed.sessions] == [(made.session_id, "change it")]
+    # The session is the daemon's: another client has it.
+    shown = goalwright.run("sessions")
+    assert "change it" in shown.stdout
+
+    again = Editor()
+    async with agent(goalwright, again) as connection:
+        await connection.load_session(
+            cwd=str(goalwright.workspace), session_id=made.session_id, mcp_servers=[]
+        )
+        assert again.of("user_message_chunk")[0]["content"]["text"] == "change it"
+        assert again.said() == "Hm.Done.Thanks."
+        assert [entry["content"] for entry in again.of("plan")[-1]["entries"]] == ["1 look", "2 change"]
+        forked = await connection.fork_session(cwd=str(goalwright.workspace), session_id=made.session_id)
+        assert forked.session_id != made.session_id
+        with pytest.raises(RequestError) as unknown:
+            await connection.load_session(cwd=str(goalwright.workspace), session_id="20250101-000000-nobody")
+        assert unknown.value.code == -32002
+
+
+async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLine) -> None:
+    scripted(
+        goalwright,
+        [{"tool_calls": [READ]}, {"tool_calls": [EDIT]}, {"text": "Not done."}],
+        [{"tool_calls": [EDIT]}, {"text": "Not done either."}],
+        [{"text": "Here."}],
+    )
+    editor = Editor("Reject")
+    async with agent(goalwright, editor) as connection:
+        made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
+        await connection.prompt(session_id=made.session_id, prompt=[text_block("change it")])
+        assert editor.of("tool_call_update")[-1]["status"] == "failed"
+        assert (goalwright.workspace / "a.py").read_text() == "limit = 1\nprint(limit)\n"
+
+        turn = asyncio.create_task(
+            connection.prompt(session_id=made.session_id, prompt=[text_block("again")])
+        )
+        await until(lambda: len(editor.asked) == 2)
+        await connection.cancel(session_id=made.session_id)
+        assert (await turn).stop_reason == "cancelled"
+
+        goalwright.stop()
+        goalwright.have_daemon()
+        done = await connection.prompt(session_id=made.session_id, prompt=[text_block("are you there?")])
+        assert done.stop_reason == "end_turn"
+        assert editor.said().endswith("Here.")
+        with pytest.raises(RequestError, match="absolute"):
+            await connection.new_session(cwd="relative", mcp_servers=[])
+        with pytest.raises(RequestError, match="does not exist"):
+            await connection.new_session(cwd=str(goalwright.workspace / "gone"), mcp_servers=[])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from acp import spawn_agent_process, text_block
@@ -69,7 +69,7 @@ async def agent(goalwright: CommandLine, editor: Editor) -> AsyncGenerator[Clien
     goalwright.have_daemon()
     program, *arguments = PROGRAM
     async with spawn_agent_process(
-        editor,
+        cast("Any", editor),
         program,
         *arguments,
         "acp",

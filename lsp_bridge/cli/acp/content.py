@@ -1,4 +1,4 @@
-"""What goes between a daemon and an editor inside of messages: content blocks, diffs, tool calls. Pure."""
+"""Translates the contents of messages between a daemon and an editor: prompts, diffs, questions, the plan. Pure."""
 
 from __future__ import annotations
 

@@ -205,6 +205,7 @@ async def on_base(
         _check_base(target.rule, _digest(data), seen, where)
         return data, make(data)
 
+    await ctx.files.editors.settle(target.path)
     # Do everything in one thread call, because each call costs as much as the work itself.
     return await asyncio.to_thread(work)
 

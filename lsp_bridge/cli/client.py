@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
 from tools.json_access import mapping
 from tools.localization import t
+from tools.process.background import Background
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
 NotificationHandler = Callable[[str, dict[str, Any]], None]
 """Called with method and params, in the order of arrival and before any later response is delivered."""
 
+RequestHandler = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any] | None]]
+"""Called with method and params of a request of the daemon; returns its result, None when it does not know the
+method."""
+
 MAX_BODY = 512 * 1024 * 1024
 """Bytes. No message of the daemon is near it: a longer one means that the other end is no daemon."""
 
 _METHOD_NOT_FOUND = -32601
+_EDITS = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}}}
+"""Capabilities of a client whose documents can be edited."""
 
 
 class ConnectionLostError(Exception):
@@ -53,6 +60,8 @@ class Client:
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
         self._handlers: list[NotificationHandler] = []
+        self._answerer: RequestHandler | None = None
+        self._answering = Background("answers to the daemon")
         self._lost: Exception | None = None
         self._reading = asyncio.create_task(self._read_all(), name="daemon connection")
 
@@ -86,18 +95,21 @@ class Client:
         env: Mapping[str, str] | None = None,
         trusted: bool | None = None,
         unattended: bool = False,
+        answers: RequestHandler | None = None,
         timeout: float | None = 5.0,
     ) -> dict[str, Any]:
         """LSP's ``initialize`` and ``initialized``. Returns the server's ``InitializeResult``.
 
-        ``client``, ``settings``, ``env``, ``trusted`` and ``unattended``: see ``InitializationOptions``.
+        ``client``, ``settings``, ``env``, ``trusted`` and ``unattended``: see ``InitializationOptions``. ``answers``:
+        answers the daemon's requests about documents, for an editor that reports them on request only.
         Raises as ``request``; code ``INCOMPATIBLE`` when the daemon speaks another version.
         """
         options = {
             "protocolVersion": PROTOCOL_VERSION,
             "client": client,
             "trusted": trusted,
-            "canSave": False,
+            "canSave": answers is not None,
+            "opensOnRequest": answers is not None,
             "diagnostics": False,
             "chat": True,
             "unattended": unattended,
@@ -110,9 +122,10 @@ class Client:
             "clientInfo": {"name": f"goalwright-{client}"},
             "rootUri": root,
             "workspaceFolders": [{"uri": root, "name": workspace.name}],
-            "capabilities": {},
+            "capabilities": {} if answers is None else _EDITS,
             "initializationOptions": options,
         }
+        self._answerer = answers
         result = await self.request("initialize", params, timeout)
         await self.notify("initialized", {})
         return result
@@ -172,6 +185,7 @@ class Client:
         with contextlib.suppress(asyncio.CancelledError):
             await self._reading
         self._fail(ConnectionLostError(t("The connection to the daemon was closed.")))
+        await self._answering.close()
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
@@ -226,12 +240,21 @@ class Client:
         if "method" not in message:
             self._answered(message)
         elif "id" in message:
-            # The daemon asks editors for things (configuration, registrations) that mean nothing here.
-            error = {"code": _METHOD_NOT_FOUND, "message": t("This client does not handle requests.")}
-            self._writer.write(_frame({"id": message["id"], "error": error}))
+            self._answering.start(self._answer(message))
         else:
             for handler in self._handlers:
                 handler(message["method"], message.get("params") or {})
+
+    async def _answer(self, message: dict[str, Any]) -> None:
+        """Answer a request of the daemon. Those for configuration and registrations mean nothing here."""
+        found = None
+        if self._answerer is not None:
+            found = await self._answerer(message["method"], mapping(message.get("params")))
+        if found is None:
+            error = {"code": _METHOD_NOT_FOUND, "message": t("This client does not handle requests.")}
+            self._writer.write(_frame({"id": message["id"], "error": error}))
+        else:
+            self._writer.write(_frame({"id": message["id"], "result": found}))
 
     def _answered(self, message: dict[str, Any]) -> None:
         error = message.get("error")

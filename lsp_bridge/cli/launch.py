@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any, cast
 from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
 from daemon.safe_path import own_folders
-from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
+from lsp_bridge.cli.client import (
+    Client,
+    ConnectionLostError,
+    RequestHandler,
+    RequestTimeoutError,
+    RpcError,
+)
 from lsp_bridge.cli.preloaded import Forked, fork, preloader_environment, preloader_paths
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
 from tools.files.regular_files import read_regular
@@ -79,6 +85,7 @@ class Greeting:
     trusted: bool | None = None
     """None: the user's own list of trusted folders decides."""
     unattended: bool = False
+    answers: RequestHandler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,7 @@ class Launcher:
                 env=greeting.env,
                 trusted=greeting.trusted,
                 unattended=greeting.unattended,
+                answers=greeting.answers,
                 timeout=wait_s,
             )
         except ConnectionLostError:

@@ -13,6 +13,9 @@ from pydantic import Field
 from daemon.model.stored_model import Model
 
 EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
+EDITOR_OPEN = "goalwright/editor/open"
+EDITOR_SAVE = "goalwright/editor/save"
+"""``{"uri": …}`` → ``{"saved": bool}``."""
 
 Freshness = Literal["fresh", "pending", "uncovered"]
 
@@ -72,7 +75,18 @@ class EditorDiagnosticsResult(Model):
     """At most 20, and none whose own text changed."""
 
 
+class EditorOpenParams(Model):
+    """Report the document of a file, as ``textDocument/didOpen`` and ``didChange`` do, if it has unsaved changes."""
+
+    uri: str
+
+
+class EditorOpenResult(Model):
+    """It was reported, or has no unsaved changes."""
+
+
 EDITOR_REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     EDITOR_DIAGNOSTICS: (EditorDiagnosticsParams, EditorDiagnosticsResult),
+    EDITOR_OPEN: (EditorOpenParams, EditorOpenResult),
 }
 """Params and result of each request from the daemon to the editor."""

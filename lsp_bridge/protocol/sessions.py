@@ -38,6 +38,9 @@ class InitializationOptions(Model):
     can_save: bool = False
     """The client answers ``goalwright/editor/save`` (``{"uri": …}`` → ``{"saved": bool}``): a file with unsaved changes
     there can be changed in its buffer and saved."""
+    opens_on_request: bool = False
+    """The client cannot report which documents are open. It answers ``goalwright/editor/open``, after it has opened,
+    changed or closed that document (``textDocument/didOpen`` …), so that unsaved text counts."""
     diagnostics: bool = False
     """The client answers ``goalwright/editor/diagnostics``, see ``editor_protocol``: diagnostics of its own extensions
     count, and no server is started for a language that they cover."""

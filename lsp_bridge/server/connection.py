@@ -163,6 +163,7 @@ class ClientServer:
             bridge.editors,
             Listeners(core.saved, core.buffer_changed, core.renamed),
             can_save=lambda: self._client.can_save,
+            opens_on_request=lambda: self._client.opens_on_request,
             gone=lambda: self.closed or writer.is_closing(),
         )
         self._register()
@@ -322,6 +323,7 @@ class ClientServer:
         self._client.trusted = options.trusted
         self._bridge.clients.append(self._client)
         self._client.can_save = options.can_save
+        self._client.opens_on_request = options.opens_on_request
         self._client.diagnostics = options.diagnostics
         self._client.chat = options.chat
         if options.chat and self._activity is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,8 +14,11 @@ from acp.client.connection import ClientSideConnection
 from acp.exceptions import RequestError
 from acp.schema import (
     AllowedOutcome,
+    ClientCapabilities,
     DeniedOutcome,
+    FileSystemCapabilities,
     PermissionOption,
+    ReadTextFileResponse,
     RequestPermissionResponse,
     ResourceContentBlock,
     ToolCallUpdate,
@@ -65,7 +69,9 @@ class Editor:
 
 
 @asynccontextmanager
-async def agent(goalwright: CommandLine, editor: Editor) -> AsyncGenerator[ClientSideConnection]:
+async def agent(
+    goalwright: CommandLine, editor: Editor, offered: ClientCapabilities | None = None
+) -> AsyncGenerator[ClientSideConnection]:
     goalwright.have_daemon()
     program, *arguments = PROGRAM
     async with spawn_agent_process(
@@ -77,7 +83,7 @@ async def agent(goalwright: CommandLine, editor: Editor) -> AsyncGenerator[Clien
         cwd=goalwright.home,
         use_unstable_protocol=True,
     ) as (connection, _):
-        known = await connection.initialize(protocol_version=1)
+        known = await connection.initialize(protocol_version=1, client_capabilities=offered)
         assert known.protocol_version == 1
         yield connection
 
@@ -170,6 +176,41 @@ async def test_a_session_in_a_foreign_editor(goalwright: CommandLine) -> None:
         with pytest.raises(RequestError) as unknown:
             await connection.load_session(cwd=str(goalwright.workspace), session_id="20250101-000000-nobody")
         assert unknown.value.code == -32002
+
+
+class EditorWithFiles(Editor):
+    """An editor with open files, of which some have unsaved text."""
+
+    def __init__(self, *answers: str) -> None:
+        super().__init__(*answers)
+        self.buffers: dict[str, str] = {}
+
+    async def read_text_file(self, session_id: str, path: str, **_: Any) -> ReadTextFileResponse:
+        text = self.buffers.get(path)
+        return ReadTextFileResponse(content=Path(path).read_text() if text is None else text)
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
+        self.buffers[path] = content
+        Path(path).write_text(content)
+
+
+async def test_unsaved_text_is_read_and_changed_in_the_editor(goalwright: CommandLine) -> None:
+    edit = {"file_path": "a.py", "old_string": "print(limit)", "new_string": "print(limit, '𝄞')"}
+    scripted(
+        goalwright,
+        [{"tool_calls": [READ]}, {"tool_calls": [{"name": "edit", "input": edit}]}, {"text": "Done."}],
+    )
+    path = str(goalwright.workspace / "a.py")
+    editor = EditorWithFiles("Allow once")
+    editor.buffers[path] = "limit = 9\u2028# 𝄞\nprint(limit)\n"
+    files = FileSystemCapabilities(read_text_file=True, write_text_file=True)
+    async with agent(goalwright, editor, ClientCapabilities(fs=files)) as connection:
+        made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
+        await connection.prompt(session_id=made.session_id, prompt=[text_block("change it")])
+    read = next(one for one in editor.of("tool_call_update") if "content" in one)
+    assert "limit = 9" in read["content"][0]["content"]["text"]
+    assert editor.buffers[path] == "limit = 9\u2028# 𝄞\nprint(limit, '𝄞')\n"
+    assert Path(path).read_text() == editor.buffers[path]
 
 
 async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLine) -> None:

@@ -662,6 +662,15 @@ export interface EditorFileDiagnostics {
   before?: (Record<string, unknown>)[] | null;
 }
 
+/** Report the document of a file, as `textDocument/didOpen` and `didChange` do, if it has unsaved changes. */
+export interface EditorOpenParams {
+  uri: string;
+}
+
+/** It was reported, or has no unsaved changes. */
+export interface EditorOpenResult {
+}
+
 /** No params, or no result. */
 export interface Empty {
 }
@@ -1077,6 +1086,11 @@ export interface InitializationOptions {
    * there can be changed in its buffer and saved.
    */
   canSave?: boolean;
+  /**
+   * The client cannot report which documents are open. It answers `goalwright/editor/open`, after it has opened,
+   * changed or closed that document (`textDocument/didOpen` …), so that unsaved text counts.
+   */
+  opensOnRequest?: boolean;
   /**
    * The client answers `goalwright/editor/diagnostics`, see `editor_protocol`: diagnostics of its own extensions
    * count, and no server is started for a language that they cover.
@@ -2352,6 +2366,7 @@ export interface Requests {
 /** Requests of the daemon, by method. */
 export interface EditorRequests {
   "goalwright/editor/diagnostics": { params: EditorDiagnosticsParams; result: EditorDiagnosticsResult };
+  "goalwright/editor/open": { params: EditorOpenParams; result: EditorOpenResult };
 }
 
 /** Notifications of the daemon, by method. */

@@ -44,6 +44,7 @@ from acp.schema import (
 from daemon.provider.variables import provider_env
 from daemon.version import product_version
 from lsp_bridge.cli.acp.content import UnsupportedContentError, prompt_of
+from lsp_bridge.cli.acp.editor_files import EditorFiles
 from lsp_bridge.cli.acp.live_session import LiveSession
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
@@ -102,6 +103,8 @@ class _Folder:
 
     def __init__(self, path: Path, launcher: Launcher, sessions: dict[str, LiveSession]) -> None:
         self.path = path
+        self.files: EditorFiles | None = None
+        """The editor's documents; None when it does not offer them."""
         self._launcher = launcher
         self._sessions = sessions
         self._client: Client | None = None
@@ -109,9 +112,12 @@ class _Folder:
     async def connect(self) -> Client:
         """Return the connection, made anew when the daemon has ended. Raises LaunchError."""
         if self._client is None or self._client.closed:
-            greeting = Greeting(client="ACP", env=provider_env(os.environ))
+            answers = None if self.files is None else self.files.answer
+            greeting = Greeting(client="ACP", env=provider_env(os.environ), answers=answers)
             self._client, _ = await self._launcher.connect(self.path, greeting)
             self._client.on_notification(self._notified)
+            if self.files is not None:
+                self.files.attached(self._client)
         return self._client
 
     async def close(self) -> None:
@@ -132,6 +138,8 @@ class AcpAgent:
         self._folders: dict[Path, _Folder] = {}
         self._sessions: dict[str, LiveSession] = {}
         self._editor: Editor | None = None
+        self._has_files = False
+        """The editor reads and writes files with its unsaved text."""
         self._background = Background("work for an editor")
 
     def on_connect(self, conn: Editor) -> None:
@@ -146,6 +154,8 @@ class AcpAgent:
         **_: Any,
     ) -> InitializeResponse:
         """Tell what Goalwright can do."""
+        offered = client_capabilities.fs if client_capabilities is not None else None
+        self._has_files = offered is not None and bool(offered.read_text_file and offered.write_text_file)
         return InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION),
             agent_info=Implementation(name="goalwright", title="Goalwright", version=product_version()),
@@ -326,7 +336,11 @@ class AcpAgent:
         path = Path(cwd)
         if not path.is_absolute():
             raise RequestError(-32602, t("The folder {cwd} is not absolute.", cwd=cwd))
-        return self._folders.setdefault(path, _Folder(path, self._launcher, self._sessions))
+        if path not in self._folders:
+            self._folders[path] = _Folder(path, self._launcher, self._sessions)
+            if self._has_files and self._editor is not None:
+                self._folders[path].files = EditorFiles(self._editor, path)
+        return self._folders[path]
 
     def _live(self, session_id: str, cwd: str) -> LiveSession:
         if (session := self._sessions.get(session_id)) is None:
@@ -334,6 +348,8 @@ class AcpAgent:
             folder = self._folder(cwd)
             session = LiveSession(session_id, folder.path, self._editor, folder.connect)
             self._sessions[session_id] = session
+            if folder.files is not None:
+                folder.files.session_id = session_id
         return session
 
     async def _opened(self, session: LiveSession, client: Client, *, replay: bool = False) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class AttachedEditors:
 
     async def settle(self, path: Path | None = None) -> None:
         for editor in list(self._editors):
+            if path is not None:
+                await editor.writer.report(path)
             await editor.settle(path)
 
     def opened(self, path: Path) -> OpenFile | None:

@@ -143,15 +143,17 @@ class DocumentSync:
         listeners: Listeners,
         *,
         can_save: Callable[[], bool],
+        opens_on_request: Callable[[], bool],
         gone: Callable[[], bool],
     ) -> None:
-        """``can_save``: the client answers ``goalwright/editor/save``. ``gone``: the connection has ended."""
+        """``can_save``, ``opens_on_request``: the client answers ``goalwright/editor/save``, ``…/open``. ``gone``: the
+        connection has ended."""
         self._server = server
         self._editors = editors
         self._listeners = listeners
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks = Background("checking a document")
-        self._writer = DocumentWriter(server, can_save, gone)
+        self._writer = DocumentWriter(server, can_save, gone, opens_on_request)
         self.documents = OpenDocuments(self._writer, later=self._later, soon=self._check)
         self._register()
         editors.add(self.documents)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from lsprotocol import types
 
+from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
 from tools.diff.merge import MergeConflictError, merge_texts
 from tools.diff.unified_diff import hunk_spans
 from tools.ports import EditorGoneError, EditRejectedError, NotSavedError
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-EDITOR_SAVE = "goalwright/editor/save"
-"""Request of the daemon to the editor: ``{"uri": …}`` → ``{"saved": bool}``."""
 TIMEOUT_S = 20.0
 """An editor that formats on save may take a while."""
 _EDIT_S = 5.0
@@ -64,11 +63,16 @@ class DocumentWriter:
     """Writes into the documents of one connection."""
 
     def __init__(
-        self, server: LanguageServer, can_save: Callable[[], bool], gone: Callable[[], bool]
+        self,
+        server: LanguageServer,
+        can_save: Callable[[], bool],
+        gone: Callable[[], bool],
+        opens_on_request: Callable[[], bool] = lambda: False,
     ) -> None:
         """``gone``: whether the connection has ended."""
         self._server = server
         self._can_save = can_save
+        self._opens_on_request = opens_on_request
         self.gone = gone
         self._late = Background("undoing an edit")
         self._waiting: set[asyncio.Future[None]] = set()
@@ -108,6 +112,18 @@ class DocumentWriter:
         edits = None if found is None else found.workspace_edit
         operations = (edits.resource_operations if edits is not None else None) or ()
         return self.can_write and types.ResourceOperationKind.Rename in operations
+
+    async def report(self, path: Path) -> None:
+        """Have an editor that reports no open documents by itself report this one. Without an answer, the file on disk
+        counts."""
+        if not self._opens_on_request() or self.gone():
+            return
+        try:
+            await self._answer(self._request(EDITOR_OPEN, {"uri": path.as_uri()}))
+        except (TimeoutError, _LeftError):
+            pass
+        except Exception as error:  # an editor may not know the request
+            _log.warning("the editor did not report %s: %s", path.name, error)
 
     async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedText:
         """Turn ``before``, the text of ``document``, into ``after``; nothing is saved.

@@ -55,6 +55,7 @@ class ClientState:
     name: str = "client"
     trusted: bool | None = None
     can_save: bool = False
+    opens_on_request: bool = False
     diagnostics: bool = False
     chat: bool = False
     there: ClientPresence = field(default_factory=ClientPresence)

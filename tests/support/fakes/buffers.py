@@ -17,6 +17,9 @@ class Deaf:
     can_write = False
     can_move = False
 
+    async def report(self, path: Path) -> None:
+        pass
+
     async def apply(self, document: OpenDocument, before: str, after: str) -> AppliedEdit:
         raise AssertionError("nobody writes here")
 

@@ -1,0 +1,166 @@
+"""The files of an editor with its unsaved text: read from it, and written through it.
+
+The protocol has no news of open documents, so the daemon asks for a file before it reads or changes it. What differs
+from the disk is reported to the daemon as an open document of LSP, so that one implementation knows unsaved text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from acp.exceptions import RequestError
+
+from lsp_bridge.cli.client import ConnectionLostError
+from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
+from tools.json_access import integer, mapping, mappings, string
+
+if TYPE_CHECKING:
+    from acp.interfaces import Client as Editor
+
+    from lsp_bridge.cli.client import Client
+
+log = logging.getLogger(__name__)
+
+_APPLY = "workspace/applyEdit"
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
+"""A line of LSP with its end."""
+MAX_BYTES = 16 * 1024 * 1024
+"""A longer file counts as it is on disk."""
+
+
+class EditorFiles:
+    """The documents of one folder. ``session_id``: a session there, in whose name files are read and written."""
+
+    def __init__(self, editor: Editor, workspace: Path) -> None:
+        self.session_id = ""
+        self._editor = editor
+        self._workspace = workspace
+        self._client: Client | None = None
+        self._open: dict[str, tuple[int, str]] = {}
+        """Version and text of the documents that were reported, by URI."""
+
+    def attached(self, client: Client) -> None:
+        """Report to this connection from now on."""
+        self._client = client
+        self._open.clear()
+
+    async def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Answer a request of the daemon; None when the method is another one."""
+        if method == EDITOR_OPEN:
+            await self._report(string(params.get("uri")))
+            return {}
+        if method == EDITOR_SAVE:
+            return {"saved": True}  # writing a text saves it
+        if method == _APPLY:
+            return await self._apply(mapping(params.get("edit")))
+        return None
+
+    async def _report(self, uri: str) -> None:
+        text = await self._unsaved(uri)
+        known = self._open.get(uri)
+        if text is None:
+            if known is not None:
+                del self._open[uri]
+                await self._tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+        elif known is None:
+            self._open[uri] = 1, text
+            document = {"uri": uri, "languageId": "plaintext", "version": 1, "text": text}
+            await self._tell("textDocument/didOpen", {"textDocument": document})
+        elif known[1] != text:
+            await self._changed(uri, known[0] + 1, text)
+
+    async def _unsaved(self, uri: str) -> str | None:
+        """Return the text of a file in the editor; None when it is that on disk, or the editor does not tell."""
+        path = _path(uri)
+        if not self.session_id or not path.is_relative_to(self._workspace):
+            return None
+        on_disk = await asyncio.to_thread(_text, path)
+        if on_disk is None:
+            return None
+        try:
+            text = (await self._editor.read_text_file(self.session_id, str(path))).content
+        except (RequestError, ConnectionError) as error:
+            log.info("the editor did not read %s: %s", path, error)
+            return None
+        return None if _lines(text) == _lines(on_disk) else text
+
+    async def _apply(self, edit: dict[str, Any]) -> dict[str, Any]:
+        changes = mappings(edit.get("documentChanges"))
+        document = mapping(changes[0].get("textDocument")) if len(changes) == 1 else {}
+        uri = string(document.get("uri"))
+        known = self._open.get(uri)
+        if known is None or known[0] != integer(document.get("version")):
+            return {"applied": False, "failureReason": "the document has changed"}
+        version, before = known
+        if await self._unsaved(uri) != before:
+            await self._report(uri)
+            return {"applied": False, "failureReason": "the document has changed"}
+        after = edited(before, mappings(changes[0].get("edits")))
+        try:
+            await self._editor.write_text_file(self.session_id, str(_path(uri)), after)
+        except (RequestError, ConnectionError) as error:
+            return {"applied": False, "failureReason": str(error)}
+        await self._changed(uri, version + 1, after)
+        await self._tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+        return {"applied": True}
+
+    async def _changed(self, uri: str, version: int, text: str) -> None:
+        self._open[uri] = version, text
+        document = {"uri": uri, "version": version}
+        await self._tell(
+            "textDocument/didChange", {"textDocument": document, "contentChanges": [{"text": text}]}
+        )
+
+    async def _tell(self, method: str, params: dict[str, Any]) -> None:
+        if self._client is not None:
+            try:
+                await self._client.notify(method, params)
+            except ConnectionLostError as error:
+                log.info("the daemon is gone: %s", error)
+
+
+def edited(text: str, edits: list[dict[str, Any]]) -> str:
+    """Return the text after edits of LSP, whose columns count UTF-16 units. Edits do not overlap."""
+    lines = _LINE.findall(text)
+    spans = [
+        (
+            _offset(lines, mapping(mapping(edit.get("range")).get("start"))),
+            _offset(lines, mapping(mapping(edit.get("range")).get("end"))),
+            string(edit.get("newText")),
+        )
+        for edit in edits
+    ]
+    for start, end, new in sorted(spans, key=lambda span: span[:2], reverse=True):
+        text = f"{text[:start]}{new}{text[end:]}"
+    return text
+
+
+def _offset(lines: list[str], position: dict[str, Any]) -> int:
+    line, units = integer(position.get("line")), integer(position.get("character"))
+    if line >= len(lines):
+        return sum(map(len, lines))
+    before = lines[line].encode("utf-16-le")[: units * 2].decode("utf-16-le", "ignore")
+    return sum(map(len, lines[:line])) + len(before)
+
+
+def _path(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))
+
+
+def _text(path: Path) -> str | None:
+    """Return the text of a file; None when it is none that an editor could have changed."""
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            return None
+        return path.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n")

@@ -43,12 +43,13 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.step import StepTool
     from tools.symbols import SymbolsTool
     from tools.task import TaskTool
+    from tools.webfetch import WebfetchTool
     from tools.write import WriteTool
 
     tools: list[AnyTool] = [
         GoalTool(), StepTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
         DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), TaskTool(), ExploreTool(),
-        HandOverTool(), QuestionTool(),
+        HandOverTool(), QuestionTool(), WebfetchTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

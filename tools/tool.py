@@ -483,7 +483,8 @@ def _schema(arguments: type[ToolInput]) -> str:
 
 
 def _lean(node: object) -> object:
-    """Return a JSON schema without parts that do not help a model: titles, and values for omitted arguments.
+    """Return a JSON schema without parts that do not help a model: titles, values for omitted arguments, and that there
+    are no others, which an error says when it matters.
 
     An optional argument may be omitted; that None, an empty text or "no" counts as omitted is an internal matter.
     """
@@ -497,7 +498,11 @@ def _lean(node: object) -> object:
     elif schema.get("default") == "" or schema.get("default") is False:
         schema = {k: v for k, v in schema.items() if k != "default"}
     # A property may itself be called "title": only the string annotation is removed.
-    return {k: _lean(v) for k, v in schema.items() if not (k == "title" and isinstance(v, str))}
+    return {
+        k: _lean(v)
+        for k, v in schema.items()
+        if not (k == "title" and isinstance(v, str)) and not (k == "additionalProperties" and v is False)
+    }
 
 
 def _without_null(schema: dict[str, object]) -> dict[str, object]:

@@ -26,13 +26,13 @@ TAKES_TOOLS = "disallowed_tools"
 TOOLS = frozenset(
     {
         "goal", "step", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "patch",
-        "write", "bash", "job", "task", "explore", "hand_over", "question",
+        "write", "bash", "job", "task", "explore", "hand_over", "question", "webfetch",
     }
 )  # fmt: skip
 PERMISSIONS = frozenset(
     {
         "goal", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "bash", "job", "task", "explore",
-        "hand_over", "question", "external_directory", "doom_loop", "budget",
+        "hand_over", "question", "webfetch", "private_address", "external_directory", "doom_loop", "budget",
     }
 )  # fmt: skip
 TOOL_NAMES = {

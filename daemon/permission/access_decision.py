@@ -27,7 +27,11 @@ _WILD = re.compile(r"[*?]")
 OUTSIDE = noted("files outside the workspace")
 UNBOUNDED = noted("this command could do anything")
 _WITH_SANDBOX = noted("in the sandbox it would not need approval")
-_NOT_BY_STAR = {"external_directory": OUTSIDE, "network": noted("the network")}
+_NOT_BY_STAR = {
+    "external_directory": OUTSIDE,
+    "network": noted("the network"),
+    "private_address": noted("addresses of private networks"),
+}
 """Permissions that a rule for all permissions does not mean."""
 REVIEWED = noted("what is merged from a branch always needs your review before it is written")
 INSISTS = noted("this agent asks before each change, regardless of modes, rules and earlier answers")

@@ -37,6 +37,8 @@ _DOES = {
     "read": "read",
     "edit": "change",
     "ls": "list",
+    "webfetch": "fetch",
+    "private_address": "reach the private address",
     "external_directory": "reach outside of the workspace to",
 }
 _SHOWN = 3

@@ -15,7 +15,9 @@ from tools.localization import noted
 
 LIFTABLE = frozenset({"shipped", "user", "editor"})
 """Sources of general questions that may be dropped."""
-_NEVER_AUTO = frozenset({"external_directory", "doom_loop", "budget", "network"})
+_NEVER_AUTO = frozenset(
+    {"external_directory", "doom_loop", "budget", "network", "webfetch", "private_address"}
+)
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+)")
 
 

@@ -58,6 +58,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="read", pattern="*.env.*", action="ask"),
     Rule(permission="read", pattern="*.envrc", action="ask"),
     Rule(permission="read", pattern="*.env.example", action="allow"),
+    Rule(permission="private_address", pattern="*", action="deny"),
     Rule(permission="external_directory", pattern="*", action="ask"),
     Rule(permission="doom_loop", pattern="*", action="ask"),
     Rule(permission="hand_over", pattern="*", action="ask"),

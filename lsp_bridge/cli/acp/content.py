@@ -60,6 +60,7 @@ KINDS: dict[str, ToolKind] = {
     "patch": "edit",
     "bash": "execute",
     "job": "execute",
+    "webfetch": "fetch",
 }
 """Kinds of the tools, for the editor's icons; ``other`` for those that are missing."""
 PLAN_TOOLS = ("goal", "step", "read_progress")

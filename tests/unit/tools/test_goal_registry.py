@@ -27,7 +27,19 @@ async def run(ctx: FakeToolContext, name: str, **arguments: object) -> ToolResul
 def test_tool_descriptions_and_schemas_stay_below_the_size_limit(front: str) -> None:
     tools = {name: tool for name, tool in builtin_tools().items() if name in (front, *_NOT_OF_A_FRONT)}
     looking = [front, "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics"]
-    names = [*looking, "edit", "patch", "write", "bash", "job", "task", "explore", "hand_over", "question"]
+    names = [
+        *looking,
+        "edit",
+        "patch",
+        "write",
+        "bash",
+        "job",
+        "task",
+        "explore",
+        "hand_over",
+        "question",
+        "webfetch",
+    ]
     assert list(tools) == names
     size = sum(len(json.dumps([t.name, t.description, t.schema()])) for t in tools.values())
     assert size < 11_500

@@ -66,6 +66,7 @@ const VERBS: Readonly<Record<string, string>> = {
   symbols: t("asks language servers:"),
   diagnostics: t("looks for problems in"),
   webfetch: t("fetches"),
+  private_address: t("reaches the private address"),
   task: t("starts"),
   external_directory: t("accesses a file outside this folder:"),
   doom_loop: t("repeats:"),
@@ -75,6 +76,7 @@ const NAMES: Readonly<Record<string, string>> = {
   hand_over: t("agent hand-off"),
   doom_loop: t("repeated calls"),
   external_directory: t("files outside this folder"),
+  private_address: t("private addresses"),
 };
 
 /** Return the name of a permission in lists; usually the tool's name. */

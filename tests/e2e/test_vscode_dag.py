@@ -62,11 +62,11 @@ async def test_graph_grows_live_and_edges_show_their_work(
         for name, direction in zip("ABC", ways.DIRECTIONS, strict=True):
             await expect(window.node(re.compile(f"^Branch {name} {direction}, done"))).to_be_visible()
         await expect(window.node(re.compile("^4 Choose among .*branches meet"))).to_be_visible()
-        await expect(window.node(re.compile("^5 Tell the person, in progress"))).to_be_visible()
+        await expect(window.node(re.compile("^5 Tell the user, in progress"))).to_be_visible()
 
         # The view is where the work goes on. The edge of a collapsed goal has the numbers of all within it; opened,
         # the goals stand in its place.
-        await expect(window.node(re.compile("^5 Tell the person, in progress"))).to_be_in_viewport()
+        await expect(window.node(re.compile("^5 Tell the user, in progress"))).to_be_in_viewport()
         await window.graph.locator("#graph [tabindex='0']").focus()
         await window.page.keyboard.press("Home")
         collapsed = edge(window, "start", "goal:1")
@@ -125,7 +125,7 @@ async def test_graph_grows_live_and_edges_show_their_work(
         await window.pictures("graph")
         await assert_graph_accessible(window)
         await window.reload()
-        await expect(window.node(re.compile("^5 Tell the person"))).to_be_visible()
+        await expect(window.node(re.compile("^5 Tell the user"))).to_be_visible()
         await window.graph.get_by_role("button", name="Collapse all").click()
         await expect(window.node(re.compile("^1 Understand the discount"))).to_be_visible()
         await expect(inner).to_have_count(0)

@@ -28,7 +28,7 @@ def write_journey(file: Path) -> str:
                             "Understand the discount",
                             "Mend it where it is used",
                             "Find the best arithmetic",
-                            "Tell the person",
+                            "Tell the user",
                         ],
                     ),
                     text="First the plan.",

@@ -28,7 +28,8 @@ from tests.support.fakes.model_server import ModelServer
 
 ServerOf = Callable[[Path, Path, Mapping[str, str]], VSCodeServer]
 """Makes the server for a folder of its own, a workspace and an environment."""
-_TITLE = "Settings of test "
+_TITLE = "workspace ("
+"""Begins the titles that show which settings are in force; pictures show them, too."""
 _REMOVALS = 20
 
 
@@ -114,7 +115,7 @@ class SharedWindow:
         if settings or file.is_file():
             known = json.loads(file.read_text()) if file.is_file() else {}
             self._titles += 1
-            title = f"{_TITLE}{self._titles}"
+            title = f"{_TITLE}{self._titles})"
             file.parent.mkdir(exist_ok=True)
             file.write_text(json.dumps({**known, **settings, "window.title": title}))
             await expect(page).to_have_title(title)

@@ -39,7 +39,8 @@ COMPLAINT = '"float" is not assignable to return type "int"'
 """basedpyright's words about ``FLOAT``; they must reach the card and the model."""
 
 FIXED = CART.replace(BEFORE, WHOLE)
-RUN_TESTS = f"{sys.executable} test_cart.py"
+RUN_TESTS = "python3 test_cart.py"
+"""Pictures show it, so it has no path of this machine."""
 ANSWER = "The discount is now taken in **per cent**, and the test passes."
 GOALS = ("Fix the discount", "Run the test")
 

@@ -105,6 +105,8 @@ def test_a_call_that_a_rule_denies_does_not_end_the_run(goalwright: CommandLine)
     denied = [part for part in parts if part["type"] == "tool_result" and part.get("isError")]
     assert [part["content"].startswith("Permission denied.") for part in denied] == [True]
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
+    shown = goalwright.run("run", "change it", "--yes", "--model", model).stdout
+    assert "✗ edit rejected\n    Permission denied." in shown and "edit: *.py → deny" in shown
 
 
 def test_yes_does_not_let_a_command_read_a_denied_file(goalwright: CommandLine) -> None:

@@ -331,8 +331,8 @@ class TextView:
         if not title.startswith(name):
             title = f"{name} {title}"
         self.line(style.red(f"✗ {title}") if failed else f"{style.green('✓')} {title}")
-        if name == "bash":
-            self._output(content)
+        if name == "bash" or mapping(part.get("metadata")).get("rule") is True:
+            self._output(content)  # of a call that a rule denies: the rule and its file
         for line in diagnostics_lines(content):
             self.line("    " + (style.red(line) if line.startswith("ERROR") else style.yellow(line)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -77,6 +78,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     names = [one.name for one in COMMANDS if " " not in one.name]
     for name in [name for name in names if name in argv[:1]] or names:
         _add(parsers, name)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions, and gets them here
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     args = parser.parse_args(argv)
     if args.command == "run":
         run = parsers.choices["run"]

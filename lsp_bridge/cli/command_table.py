@@ -7,7 +7,7 @@ keyword, its own arguments; it returns the exit code.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from daemon.model.choices import DumpFormat, Mode, Planner, TakingOver
 from lsp_bridge.cli import argument_types as of
@@ -594,6 +594,12 @@ COMMANDS = (
         noted("watch a scripted model work in a copy of the sample workspace"),
         "commands.demo:play",
         (flag("--no-color", noted("plain text")),),
+    ),
+    Command(
+        "completion",
+        noted('print the completion script of a shell: eval "$(goalwright completion bash)"'),
+        "commands.completion:completion",
+        (one_of("shell", Literal["bash", "zsh", "fish"], None),),
     ),
     Command("version", noted("print the version")),
 )

@@ -162,9 +162,7 @@ async def test_a_server_that_does_not_answer_is_given_up(
 # -- permission --
 
 
-async def test_each_origin_is_asked_about_with_the_whole_address(
-    site: Site, ctx: FakeToolContext
-) -> None:
+async def test_each_origin_is_asked_about_with_the_whole_address(site: Site, ctx: FakeToolContext) -> None:
     await fetch(ctx, site.url("/here"))
     assert [ask.targets for ask in ctx.permission.asks] == [(site.url("/here"),)]
     ctx.permission.asks.clear()
@@ -186,9 +184,7 @@ async def test_nothing_is_sent_before_it_is_allowed(site: Site, ctx: FakeToolCon
     assert site.paths == []
 
 
-async def test_a_redirect_to_a_denied_address_is_asked_about(
-    site: Site, ctx: FakeToolContext
-) -> None:
+async def test_a_redirect_to_a_denied_address_is_asked_about(site: Site, ctx: FakeToolContext) -> None:
     ctx.permission.rules = [("webfetch", site.url("/plain"), "deny")]
     await fetch(ctx, site.url("/here"))
     assert [ask.targets for ask in ctx.permission.asks] == [(site.url("/here"),), (site.url("/plain"),)]

@@ -25,7 +25,7 @@ def bench(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(600)
-def test_all_situations_are_measured_and_failures_are_reported(tmp_path: Path) -> None:
+def test_agents_are_measured_and_failures_are_reported(tmp_path: Path) -> None:
     peers = tmp_path / "peers.toml"
     peers.write_text(PEERS)
     chosen = [part for name in ("floor", "goalwright", "peers") for part in ("--agents", name)]
@@ -42,13 +42,13 @@ def test_all_situations_are_measured_and_failures_are_reported(tmp_path: Path) -
         off + "daemon just started, first session",
         off + "second session of that daemon",
     ]
-    for name in (*played, off + "no daemon, no byte code"):
+    for name in played:
         [run] = rows[name]["runs"]
         assert not rows[name]["problem"]
         assert run["start_s"] > 0
         assert run["cpu_s"] > 0
         assert run["request_bytes"] > 100
-        assert len(run["reads_ms"]) == len(run["edits_ms"]) == (1 if name in played else 0)
+        assert len(run["reads_ms"]) == len(run["edits_ms"]) == 1
         assert name in done.stdout
     if sys.platform == "linux":
         [floor], [ours] = rows["floor"]["memory"], rows[off + "no daemon"]["memory"]

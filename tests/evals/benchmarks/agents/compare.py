@@ -28,8 +28,8 @@ from tests.evals.benchmarks.agents.summary import (
 from tests.evals.benchmarks.agents.workload import calls, plant
 from tests.support.fakes.model_server import ModelServer
 
-GROUPS = ("floor", "goalwright", "as-shipped", "peers")
-"""What can be chosen: the floor, Goalwright without and with diagnostics, and the agents of the peers' file."""
+GROUPS = ("floor", "no-byte-code", "goalwright", "as-shipped", "peers")
+"""What can be chosen: the floor, Goalwright just installed, without and with diagnostics, and the peers' file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,8 @@ async def compare(options: Options, say: Callable[[str], None]) -> Compared:
                 say(f"run {turn + 1} of {options.runs}")
                 if "floor" in options.groups:
                     await bench.floor()
+                if "no-byte-code" in options.groups:
+                    await bench.just_installed()
                 if "goalwright" in options.groups:
                     await bench.goalwright(diagnostics=False)
                 if "as-shipped" in options.groups:
@@ -117,16 +119,18 @@ class _Bench:
         # For a second run in the same repository: files that are as they were.
         self._more_work = calls(options.calls, len(self._work) // 2 + 1)
 
+    async def just_installed(self) -> None:
+        """The first start of all: only of it, because it compiles every module."""
+        row = self._row(adapters.goalwright(installed_program(), diagnostics=False), NO_BYTE_CODE, False)
+        self._say(f"  {row.name}")
+        with tempfile.TemporaryDirectory(prefix="gwb-") as folder:
+            cold = adapters.goalwright(without_byte_code(Path(folder)), diagnostics=False)
+            async with self._attempt(cold, row) as place:
+                row.runs.append(await play(cold, place, (), self._server))
+
     async def goalwright(self, *, diagnostics: bool) -> None:
-        """Every situation once."""
+        """Every other situation once."""
         agent = adapters.goalwright(installed_program(), diagnostics=diagnostics)
-        if not diagnostics:
-            row = self._row(agent, NO_BYTE_CODE, diagnostics)
-            self._say(f"  {row.name}")
-            with tempfile.TemporaryDirectory(prefix="gwb-") as folder:
-                cold = adapters.goalwright(without_byte_code(Path(folder)), diagnostics=False)
-                async with self._attempt(cold, row) as place:
-                    row.runs.append(await play(cold, place, (), self._server))
         await self._alone(agent, self._row(agent, NO_DAEMON, diagnostics))
         started = self._row(agent, JUST_STARTED, diagnostics)
         second = self._row(agent, SECOND, diagnostics)

@@ -101,10 +101,10 @@ def _dispatch(args: argparse.Namespace) -> int:
     if args.command == "connect":
         return _connect_command(args)
     if args.command == "preload":
-        from lsp_bridge.cli.preloader import preload
+        from lsp_bridge.cli.preloader import end_fork, preload
 
         code = preload(args.idle_timeout)
-        return main() if code is None else code  # None: this is a fork, which has its own arguments now
+        return end_fork(main()) if code is None else code  # None: a fork, which has its own arguments now
 
     if "asyncio" not in sys.modules:
         # Commands talk to the daemon alone, without TLS: asyncio may do without ssl, which takes 4.5 MB.

@@ -14,7 +14,7 @@ from tests.evals.attacks.worker import Options, Worker
 
 ALL = os.environ.get("GOALWRIGHT_ATTACKS") == "all"
 """Play every line instead of a sample; it takes minutes."""
-SAMPLE = 100
+SAMPLE = 60
 EXAMPLES = 300 if ALL else 12
 KINDS = {
     "read denied", "read secret", "write protected", "write outside", "run", "hostile", "memory", "socket", "network",

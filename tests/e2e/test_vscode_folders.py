@@ -1,18 +1,23 @@
-"""A window with several folders in real VS Code: the user chooses one to work in, and the window remembers it."""
+"""A window with several folders in real VS Code: the user chooses one to work in, and the window remembers it.
+
+It is reloaded as the user does it after a change of the language.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.conftest import OpenVSCode
+from tests.e2e.conftest import TEST_SETTINGS, OpenVSCode
+from tests.e2e.shown_texts import zh
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import RATES, SET, environment, make_parcels
-from tests.e2e.vscode.server import goalwright
+from tests.e2e.vscode.server import goalwright, write_settings
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Reply
 from tests.support.fakes.model_server import ModelServer
@@ -36,8 +41,8 @@ def letters_daemon_ends(workspace: Path, clean_env: dict[str, str]) -> Iterator[
     goalwright("stop", "--force", workspace=workspace.parent / "letters", env=clean_env)
 
 
-async def test_chosen_folder_of_a_window_is_used_and_remembered(
-    open_vscode: OpenVSCode, workspace: Path, letters_daemon_ends: None
+async def test_chosen_folder_is_used_and_kept_when_the_language_changes(
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path, letters_daemon_ends: None
 ) -> None:
     parcels = workspace.parent / "parcels"
     write = task.call("write", file_path="new.py", content="x = 1\n")
@@ -55,7 +60,15 @@ async def test_chosen_folder_of_a_window_is_used_and_remembered(
         await until((parcels / "new.py").exists, "the new file in the chosen folder")
         assert not (workspace.parent / "letters" / "new.py").exists()
         assert (parcels / "rates.py").read_text() == RATES
-        await window.reload()
+
+        chinese = {**TEST_SETTINGS, "goalwright.language": "zh-CN"}
+        write_settings(scratch / "vscode", sys.executable, chinese)
+        toast = window.notification("to use the new language")
+        await toast.get_by_role("button", name="Reload Window").click()
+        await expect(window.chat.get_by_role("textbox", name=zh("Message Goalwright"))).to_be_visible()
+        assert await window.chat.locator("html").get_attribute("lang") == "zh-CN"
         await expect(window.status_item()).to_contain_text("parcels")
+        await window.command("Goalwright: Show Graph")
+        await expect(window.graph.get_by_role("checkbox", name="跟随")).to_be_visible()
         await window.command("Goalwright: Stop Daemon")
-        await expect(window.status_item()).to_contain_text("stopped")
+        await expect(window.status_item()).to_contain_text(zh("stopped"))

@@ -1,4 +1,4 @@
-"""VS Code in Chinese, by its display language. (By the setting: ``test_vscode_first_steps``.)"""
+"""VS Code in Chinese, by its display language. (By the setting: ``test_vscode_folders``.)"""
 
 from __future__ import annotations
 

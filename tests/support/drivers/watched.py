@@ -169,7 +169,8 @@ class Watched:
 
     def watch(self, query: str = "", trace_id: str = TRACE, **options: Any) -> connect:
         """A client; use it with ``async with``."""
-        known: dict[str, Any] = {"max_size": None, "ping_interval": None, **options}
+        # One that is stalled does not read the answer to its goodbye either, and would wait ten seconds for it.
+        known: dict[str, Any] = {"max_size": None, "ping_interval": None, "close_timeout": 1, **options}
         return connect(self.url(query, trace_id), **known)
 
     def _came(self) -> None:

@@ -41,7 +41,7 @@ def letters_daemon_ends(workspace: Path, clean_env: dict[str, str]) -> Iterator[
     goalwright("stop", "--force", workspace=workspace.parent / "letters", env=clean_env)
 
 
-async def test_chosen_folder_is_used_and_kept_when_the_language_changes(
+async def test_folder_is_used_and_kept_when_the_language_changes(
     open_vscode: OpenVSCode, workspace: Path, scratch: Path, letters_daemon_ends: None
 ) -> None:
     parcels = workspace.parent / "parcels"

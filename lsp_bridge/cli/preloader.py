@@ -347,8 +347,8 @@ def end_fork(code: int) -> int:
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
         with contextlib.suppress(OSError):  # nobody reads it any more, which the interpreter reports
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start
+                stream.flush()
             os._exit(code)
     return code
 

@@ -112,8 +112,11 @@ class Policy:
     @property
     def mode(self) -> Mode:
         """The mode in force: which actions run without approval."""
-        mode = self.record.main.state.trace.mode or self.client.config.settings.approval.mode
-        return mode_in_force(mode, self.client.trust)
+        return self.mode_under(self.client.config, self.client.trust)
+
+    def mode_under(self, config: Config, trust: Trust) -> Mode:
+        """Return the mode that would be in force with other settings and trust."""
+        return mode_in_force(self.record.main.state.trace.mode or config.settings.approval.mode, trust)
 
     @property
     def limits(self) -> tuple[Rule, ...]:
@@ -151,33 +154,37 @@ class Policy:
     @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
-        services = self._services
-        granted, granted_here = services.grants()
-        # Grants for the session apply to the main session and all its branches.
-        config, session, mode = self.client.config, tuple(self.record.main.state.granted), self.mode
+        granted = self._services.grants()
+        config, trust = self.client.config, self.client.trust
         # Searches ask for each file they find, so keep the set while nothing in it changes.
         agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])
-        made_of = (config, session, granted, granted_here, mode, self.client.trust, agents)
+        made_of = (config, tuple(self.record.main.state.granted), granted, self.mode, trust, agents)
         if self._rules is None or self._rules[0] != made_of:
-            rules = RuleSet(
-                config.base_rules,
-                config.workspace_rules,
-                session,
-                self.limits,
-                insists=self.insists,
-                looks=self.looks,
-                bounds=self.bounds,
-                branch=services.folder.rules,
-                trusted=config.trusted,
-                granted=granted,
-                granted_here=granted_here,
-                mode=mode,
-                trust=self.client.trust,
-                root=services.workspace.as_posix(),
-                stands_for="" if services.branch.copy_of is None else services.branch.copy_of.as_posix(),
-            )
-            self._rules = (made_of, rules)
+            self._rules = (made_of, self.rules_under(config, trust))
         return self._rules[1]
+
+    def rules_under(self, config: Config, trust: Trust) -> RuleSet:
+        """Return the rules that would hold with other settings and trust: those of the next prompt."""
+        services = self._services
+        granted, granted_here = services.grants()
+        return RuleSet(
+            config.base_rules,
+            config.workspace_rules,
+            # Grants for the session apply to the main session and all its branches.
+            tuple(self.record.main.state.granted),
+            self.limits,
+            insists=self.insists,
+            looks=self.looks,
+            bounds=self.bounds,
+            branch=services.folder.rules,
+            trusted=config.trusted,
+            granted=granted,
+            granted_here=granted_here,
+            mode=self.mode_under(config, trust),
+            trust=trust,
+            root=services.workspace.as_posix(),
+            stands_for="" if services.branch.copy_of is None else services.branch.copy_of.as_posix(),
+        )
 
     def note_changes(self, changes: Iterable[tuple[str, str]]) -> None:
         """Report written files that belong to a design and were not asked about; each change has the file's name in

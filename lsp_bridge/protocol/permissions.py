@@ -133,11 +133,13 @@ class PermissionExplainParams(Model):
 
 
 class PermissionExplainResult(Model):
-    """``reasons``: each thing that would be done, the strictest first."""
+    """``reasons``: each thing that would be done, the strictest first. ``problems``: parts of the files that are
+    ignored, as text for the user."""
 
     action: Action
     reasons: tuple[Reason, ...]
     warnings: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class JobInfo(Model):

@@ -1375,11 +1375,15 @@ export interface PermissionExplainParams {
   sessionId?: string | null;
 }
 
-/** `reasons`: each thing that would be done, the strictest first. */
+/**
+ * `reasons`: each thing that would be done, the strictest first. `problems`: parts of the files that are
+ * ignored, as text for the user.
+ */
 export interface PermissionExplainResult {
   action: Action;
   reasons: Reason[];
   warnings: string[];
+  problems: string[];
 }
 
 /** Take grants back. */

@@ -70,6 +70,7 @@ async def explain(cli: Invocation, asked: SessionConnection, *, permission: str,
         cli.write_json(found)
         return
     console = cli.console
+    _warn(found, console)
     console.write(f"{string(found.get('action'))}\n")
     for line in reason_lines(found.get("reasons")):
         console.write(f"  {line}\n")
@@ -88,10 +89,14 @@ def _grant_id(text: str, ids: list[str]) -> str:
     )
 
 
-def _show_rules(found: dict[str, Any], console: Console) -> None:
-    style = console.style
+def _warn(found: dict[str, Any], console: Console) -> None:
     for problem in strings(found.get("problems")):
         console.warn(console.err_style.yellow(clean(problem)))
+
+
+def _show_rules(found: dict[str, Any], console: Console) -> None:
+    style = console.style
+    _warn(found, console)
     trust = string(found.get("trust"))
     console.write(
         t(

@@ -101,14 +101,15 @@ class PermissionRequests:
 
     @request("goalwright/permission/rules", changes=False)
     async def rules(self, params: p.PermissionRulesParams) -> p.PermissionRulesResult:
-        """List the grants, and all other rules."""
+        """List the grants, and all other rules, as the files are now."""
+        self._core.reload_config()
         grants = self._core.grants.all()
+        config, trust = self._context.client_config(), self._context.client_trust()
         if params.session_id is None:
-            config, trust = self._context.client_config(), self._context.client_trust()
             mode, agent = mode_in_force(config.settings.approval.mode, trust), ()
         else:
             session = await self._context.at_hand(params.session_id)
-            config, trust, mode = session.config, session.trust, session.mode
+            mode = session.policy.mode_under(config, trust)
             # All of them, including those of the agents above that started this one.
             bounds = (rule for layer in session.policy.bounds for rule in layer)
             looks = LOOKS.values() if session.policy.looks else ()
@@ -148,17 +149,24 @@ class PermissionRequests:
 
     @request("goalwright/permission/explain", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def explain(self, params: p.PermissionExplainParams) -> p.PermissionExplainResult:
-        """Return what would happen, by which rule of which file. Nobody is asked, nothing is run."""
+        """Return what the next prompt could do, by which rule of which file. Nobody is asked, nothing is run.
+
+        The files are read again. Fails when the rules in them cannot be read, because then nothing may run.
+        """
+        self._context.check_rules()
         session = None if params.session_id is None else await self._context.at_hand(params.session_id)
-        config = self._context.client_config() if session is None else session.config
-        rules = self._context.client_rules() if session is None else session.rules
+        config, trust = self._context.client_config(), self._context.client_trust()
+        rules = self._context.client_rules() if session is None else session.policy.rules_under(config, trust)
         policy = config.settings.commands.sandbox_policy()
         ask = await asyncio.to_thread(
             asked_about, params.permission, params.target, self._core.workspace, policy
         )
         verdict = rules.judge(ask)
         return p.PermissionExplainResult(
-            action=verdict.action, reasons=verdict.reasons, warnings=ask.warnings
+            action=verdict.action,
+            reasons=verdict.reasons,
+            warnings=ask.warnings,
+            problems=(*self._core.grants.problems(), *config.problems),
         )
 
     # -- commands in the background --

@@ -274,6 +274,34 @@ async def test_invalid_explain_request_is_refused(permission: str, target: str) 
         assert said
 
 
+@pytest.mark.parametrize("works", [False, True])
+async def test_explain_reads_changed_rules_before_the_next_prompt(works: bool) -> None:
+    async with served(write("src/a.py")) as door:
+        me = await person(door)
+        for here in (True, False):
+            assert (await me.explained("read", "a.py", here=here))["action"] == "allow"
+        if works:
+            me.prompt()
+            await me.asked()
+        settings_of(door, {"permission": {"read": {"a.py": "deny"}}, "tempo": 3})
+        for here in (True, False):
+            explained = await me.explained("read", "a.py", here=here)
+            assert explained["action"] == "deny"
+            assert any("tempo" in problem for problem in explained["problems"])
+            rules = (await me.rules(here=here))["rules"]
+            assert ("read", "a.py") in [(rule["permission"], rule["pattern"]) for rule in rules]
+
+
+async def test_explain_tells_of_a_file_that_cannot_be_read() -> None:
+    async with served() as door:
+        me = await person(door)
+        settings_of(door, {"permission": {"read": "denied"}})
+        code, said = await me.refused("permission/explain", permission="read", target="a.py")
+        assert code == ErrorCode.CONFIG_BROKEN
+        assert "Nothing is done until this is fixed" in said
+        assert WORKSPACE_FILE.as_posix() in said
+
+
 async def test_explain_includes_grants_of_the_session() -> None:
     async with served(write("src/a.py"), "ok") as door:
         me = await person(door)

@@ -84,9 +84,8 @@ async def test_a_decision_is_explained_part_by_part(terminal: Terminal) -> None:
         {"permission": "bash", "target": "git push", "action": "ask", "rule": ASK_PUSH, "why": ""},
         {"permission": "read", "target": ".env", "action": "ask", "why": "argument of cat", "rule": {}},
     ]
-    terminal.answer(
-        "goalwright/permission/explain", {"action": "ask", "reasons": reasons, "warnings": ["It is gone."]}
-    )
+    explained = {"action": "ask", "reasons": reasons, "warnings": ["It is gone."], "problems": ["tempo: ignored"]}
+    terminal.answer("goalwright/permission/explain", explained)
     assert await terminal.play("permissions", "explain", "bash", "git push; cat .env") == 0
     assert terminal.lines == [
         "ask",
@@ -94,6 +93,7 @@ async def test_a_decision_is_explained_part_by_part(terminal: Terminal) -> None:
         "  read .env (argument of cat): the built-in rule *: * → ask",
         "  ! It is gone.",
     ]
+    assert "tempo: ignored" in terminal.told
 
 
 async def test_the_mode_is_shown_and_set(terminal: Terminal) -> None:

@@ -141,6 +141,30 @@ async def test_run_yes_leaves_the_branch_choice_to_the_model(tmp_path: Path) -> 
     assert (workspace / "cart.py").read_text() == ways.EXACT
 
 
+async def test_pick_counts_while_a_run_without_a_terminal_waits(tmp_path: Path) -> None:
+    workspace = ways.make_repository(tmp_path / "shop")
+    model = ways.write_script(tmp_path / "ways.json")
+    async with installed(workspace, forker=shared_forker()) as goalwright:
+        goalwright.configure(explore_choice="person")
+        running = asyncio.create_task(goalwright.run(ways.TASK, "--model", model))
+
+        async def awaited() -> bool:
+            assert not running.done(), running.result()
+            found = json.loads((await goalwright.command("explore", "--json")).stdout)
+            return any(one["awaitsChoice"] for one in found.get("explorations", ()))
+
+        while not await awaited():
+            pass
+        assert "`goalwright explore pick A` (or parts: `pick A:PATH B:PATH`)" in "".join(
+            await says(goalwright, "explore")
+        )
+        await says(goalwright, "explore", "pick", "B", "--yes")
+        run = (await running).check()
+    assert "Rejected" not in run.stderr
+    assert "In another terminal: `goalwright explore pick A` (or parts: `pick A:PATH B:PATH`)" in run.stderr
+    assert (workspace / "cart.py").read_text() == ways.EXACT
+
+
 _TURNS = (
     "rm plain && mkdir plain && echo in > plain/in.txt; rm -r folder && echo file > folder;"
     " chmod +x run.sh; mv old.txt new.txt; echo log > my.log"

@@ -16,8 +16,16 @@ from lsp_bridge.cli.commands.branch_selection import (
 )
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, session_command
-from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskUser, RefuseAll, TtyReader
-from lsp_bridge.cli.run.branch_lines import CHOOSING, exploration_lines, score_lines
+from lsp_bridge.cli.run.approval import (
+    SELECT_CALL,
+    AcceptAll,
+    Answerer,
+    Approver,
+    AskUser,
+    RefuseAll,
+    TtyReader,
+)
+from lsp_bridge.cli.run.branch_lines import choosing, exploration_lines, score_lines
 from lsp_bridge.cli.run.hunk_prompt import edited, editor
 from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import fit, one_line, shown, shown_line, state
@@ -53,12 +61,10 @@ async def listed(cli: Invocation, asked: SessionConnection) -> None:
         _lines(console, exploration_lines(exploration))
         _lines(console, score_lines(mappings(exploration.get("branches"))))
         if exploration.get("awaitsChoice") is True:
-            console.write(
-                console.style.yellow(
-                    t("Goalwright is waiting for your choice: {choosing}", choosing=t(CHOOSING))
-                )
-                + "\n"
-            )
+            branches = mappings(exploration.get("branches"))
+            how = choosing([string(one.get("id")) for one in branches if one.get("removed") is not True])
+            line = t("Goalwright is waiting for your choice: {choosing}", choosing=how)
+            console.write(console.style.yellow(line) + "\n")
 
 
 @session_command()
@@ -246,9 +252,8 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
         event = mapping(params.get("event"))
         request = mapping(event.get("request"))
         # Answer only for this choice: requests of branches or a turn are answered where they are followed.
-        if event.get("event") == "permission_asked" and string(request.get("toolCallId")).startswith(
-            "select_"
-        ):
+        call = string(request.get("toolCallId"))
+        if event.get("event") == "permission_asked" and call.startswith(SELECT_CALL):
             approver.asked(request)
         elif event.get("event") == "permission_replied":
             approver.settled(event)

@@ -60,6 +60,8 @@ class Answerer(Protocol):
         ...
 
 
+SELECT_CALL, ATTACH_CALL = "select_", "attach_"
+"""Beginnings of the ids of calls that a user makes: a choice of branches, and the files of a prompt."""
 _REPLIES = {"once": noted("once"), "always": noted("always"), "reject": noted("reject")}
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from daemon.explore.score_text import NOT_RUN, duration_words, ended_words
 from lsp_bridge.cli.text import Style, money, one_line, pad, state, tokens, width
 from tools.json_access import integer, mapping, mappings, number, string
-from tools.localization import noted, t
+from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SUBAGENT = re.compile(r"s[0-9]+")
 UNKNOWN = "–"
@@ -16,11 +19,43 @@ CHOICE_AWAITED = "explore_choice_awaited"
 """Code of the notice that the user has to choose (``daemon/state/notes.py``, which takes longer to import)."""
 CHOICE_MADE = "explore_choice_made"
 """Code of the one that it is over."""
-CHOOSING = noted(
-    "`goalwright explore pick A` (or parts: `pick A:src/a.py B:docs`), or `goalwright "
-    "explore leave`: the model chooses."
-)
-"""Explains how to choose among branches at a terminal."""
+
+
+def choosing(branches: Sequence[str]) -> str:
+    """Explain how to choose among these branches at a terminal; none: among branches that are not known."""
+    names = [one_line(name) for name in branches[:2]] or ["BRANCH"]
+    return t(
+        "`goalwright explore pick {branch}` (or parts: `pick {parts}`), or `goalwright explore leave`: the model "
+        "chooses.",
+        branch=names[0],
+        parts=" ".join(f"{name}:PATH" for name in names),
+    )
+
+
+class OpenBranches:
+    """The branches of a session that can be chosen, by exploration (id of the goal that started it)."""
+
+    def __init__(self) -> None:
+        self._explorations: dict[str, str] = {}
+        """Of each branch."""
+
+    def load(self, branches: dict[str, Any]) -> None:
+        """Take over the ``branches`` of a loaded session."""
+        for branch in map(mapping, branches.values()):
+            if branch.get("removed") is not True:
+                self._explorations[string(branch.get("id"))] = string(branch.get("exploreStartId"))
+
+    def follow(self, event: dict[str, Any]) -> None:
+        """Apply an event; most change nothing."""
+        if event.get("event") == "branch_started":
+            name = string(mapping(event.get("branch")).get("id"))
+            self._explorations[name] = string(event.get("exploreStartId"))
+        elif event.get("event") == "branch_removed":
+            self._explorations.pop(string(event.get("branchId")), None)
+
+    def choosing(self, exploration: str) -> str:
+        """Explain how to choose among the branches of an exploration at a terminal."""
+        return choosing([name for name, start_id in self._explorations.items() if start_id == exploration])
 
 
 def asker(branch_id: str) -> str:

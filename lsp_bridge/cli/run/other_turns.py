@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.client import Client, ConnectionLostError, RpcError
-from lsp_bridge.cli.run.branch_lines import CHOOSING, asked_title
+from lsp_bridge.cli.run.branch_lines import asked_title
 from lsp_bridge.cli.text import one_line, shown_line
 from tools.json_access import string, strings
 from tools.localization import t
@@ -64,13 +64,16 @@ class OtherTurns:
         words = shown_line(asked_title(request))
         self._waiting.setdefault(string(request.get("requestId")), _Waits(session_id, words, answer))
 
-    def choice(self, session_id: str, start_id: str, *, leave: bool) -> None:
-        """Handle an exploration that waits for the user's choice. ``leave``: it may be left to the model."""
+    def choice(self, session_id: str, start_id: str, choosing: str, *, leave: bool) -> None:
+        """Handle an exploration that waits for the user's choice.
+
+        ``choosing`` says how to choose; ``leave``: it may be left to the model.
+        """
 
         async def answer() -> None:
             await self._leave_choice(start_id)
 
-        words = t("Choose a branch: {choosing}", choosing=t(CHOOSING))
+        words = t("Choose a branch: {choosing}", choosing=choosing)
         self._waiting.setdefault(start_id, _Waits(session_id, words, answer if leave else None))
 
     def settled(self, about: str) -> None:

@@ -24,8 +24,17 @@ from lsp_bridge.cli.invocation import (
     Invocation,
 )
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
-from lsp_bridge.cli.run.approval import AcceptAll, Answerer, Approver, AskUser, RefuseAll, TtyReader
-from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
+from lsp_bridge.cli.run.approval import (
+    ATTACH_CALL,
+    SELECT_CALL,
+    AcceptAll,
+    Answerer,
+    Approver,
+    AskUser,
+    RefuseAll,
+    TtyReader,
+)
+from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE, OpenBranches
 from lsp_bridge.cli.run.hunk_prompt import EditText, edited, editor
 from lsp_bridge.cli.run.newest_session import newest
 from lsp_bridge.cli.run.other_turns import OtherTurns
@@ -156,7 +165,7 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     )
     view: View = JsonView(console.write) if options.json else text
     answerer = _answerer(options, console, text)
-    turn = _Run(options, launcher, view, answerer, console)
+    turn = _Run(options, launcher, view, answerer, console, text.open_branches)
     console.on_gone = turn.interrupt
     async with _signals(turn.interrupt, turn.terminate):
         outcome = await turn.play()
@@ -214,13 +223,20 @@ class _TurnNews:
 
 class _Run:
     def __init__(
-        self, options: RunOptions, launcher: Launcher, view: View, answerer: Answerer, console: Console
+        self,
+        options: RunOptions,
+        launcher: Launcher,
+        view: View,
+        answerer: Answerer,
+        console: Console,
+        branches: OpenBranches,
     ) -> None:
         self._options = options
         self._launcher = launcher
         self._view = view
         self._answerer = answerer
         self._console = console
+        self._branches = branches
         self._prompt_id = f"terminal-{os.urandom(6).hex()}"
         self._session_id: str | None = None
         self._client: Client | None = None
@@ -382,6 +398,7 @@ class _Run:
         session = mapping(loaded.get("session"))
         chosen = self._options.model or mapping(session.get("trace")).get("model")
         self.only_demo = session.get("demo") is True and not chosen
+        self._branches.load(mapping(loaded.get("branches")))
         self._view.opened(session, mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
         self.heard.totals.follow({}, mapping(loaded.get("view")), counts=False)
         for request in mappings(loaded.get("pending")):
@@ -413,6 +430,7 @@ class _Run:
             if integer(event.get("eventId")) > self.heard.last_event_id:
                 self.heard.last_event_id = integer(event.get("eventId"))
                 view = mapping(params.get("view"))
+                self._branches.follow(event)
                 self._view.event(session_id, event, view)
                 self.heard.totals.follow(event, view, counts=self._started)
                 self._follow(event)
@@ -447,11 +465,14 @@ class _Run:
                 self._note(t("waiting for the session's running turn to {until} …", until=until))
 
     def _asked(self, request: dict[str, Any]) -> None:
-        # A script answers for its own turn, and for a turn that no other client handles; a user for any turn.
+        # A script answers for its own turn, and for a turn that no other client handles; a user for any turn. During
+        # the turn, too, a user elsewhere chooses a branch or attaches files, and a script must not answer for them.
         if self._approver is None:
             return
-        own = string(request.get("toolCallId")) == f"attach_{self._prompt_id}"
-        if self._others is None or self._started or own:
+        call = string(request.get("toolCallId"))
+        own = call == f"{ATTACH_CALL}{self._prompt_id}"
+        of_the_turn = self._started and not call.startswith((SELECT_CALL, ATTACH_CALL))
+        if self._others is None or of_the_turn or own:
             self._approver.asked(request)
         elif self._session_id is not None:
             self._others.asked(self._session_id, request)
@@ -464,7 +485,8 @@ class _Run:
             if self._options.yes:
                 self._spawn(self._leave_choice(start_id))
         elif self._session_id is not None:
-            self._others.choice(self._session_id, start_id, leave=self._options.yes)
+            how = self._branches.choosing(start_id)
+            self._others.choice(self._session_id, start_id, how, leave=self._options.yes)
             self._look()
 
     def _look(self) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOOSING, BranchLines, asked_title
+from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, BranchLines, OpenBranches, asked_title
 from lsp_bridge.cli.run.goal_lines import GoalLines
 from lsp_bridge.cli.run.totals import RunOutcome as RunOutcome  # noqa: TC001 - re-exported
 from lsp_bridge.cli.run.totals import Totals as Totals
@@ -132,6 +132,8 @@ class TextView:
         self._tell_style = tell_style or style
         self._goals = GoalLines(style)
         self._branches = BranchLines(style)
+        self.open_branches = OpenBranches()
+        """Kept up to date by the run, which also needs them without this view."""
         self._status = False  # a status line is visible and will be rewritten
         self._at_start = True  # of a line
         self._growing: tuple[str, int] | None = None
@@ -360,10 +362,9 @@ class TextView:
             return
         if event.get("code") == CHOICE_AWAITED:
             # A terminal has no button to press, so the commands go into another one.
-            text, level = (
-                t("{text}\n  In another terminal: {choosing}", text=text, choosing=t(CHOOSING)),
-                "warning",
-            )
+            how = self.open_branches.choosing(string(event.get("about")))
+            text = t("{text}\n  In another terminal: {choosing}", text=text, choosing=how)
+            level = "warning"
         style = self._style if self._tell is None else self._tell_style
         paint = {"error": style.red, "warning": style.yellow}.get(string(level), style.dim)
         if self._tell is None:

@@ -184,6 +184,27 @@ async def test_script_never_answers_requests_of_another_client(terminal: Termina
     assert terminal.fake.params("goalwright/permission/reply") == []
 
 
+@pytest.mark.parametrize("yes", [False, True])
+@pytest.mark.parametrize("call", ["select_1", "attach_other"])
+async def test_script_leaves_requests_of_a_user_to_that_user(
+    terminal: TerminalRun, call: str, yes: bool
+) -> None:
+    async def attended(_: object, __: object) -> dict[str, Any]:
+        return {"requests": [], "attendedBy": ["terminal"]}
+
+    async def elsewhere(turn: Turn) -> str:
+        await turn.ask(toolCallId=call, title="Use branch B")
+        return "end_turn"
+
+    terminal.fake.handlers["goalwright/permission/list"] = attended
+    terminal.fake.script = elsewhere
+    running = asyncio.create_task(terminal.run(yes=yes))
+    await until(lambda: running.done() or "waiting for an answer from terminal: Use branch B" in terminal.text)
+    terminal.fake.requests_pending["r1"].set_result({"reply": "once", "by": "terminal"})
+    assert await running == 0
+    assert terminal.fake.params("goalwright/permission/reply") == []
+
+
 async def test_diff_and_rule_are_shown_before_accepting(terminal: TerminalRun) -> None:
     terminal.fake.script = edit_with_permission
     assert await answering(Person(terminal), ("y\n", ASKED)) == 0

@@ -84,7 +84,12 @@ async def test_a_decision_is_explained_part_by_part(terminal: Terminal) -> None:
         {"permission": "bash", "target": "git push", "action": "ask", "rule": ASK_PUSH, "why": ""},
         {"permission": "read", "target": ".env", "action": "ask", "why": "argument of cat", "rule": {}},
     ]
-    explained = {"action": "ask", "reasons": reasons, "warnings": ["It is gone."], "problems": ["tempo: ignored"]}
+    explained = {
+        "action": "ask",
+        "reasons": reasons,
+        "warnings": ["It is gone."],
+        "problems": ["tempo: ignored"],
+    }
     terminal.answer("goalwright/permission/explain", explained)
     assert await terminal.play("permissions", "explain", "bash", "git push; cat .env") == 0
     assert terminal.lines == [

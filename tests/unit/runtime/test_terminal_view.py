@@ -362,6 +362,13 @@ def test_repeated_goal_events_print_one_line() -> None:
 
 def test_a_choice_that_is_awaited_names_the_commands() -> None:
     screen = Screen()
+    branches = screen.view.open_branches
+    branches.load(
+        {"B": {"id": "B", "exploreStartId": "0"}, "C": {"id": "C", "exploreStartId": "1", "removed": True}}
+    )
+    for name in "DEF":
+        branches.follow({"event": "branch_started", "exploreStartId": "1", "branch": {"id": name}})
+    branches.follow({"event": "branch_removed", "branchId": "D"})
     screen.event("notice", level="info", text="Choose.", code="explore_choice_awaited", about="1")
-    assert "`goalwright explore pick A`" in screen.raw
+    assert "`goalwright explore pick E` (or parts: `pick E:PATH F:PATH`)" in screen.raw
     assert "`goalwright explore leave`" in screen.raw

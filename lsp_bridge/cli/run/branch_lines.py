@@ -37,7 +37,7 @@ class OpenBranches:
 
     def __init__(self) -> None:
         self._explorations: dict[str, str] = {}
-        """Of each branch."""
+        """Exploration by branch."""
 
     def load(self, branches: dict[str, Any]) -> None:
         """Take over the ``branches`` of a loaded session."""

@@ -199,7 +199,9 @@ async def test_script_leaves_requests_of_a_user_to_that_user(
     terminal.fake.handlers["goalwright/permission/list"] = attended
     terminal.fake.script = elsewhere
     running = asyncio.create_task(terminal.run(yes=yes))
-    await until(lambda: running.done() or "waiting for an answer from terminal: Use branch B" in terminal.text)
+    await until(
+        lambda: running.done() or "waiting for an answer from terminal: Use branch B" in terminal.text
+    )
     terminal.fake.requests_pending["r1"].set_result({"reply": "once", "by": "terminal"})
     assert await running == 0
     assert terminal.fake.params("goalwright/permission/reply") == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tools.localization import noted, t
+from tools.text.amounts import cost_words
 from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _row(branch: BranchMeta) -> tuple[str, ...]:
         checks_words(score.test),
         size_words(score),
         _tokens(score.tokens),
-        f"${score.cost:.4f}" if score.cost < 1 else f"${score.cost:.2f}",
+        cost_words(score.cost, score.unpriced_tokens),
         duration_words(score.duration_ms),
     )
 

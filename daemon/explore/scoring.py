@@ -72,6 +72,7 @@ async def measured(
         removed=removed,
         tokens=trace.usage.total,
         cost=trace.total_cost,
+        unpriced_tokens=trace.usage.unpriced,
         duration_ms=max(0, duration_ms),
     )
 

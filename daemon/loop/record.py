@@ -23,7 +23,7 @@ from daemon.model.events import (
     TraceCompleted,
 )
 from daemon.model.goals import GoalStats, GoalTree
-from daemon.model.messages import Message, Part, Role, Usage, describe
+from daemon.model.messages import Message, Part, Role, Usage, describe, priced
 from daemon.model.traces import Trace, trace_status
 from daemon.plan.explore_goals import plan_counted
 from daemon.plan.goal_stats import OverlapTimer, tokens_of, tools_of
@@ -183,6 +183,7 @@ class SessionRecord:
                     total_messages=len(state.messages),
                     total_tokens=trace.usage.total,
                     total_cost=trace.total_cost,
+                    unpriced_tokens=trace.usage.unpriced,
                 )
             )
 
@@ -257,6 +258,7 @@ class SessionRecord:
         affected = state.plan.count(
             goal_id,
             tokens=tokens_of(message),
+            unpriced=priced(usage, cost).unpriced,
             cost=cost or 0.0,
             tools=tools_of(message),
             time_of=self._together.time_of(message),
@@ -271,7 +273,11 @@ class SessionRecord:
     def subagent_ended(self, subagent: SubagentMeta) -> None:
         """Record the end of a sub-agent, and its usage with its goal's numbers. Raises StoreError."""
         self.emit(SubagentCompleted(trace_id=self.session_id, time=self.now(), subagent=subagent))
-        took = GoalStats(total_tokens=subagent.usage.total, total_cost=subagent.cost)
+        took = GoalStats(
+            total_tokens=subagent.usage.total,
+            total_cost=subagent.cost,
+            unpriced_tokens=subagent.usage.unpriced,
+        )
         goal_id = goal_of_subagent(subagent, self.state.messages)
         for change in plan_counted(self.state.plan, goal_id or "", took):
             self.goal(change)

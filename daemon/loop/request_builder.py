@@ -267,7 +267,8 @@ class RequestBuilder:
             compact_at=profile.compact_at,
             usage=trace.usage,
             cost=trace.total_cost,
-            cost_known=self._services.models.cost(self._policy.model, Usage()) is not None,
+            cost_known=not trace.usage.unpriced
+            and self._services.models.cost(self._policy.model, Usage()) is not None,
             budget=budget,
             warning_usd=self._policy.client.config.settings.budget.budget_warning_usd
             if budget.session_usd is None

@@ -191,7 +191,7 @@ class TitleWriter:
             time=self._record.now(),
             updates=updates,
             usage=complete.usage,
-            cost=self._services.models.cost(model, complete.usage) or 0.0,
+            cost=self._services.models.cost(model, complete.usage),
             model=complete.model or model,
             duration_ms=took_ms,
         )

@@ -21,7 +21,7 @@ from daemon.context.summaries import (
 from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
 from daemon.model.events import ModelRetry
-from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added
+from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added, priced
 from daemon.provider.model_calls import (
     Complete,
     ModelRequest,
@@ -231,7 +231,7 @@ class Summarizer:
     def _count(self, complete: Complete) -> None:
         spent = self._spent
         cost = self._services.models.cost(self._model, complete.usage)
-        spent.usage = complete.usage if spent.usage is None else added(spent.usage, complete.usage)
+        spent.usage = added(spent.usage or Usage(), priced(complete.usage, cost))
         if cost is not None:
             spent.cost = cost + (spent.cost or 0.0)
         spent.model = complete.model or self._model

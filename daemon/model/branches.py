@@ -91,6 +91,8 @@ class Score(Model):
     """Sent and received."""
     cost: Cost = 0.0
     """US dollars."""
+    unpriced_tokens: Count = 0
+    """Tokens of ``tokens`` whose price is not known, so that ``cost`` lacks them."""
     duration_ms: Count = 0
 
 

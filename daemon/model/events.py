@@ -200,6 +200,7 @@ class TraceCompleted(_Event):
     total_messages: Count = 0
     total_tokens: Count = 0
     total_cost: Cost = 0.0
+    unpriced_tokens: Count = 0
 
 
 class QueueChanged(_Event):

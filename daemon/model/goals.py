@@ -22,6 +22,8 @@ class GoalStats(Model):
     total_tokens: Count = 0
     total_cost: Cost = 0.0
     """US dollars."""
+    unpriced_tokens: Count = 0
+    """Tokens of ``total_tokens`` whose price is not known, so that ``total_cost`` lacks them."""
     duration_ms: Count = 0
     """Time at work: answers of the model and calls of tools, without the time in between."""
     preview: str | None = None

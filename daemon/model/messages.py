@@ -183,6 +183,8 @@ class Usage(Model):
     output: Count = 0
     cache_read: Count = 0
     cache_write: Count = 0
+    unpriced: Count = 0
+    """In a sum: tokens of these whose price is not known, so that the cost lacks them."""
 
     @property
     def total(self) -> int:
@@ -197,6 +199,7 @@ def added(one: Usage, other: Usage) -> Usage:
         output=one.output + other.output,
         cache_read=one.cache_read + other.cache_read,
         cache_write=one.cache_write + other.cache_write,
+        unpriced=one.unpriced + other.unpriced,
     )
 
 
@@ -207,7 +210,15 @@ def subtracted(one: Usage, other: Usage) -> Usage:
         output=max(0, one.output - other.output),
         cache_read=max(0, one.cache_read - other.cache_read),
         cache_write=max(0, one.cache_write - other.cache_write),
+        unpriced=max(0, one.unpriced - other.unpriced),
     )
+
+
+def priced(usage: Usage | None, cost: float | None) -> Usage:
+    """Return the usage of a model call for a sum: without a cost, all its tokens are ``unpriced``."""
+    if usage is None or cost is not None:
+        return usage or Usage()
+    return usage.model_copy(update={"unpriced": usage.total})
 
 
 class Message(Model):

@@ -34,4 +34,6 @@ class Step(Model):
     cost: Cost | None = None
     """US dollars."""
     tokens: Count | None = None
+    unpriced_tokens: Count | None = None
+    """Tokens of ``tokens`` whose price is not known, so that ``cost`` lacks them."""
     created_at: datetime

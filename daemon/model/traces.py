@@ -161,6 +161,8 @@ class ViewUpdate(Model):
     """Sent and received, also by branches and sub-agents."""
     total_cost: Cost | None = None
     """US dollars."""
+    unpriced_tokens: Count | None = None
+    """Tokens whose price is not known, so that ``total_cost`` lacks them."""
     usage: Usage | None = None
     """``total_tokens`` in detail."""
     goal_numbers: dict[str, str | None] | None = None
@@ -186,6 +188,9 @@ class TraceMeta(Model):
     total_messages: int
     total_tokens: int
     total_cost: float = Field(description="US dollars.")
+    unpriced_tokens: int = Field(
+        description="Tokens whose price is not known, so that `total_cost` lacks them."
+    )
     last_event_id: int
     foreign: bool = Field(description="It came with the folder: this user did not start it on this machine.")
 
@@ -207,6 +212,7 @@ class TraceMeta(Model):
             total_messages=trace.message_count,
             total_tokens=trace.usage.total,
             total_cost=trace.total_cost,
+            unpriced_tokens=trace.usage.unpriced,
             last_event_id=trace.last_event_id,
             foreign=foreign,
         )

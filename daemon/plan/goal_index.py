@@ -371,18 +371,19 @@ class GoalIndex:
         cost: float,
         tools: Sequence[str],
         time_of: Callable[[str], int] = lambda _: 0,
+        unpriced: int = 0,
     ) -> tuple[AffectedGoal, ...]:
         """Return the effect of one more message on its goal and that goal's ancestors; nothing is changed yet.
 
         Own and cumulative numbers for the goal, cumulative ones for its ancestors. ``time_of``: its milliseconds for a
-        goal, see ``daemon.plan.goal_stats.OverlapTimer``.
+        goal, see ``daemon.plan.goal_stats.OverlapTimer``; ``unpriced``: tokens whose price is not known.
         """
         goal = self.goals.get(goal_id or "")
         if goal is None:
             return ()
 
         def more(stats: GoalStats, place: str) -> GoalStats:
-            return with_counts(stats, tokens, cost, tools, time_of(place))
+            return with_counts(stats, tokens, cost, tools, time_of(place), unpriced)
 
         affected = [
             AffectedGoal(

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from daemon.model.goals import GoalStats
-from daemon.model.messages import Message, ToolResultPart
+from daemon.model.messages import Message, ToolResultPart, priced
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -21,13 +21,14 @@ TOOLS_OF_THE_PLAN = frozenset({"goal", "step", "read_progress"})
 
 
 def with_counts(
-    stats: GoalStats, tokens: int, cost: float, tools: Sequence[str], duration_ms: int = 0
+    stats: GoalStats, tokens: int, cost: float, tools: Sequence[str], duration_ms: int = 0, unpriced: int = 0
 ) -> GoalStats:
-    """Return ``stats`` after one more message."""
+    """Return ``stats`` after one more message. ``unpriced``: of its tokens, those whose price is not known."""
     return GoalStats(
         message_count=stats.message_count + 1,
         total_tokens=stats.total_tokens + tokens,
         total_cost=stats.total_cost + cost,
+        unpriced_tokens=stats.unpriced_tokens + unpriced,
         duration_ms=stats.duration_ms + duration_ms,
         preview=extended_preview(stats.preview, tools),
     )
@@ -35,7 +36,9 @@ def with_counts(
 
 def with_message(stats: GoalStats, message: Message) -> GoalStats:
     """Return ``stats`` after this message, too."""
-    return with_counts(stats, tokens_of(message), message.cost or 0.0, tools_of(message), worked_ms(message))
+    unpriced = priced(message.usage, message.cost).unpriced
+    cost, tools = message.cost or 0.0, tools_of(message)
+    return with_counts(stats, tokens_of(message), cost, tools, worked_ms(message), unpriced)
 
 
 def tokens_of(message: Message) -> int:
@@ -98,6 +101,7 @@ def joined(stats: GoalStats, other: GoalStats) -> GoalStats:
             "message_count": stats.message_count + other.message_count,
             "total_tokens": stats.total_tokens + other.total_tokens,
             "total_cost": stats.total_cost + other.total_cost,
+            "unpriced_tokens": stats.unpriced_tokens + other.unpriced_tokens,
             "duration_ms": stats.duration_ms + other.duration_ms,
         }
     )
@@ -114,6 +118,7 @@ def parted(stats: GoalStats, other: GoalStats) -> GoalStats:
             "total_tokens": max(0, stats.total_tokens - other.total_tokens),
             # Sums of money are floats: a difference of zero may be slightly more or less.
             "total_cost": max(0.0, stats.total_cost - other.total_cost),
+            "unpriced_tokens": max(0, stats.unpriced_tokens - other.unpriced_tokens),
             "duration_ms": max(0, stats.duration_ms - other.duration_ms),
         }
     )

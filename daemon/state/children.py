@@ -20,7 +20,7 @@ from daemon.model.events import (
     SubagentCompleted,
     SubagentStarted,
 )
-from daemon.model.messages import Usage, added
+from daemon.model.messages import Usage, added, priced, subtracted
 from daemon.plan.goal_stats import with_message
 from daemon.state.notes import CHOICE_AWAITED, CHOICE_LEFT
 
@@ -137,7 +137,7 @@ class Children:
 
     def _message(self, event: BranchMessageAdded) -> Spent:
         message = event.message
-        spent = message.usage or Usage(), message.cost or 0.0
+        spent = priced(message.usage, message.cost), message.cost or 0.0
         self._count(event.branch_id, spent)
         branch = self.branches.get(event.branch_id)
         if branch is not None:
@@ -160,13 +160,7 @@ class Children:
             )
         # Its sub-agents' share was not in its messages.
         counted, cost = self.usage.get(event.branch_id, Usage()), self.cost.get(event.branch_id, 0.0)
-        rest = Usage(
-            input=max(0, event.usage.input - counted.input),
-            output=max(0, event.usage.output - counted.output),
-            cache_read=max(0, event.usage.cache_read - counted.cache_read),
-            cache_write=max(0, event.usage.cache_write - counted.cache_write),
-        )
-        spent = rest, max(0.0, event.cost - cost)
+        spent = subtracted(event.usage, counted), max(0.0, event.cost - cost)
         self._count(event.branch_id, spent)
         return spent
 

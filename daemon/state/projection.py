@@ -54,6 +54,7 @@ class Projection:
             "total_messages": trace.message_count,
             "total_tokens": trace.usage.total,
             "total_cost": trace.total_cost,
+            "unpriced_tokens": trace.usage.unpriced,
             "usage": trace.usage,
         }
 

@@ -19,7 +19,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Usage, added
+from daemon.model.messages import Usage, added, priced
 from daemon.model.permissions import Mode, PermissionRequest
 from daemon.model.traces import BranchTrace, Carried, Trace, TraceStatus, trace_status
 from daemon.state.children import Children
@@ -53,7 +53,7 @@ class SessionHead:
             case MessageAdded():
                 message = event.message
                 count = self.trace.message_count + 1
-                self._spend(message.usage or Usage(), message.cost or 0.0, message_count=count)
+                self._spend(priced(message.usage, message.cost), message.cost or 0.0, message_count=count)
             case TurnStarted():
                 self._set(running=True)
             case TurnEnded():
@@ -68,7 +68,7 @@ class SessionHead:
                 self.trace = event.trace.model_copy(update=kept)
             case SessionUpdated():
                 self._rename(event.updates)
-                self._spend(event.usage or Usage(), event.cost or 0.0)
+                self._spend(priced(event.usage, event.cost), event.cost or 0.0)
             case BranchCompleted() if event.branch_id == branch_of(event.trace_id):
                 self._end_branch(event)  # our own end: the main session has it, too
             case _:

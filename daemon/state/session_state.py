@@ -39,7 +39,7 @@ from daemon.model.events import (
     TurnEnded,
     TurnStarted,
 )
-from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added
+from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added, priced
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
 from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
@@ -206,7 +206,7 @@ class SessionState(SessionHead):
         self.system_prompt = RecordedPrompt()
         usage, cost = Usage(), 0.0
         for message in self.messages:
-            usage = usage if message.usage is None else added(usage, message.usage)
+            usage = added(usage, priced(message.usage, message.cost))
             cost += message.cost or 0.0
         self.trace = self.trace.model_copy(
             update={"model": None, "mode": None, "usage": usage, "total_cost": cost}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from daemon.model.events import BranchCompleted, BranchMessageAdded, Event, SubagentCompleted
-from daemon.model.messages import Message, Usage, added
+from daemon.model.messages import Message, Usage, added, priced
 from daemon.provider.call_ids import goal_of_step
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Spending:
 
     def add(self, message: Message, plan: PlanTree) -> None:
         """Count one message. O(depth of its goal)."""
-        self.add_spent(message.goal_id, message.usage or Usage(), message.cost or 0.0, plan)
+        self.add_spent(message.goal_id, priced(message.usage, message.cost), message.cost or 0.0, plan)
 
     def add_spent(self, goal_id: str | None, usage: Usage, cost: float, plan: PlanTree) -> None:
         """Count work for a goal. O(its depth)."""

@@ -12,6 +12,7 @@ from daemon.steps.shortened import one_line, shown, without_image_data
 from daemon.steps.texts import ICONS
 from daemon.steps.tree import StepTree
 from tools.redaction.redactor import SECRETS
+from tools.text.amounts import known_part
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -50,13 +51,23 @@ def dump_tree(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetim
         *([f"  detail: {_short(head.detail, _VALUE)}"] if head.detail else []),
         f"  total_steps: {tree.total_steps}",
         f"  total_tokens: {head.trace.usage.total}",
-        f"  total_cost: {head.trace.total_cost:.4f}",
+        f"  total_cost: {_total_cost(head, '')}",
         "",
         "## Steps",
         "",
         *_drawn(tree, now),
     ]
     return SECRETS.text(shown("\n".join(lines).rstrip()) + "\n")
+
+
+def _total_cost(head: TraceHead, dollar: str) -> str:
+    usd = head.trace.total_cost
+    return known_part(f"{dollar}{usd:.4f}", usd, head.trace.usage.unpriced)
+
+
+def _cost(step: Step) -> str:
+    usd = step.cost or 0.0
+    return known_part(f"${usd:.4f}", usd, step.unpriced_tokens)
 
 
 def clock(time: datetime, now: datetime) -> str:
@@ -95,8 +106,8 @@ def _fields(step: Step, now: datetime) -> Iterator[str]:
         yield f"duration: {step.duration_ms}ms"
     if step.tokens:
         yield f"tokens: {step.tokens}"
-    if step.cost:
-        yield f"cost: ${step.cost:.4f}"
+    if step.cost or step.unpriced_tokens:
+        yield f"cost: {_cost(step)}"
     if step.summary:
         yield f"summary: {_short(step.summary, _VALUE)}"
     told = {name: value for name, value in step.data.items() if _is_told(step, name, value)}
@@ -146,7 +157,7 @@ def dump_markdown(head: TraceHead, steps: StepTree | Iterable[Step], *, now: dat
         *([f"- **detail**: {_escaped(head.detail)}"] if head.detail else []),
         f"- **total_steps**: {tree.total_steps}",
         f"- **total_tokens**: {head.trace.usage.total}",
-        f"- **total_cost**: ${head.trace.total_cost:.4f}",
+        f"- **total_cost**: {_total_cost(head, '$')}",
         "",
         "## Steps",
         "",
@@ -181,8 +192,8 @@ def _opening(step: Step, now: datetime) -> Iterator[str]:
         yield f"- **duration**: {step.duration_ms}ms"
     if step.tokens:
         yield f"- **tokens**: {step.tokens}"
-    if step.cost:
-        yield f"- **cost**: ${step.cost:.4f}"
+    if step.cost or step.unpriced_tokens:
+        yield f"- **cost**: {_cost(step)}"
     yield f"- **time**: {clock(step.created_at, now)}"
     yield ""
 
@@ -263,6 +274,7 @@ def head_fields(head: TraceHead) -> dict[str, Any]:
         "total_messages": head.trace.message_count,
         "total_tokens": head.trace.usage.total,
         "total_cost": head.trace.total_cost,
+        "unpriced_tokens": head.trace.usage.unpriced,
     }
 
 

@@ -112,7 +112,7 @@ class StepFold:
             return []
         self.last_event_id = max(self.last_event_id, event.event_id)
         took = self.head.apply(event)
-        children_took = NOTHING if took is None else StepCost(tokens=took[0].total, cost=took[1])
+        children_took = NOTHING if took is None else StepCost.of_usage(*took)
         self._changes = []
         match event:
             case MessageAdded():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart, Usage
+from daemon.model.messages import Message, ReasoningPart, ToolCallPart, ToolResultPart, Usage, priced
 from daemon.steps.shortened import first_sentence, one_line
 from daemon.steps.spent import StepCost
 from tools.text.truncate import cut_text, head
@@ -91,7 +91,7 @@ def named_session(event: SessionUpdated, usage: Usage) -> dict[str, Any]:
         "status": "completed",
         "description": one_line(f"{event.model or 'a model'} wrote {what}", _DESCRIPTION),
         "data": {"tool_name": "model_request", "arguments": names, "tool_call_id": None},
-        **StepCost(event.duration_ms or 0, usage.total, event.cost or 0.0).fields(),
+        **StepCost.of_usage(priced(usage, event.cost), event.cost or 0.0, event.duration_ms or 0).fields(),
     }
 
 

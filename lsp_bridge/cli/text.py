@@ -143,13 +143,6 @@ def tokens(count: int) -> str:
     return n("{count:,} token", "{count:,} tokens", count)
 
 
-def money(usd: float) -> str:
-    """Return an amount in US dollars: cents from a dollar on, below it with the significant digits."""
-    if usd >= 1 or usd == 0:
-        return f"${usd:,.2f}"
-    return f"${usd:.4f}"
-
-
 def share(part: float, whole: float) -> str:
     """Return a part in per cent; ``<1 %`` instead of nothing."""
     if whole <= 0:

@@ -9,11 +9,11 @@ export function short(count: number): string {
   return `${value < 10 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
 }
 
-/** Format an amount of money: `$0.004`, `$1.23`. */
-export function money(dollars: number): string {
-  if (dollars === 0) return "$0";
-  if (dollars < 0.001) return "<$0.001";
-  return `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
+/** Format an amount of money: `$0.004`, `$1.23`. With tokens of unknown price (`unpriced`) it is the least that was spent: `≥ $0.12`. */
+export function money(dollars: number, unpriced = 0): string {
+  if (dollars === 0) return unpriced > 0 ? t("unknown price") : "$0";
+  const words = dollars < 0.001 ? "<$0.001" : `$${dollars < 0.1 ? dollars.toFixed(3) : dollars.toFixed(2)}`;
+  return unpriced > 0 ? `≥ ${words}` : words;
 }
 
 /** Format a number of messages: `1 message`, `12 messages`. */

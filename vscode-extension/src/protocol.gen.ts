@@ -976,6 +976,8 @@ export interface GoalStats {
   totalTokens: Count;
   /** US dollars. */
   totalCost: Cost;
+  /** Tokens of `total_tokens` whose price is not known, so that `total_cost` lacks them. */
+  unpricedTokens: Count;
   /** Time at work: answers of the model and calls of tools, without the time in between. */
   durationMs: Count;
   /** Tool calls in short, e.g. `read → edit × 2`. */
@@ -1712,6 +1714,8 @@ export interface Score {
   tokens: Count;
   /** US dollars. */
   cost: Cost;
+  /** Tokens of `tokens` whose price is not known, so that `cost` lacks them. */
+  unpricedTokens: Count;
   durationMs: Count;
 }
 
@@ -2136,6 +2140,7 @@ export interface TraceCompleted {
   totalMessages: Count;
   totalTokens: Count;
   totalCost: Cost;
+  unpricedTokens: Count;
 }
 
 /** Write the archive of a session to `archive`, an absolute path; a file that is there is replaced. */
@@ -2286,6 +2291,8 @@ export interface Usage {
   output: Count;
   cacheRead: Count;
   cacheWrite: Count;
+  /** In a sum: tokens of these whose price is not known, so that the cost lacks them. */
+  unpriced: Count;
 }
 
 /** New values of a session's status, totals and numbers, ready to show; null: unchanged. */
@@ -2296,6 +2303,8 @@ export interface ViewUpdate {
   totalTokens: Count | null;
   /** US dollars. */
   totalCost: Cost | null;
+  /** Tokens whose price is not known, so that `total_cost` lacks them. */
+  unpricedTokens: Count | null;
   /** `total_tokens` in detail. */
   usage: Usage | null;
   /** New display numbers by goal id; null: the goal has none any more. */

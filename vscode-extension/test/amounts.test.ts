@@ -4,7 +4,8 @@ import { limitOf, money, percent, readMoney, readTokens, short } from "../src/am
 
 test("numbers are short", () => {
   assert.deepEqual([0, 999, 1000, 1234, 99_949, 999_499, 999_500, 12_300_000].map(short), ["0", "999", "1k", "1.2k", "100k", "999k", "1M", "12M"]);
-  assert.deepEqual([0, 0.0004, 0.004, 0.0999, 1.234].map(money), ["$0", "<$0.001", "$0.004", "$0.100", "$1.23"]);
+  assert.deepEqual([0, 0.0004, 0.004, 0.0999, 1.234].map((one) => money(one)), ["$0", "<$0.001", "$0.004", "$0.100", "$1.23"]);
+  assert.deepEqual([money(0, 5), money(1.234, 5)], ["unknown price", "≥ $1.23"]);
   assert.deepEqual([5, 0.25, 0.005, 12.5, 0.1 + 0.2].map(limitOf), ["$5", "$0.25", "$0.005", "$12.50", "$0.30"]);
 });
 

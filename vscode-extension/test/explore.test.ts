@@ -27,7 +27,7 @@ test("branches are followed from their beginning to their end", () => {
     { event: started(2, branch("B")) },
     { event: { event: "branch_goal_added", eventId: 3, traceId: "s1", time: TIME, branchId: "A", goal: goal("1"), parentId: null } },
     { event: { event: "branch_goal_updated", eventId: 4, traceId: "s1", time: TIME, branchId: "A", goalId: "1", updates: { status: "completed" }, affectedGoals: [], currentId: null } },
-    { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4 } }), affectedGoals: [] }, view: update({ branches: { A: { ...NO_STATS, messageCount: 1, totalTokens: 40, totalCost: 0.5 } } }) },
+    { event: { event: "branch_message_added", eventId: 5, traceId: "s1", time: TIME, branchId: "A", message: message("assistant", 1, [text("Reading.")], { tokens: 10, cost: 0.5, usage: { input: 20, output: 10, cacheRead: 6, cacheWrite: 4, unpriced: 0 } }), affectedGoals: [] }, view: update({ branches: { A: { ...NO_STATS, messageCount: 1, totalTokens: 40, totalCost: 0.5 } } }) },
   );
   const a = state.branches["A"];
   assert.equal(a?.goalCount, 1);
@@ -139,6 +139,8 @@ test("the scoreboard has a row for each fact and says what is not known", () => 
   });
   assert.match(rows[1]?.cells[1]?.hover ?? "", /\$ pytest\nexit code 1\n2 failed/);
   assert.deepEqual(board([branch("A")]), [], "nothing is known yet");
+  const priced = board([branch("A", { score: score({ unpricedTokens: 5 }) }), branch("B", { score: score({ unpricedTokens: 5, cost: 0 }) })])[4];
+  assert.deepEqual(priced?.cells.map((cell) => cell.text), ["≥ $0.040", UNKNOWN]);
   const [problems] = board([branch("A", { score: score() })]);
   assert.equal(problems?.cells[0]?.text, UNKNOWN);
 });
@@ -182,7 +184,7 @@ test("ids of children are those of the daemon", () => {
 test("a sub-agent belongs to the call that started it", () => {
   const state = played(
     event(1, "subagent_started", { subagent: subagent("s1") }),
-    event(2, "subagent_completed", { subagent: subagent("s1", { status: "completed", summary: "Found.", messageCount: 3, cost: 0.01, usage: { input: 900, output: 100, cacheRead: 0, cacheWrite: 0 } }) }),
+    event(2, "subagent_completed", { subagent: subagent("s1", { status: "completed", summary: "Found.", messageCount: 3, cost: 0.01, usage: { input: 900, output: 100, cacheRead: 0, cacheWrite: 0, unpriced: 0 } }) }),
   );
   const agent = subagentOf(state, call("call-s1", "task"));
   assert.equal(agent?.summary, "Found.");

@@ -22,7 +22,7 @@ mkdirSync(path.join(EXTENSION, "dist"));
 for (const name of ["graph.css", "graph.js"]) writeFileSync(path.join(EXTENSION, "dist", name), `/* ${name} */`);
 after(() => rmSync(EXTENSION, { recursive: true }));
 
-const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, durationMs: 1500, preview: "read" };
+const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, unpricedTokens: 0, durationMs: 1500, preview: "read" };
 
 function branch(id: string): BranchMeta {
   return { id, exploreStartId: "2", description: `Way ${id}`, status: "exploring", summary: null, cumulativeStats: { ...STATS, messageCount: 0 }, goalCount: 0, lastMessage: null, score: null, removed: false };
@@ -36,7 +36,7 @@ const STORY: Update[] = [
   event(4, "goal_added", { goal: goal("3", { parentId: "1" }), parentId: "1", index: 1, by: "" }),
   event(5, "goal_updated", { goalId: "1", updates: { status: "in_progress", branch_ids: null }, affectedGoals: [], currentId: "1", by: "" }),
   { ...event(6, "message_added", {
-    message: message("assistant", 1, [text("a long text")], { goalId: "3", tokens: 10, cost: 0.5, usage: { input: 4, output: 6, cacheRead: 0, cacheWrite: 0 } }),
+    message: message("assistant", 1, [text("a long text")], { goalId: "3", tokens: 10, cost: 0.5, usage: { input: 4, output: 6, cacheRead: 0, cacheWrite: 0, unpriced: 0 } }),
     affectedGoals: [
       { goalId: "3", status: null, summary: null, selfStats: STATS, cumulativeStats: STATS },
       { goalId: "1", status: null, summary: null, selfStats: null, cumulativeStats: STATS },

@@ -5,16 +5,16 @@ import { budgets, cacheShare, details, isBudget, line, merged, spentWords, warni
 import type { GoalMeter, GoalTree } from "../src/protocol.gen";
 import { goal, meter, NO_BUDGET, request } from "./fakes/protocol";
 
-const NOTHING = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+const NOTHING = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, unpriced: 0 };
 const NO_TREE: GoalTree = { mission: "", currentId: null, goals: [] };
 const tree: GoalTree = { ...NO_TREE, currentId: "2", goals: [goal("1"), goal("2", { status: "in_progress" })] };
 
 function goalMeter(goalId: string, cost: number): GoalMeter {
-  return { goalId, usage: { input: 1_000, output: 500, cacheRead: 3_000, cacheWrite: 0 }, cost, contextTokens: 12_000 };
+  return { goalId, usage: { input: 1_000, output: 500, cacheRead: 3_000, cacheWrite: 0, unpriced: 0 }, cost, contextTokens: 12_000 };
 }
 
 test("the share from cache is of all that was sent", () => {
-  assert.equal(cacheShare({ input: 10, output: 999, cacheRead: 80, cacheWrite: 10 }), 0.8);
+  assert.equal(cacheShare({ input: 10, output: 999, cacheRead: 80, cacheWrite: 10, unpriced: 0 }), 0.8);
   assert.equal(cacheShare({ ...NOTHING, output: 5 }), undefined);
 });
 
@@ -33,6 +33,7 @@ test("a model without window, price or usage has a line all the same", () => {
   const shown = line(meter({ compactAt: 0, contextWindow: 0, usage: NOTHING, cost: 0, costKnown: false }), NO_TREE);
   assert.deepEqual([shown.context, shown.filled, shown.cost, shown.cache], ["42k", 0, "", ""]);
   assert.equal(line(meter({ costKnown: false }), NO_TREE).cost, "≥ $0.12");
+  assert.equal(line(meter({ costKnown: false, cost: 0 }), NO_TREE).cost, "unknown price");
 });
 
 test("a notification brings the goals that changed; the others stay", () => {

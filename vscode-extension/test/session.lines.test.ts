@@ -6,7 +6,7 @@ import { apply, fromLoad, type SessionState, type Update } from "../src/session/
 import type { CompactionPart, Message, Part } from "../src/protocol.gen";
 import { call, event, loaded, message, meter, request, result, session, text, UNPAID } from "./fakes/protocol";
 
-const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0 } });
+const used = (input: number): Partial<Message> => ({ usage: { input, output: 10, cacheRead: 1_000, cacheWrite: 0, unpriced: 0 } });
 const part = (kind: CompactionPart["kind"], before = 142_000, after = 38_000): Part =>
   ({ type: "compaction", kind, reason: "threshold", keepFrom: 9, before, after, cutResults: false });
 const summary = text('Here it is.\n<compact_summary>{"mission": "Ship it", "done": ["a", "b"], "empty": []}</compact_summary>');

@@ -12,10 +12,14 @@ export function amount(count) {
   return `${value < 99.95 ? value.toFixed(1).replace(/\.0$/, "") : Math.round(value)}${unit}`;
 }
 
-/** @param {number | null | undefined} dollars empty for nothing */
-export function money(dollars) {
-  if (!dollars) return "";
-  return dollars < 0.01 ? "<$0.01" : `$${dollars < 1000 ? dollars.toFixed(2) : Math.round(dollars)}`;
+/**
+ * @param {number | null | undefined} dollars empty for nothing
+ * @param {number | null} [unpriced] tokens whose price is not known: with any of them, `dollars` is the least it cost
+ */
+export function money(dollars, unpriced = 0) {
+  if (!dollars) return unpriced ? t("unknown price") : "";
+  const words = dollars < 0.01 ? "<$0.01" : `$${dollars < 1000 ? dollars.toFixed(2) : Math.round(dollars)}`;
+  return unpriced ? `≥ ${words}` : words;
 }
 
 /** @param {number | null | undefined} ms */
@@ -49,14 +53,14 @@ export const tokensWord = (count) => plural(count ?? 0, "{0} token", "{0} tokens
 export function statsLine(stats, most = Infinity) {
   if (!stats.messageCount && !stats.totalTokens) return "";
   const count = amount(stats.messageCount);
-  const line = (/** @type {string} */ first) => [first, amount(stats.totalTokens), money(stats.totalCost)].filter(Boolean).join(" · ");
+  const line = (/** @type {string} */ first) => [first, amount(stats.totalTokens), money(stats.totalCost, stats.unpricedTokens)].filter(Boolean).join(" · ");
   const whole = line(plural(stats.messageCount, "{0} msg", "{0} msgs", count));
   return columns(whole) > most ? line(count) : whole;
 }
 
 /** @param {GoalStats} stats in full */
 export function statsWords(stats) {
-  return listed([messagesWord(stats.messageCount), tokensWord(stats.totalTokens), money(stats.totalCost), workTime(stats)]);
+  return listed([messagesWord(stats.messageCount), tokensWord(stats.totalTokens), money(stats.totalCost, stats.unpricedTokens), workTime(stats)]);
 }
 
 /** @type {Record<string, string>} */

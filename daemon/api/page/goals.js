@@ -6,7 +6,7 @@ import { camelKeys } from "./keys.js";
 /** @import { AffectedGoal, Goal, GoalTree, GoalStats } from "./shapes.js" */
 
 /** @type {GoalStats} */
-export const NO_STATS = Object.freeze({ messageCount: 0, totalTokens: 0, totalCost: 0, durationMs: 0, preview: null });
+export const NO_STATS = Object.freeze({ messageCount: 0, totalTokens: 0, totalCost: 0, unpricedTokens: 0, durationMs: 0, preview: null });
 
 /**
  * Returns the plan after an event; the same object when the event is not about goals. Missing fields change nothing.

@@ -100,7 +100,7 @@ export class TraceList {
   entry(listed) {
     const { open } = this;
     const newer = open !== null && open.traceId === listed.traceId && (open.lastEventId ?? 0) > (listed.lastEventId ?? 0);
-    const trace = newer ? { ...listed, status: open.status, title: open.title, totalTokens: open.totalTokens, totalCost: open.totalCost } : listed;
+    const trace = newer ? { ...listed, status: open.status, title: open.title, totalTokens: open.totalTokens, totalCost: open.totalCost, unpricedTokens: open.unpricedTokens } : listed;
     return entry(trace, trace.traceId === this.selected);
   }
 
@@ -122,7 +122,7 @@ export class TraceList {
  */
 function entry(trace, selected) {
   const when = new Date(trace.updatedAt ?? trace.createdAt ?? "");
-  const facts = [sessionWord(trace.status), t("{0} tokens", amount(trace.totalTokens)), money(trace.totalCost)].filter(Boolean).join(" · ");
+  const facts = [sessionWord(trace.status), t("{0} tokens", amount(trace.totalTokens)), money(trace.totalCost, trace.unpricedTokens)].filter(Boolean).join(" · ");
   return h("li", {}, h("a", { href: `#/${encodeURIComponent(trace.traceId)}`, "data-trace": trace.traceId, "aria-current": selected ? "true" : null, class: `trace ${trace.status}` },
     h("span", { class: "icon", "aria-hidden": "true" }, statusIcon(trace.status)),
     h("b", {}, titleOf(trace)),

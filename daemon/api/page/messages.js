@@ -289,7 +289,7 @@ function messageElement(message, line) {
   const time = message.createdAt ? new Date(message.createdAt) : null;
   const facts = [
     (message.branchId ?? null) !== line ? t("branch {0}", plain(message.branchId)) : "",
-    message.tokens ? t("{0} tokens", amount(message.tokens)) : "", money(message.cost), duration(message.durationMs),
+    message.tokens ? t("{0} tokens", amount(message.tokens)) : "", money(message.cost, message.cost == null ? message.usage?.output : 0), duration(message.durationMs),
     time && !Number.isNaN(time.valueOf()) ? time.toLocaleTimeString() : "",
   ];
   const parts = Array.isArray(message.content) ? message.content : [];

@@ -175,7 +175,7 @@ function paintHead(state) {
   list.heard({ ...trace, lastEventId: state.lastEventId });
   facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)),
     [
-      t("{0} messages", amount(trace.totalMessages)), t("{0} tokens", amount(trace.totalTokens)), money(trace.totalCost),
+      t("{0} messages", amount(trace.totalMessages)), t("{0} tokens", amount(trace.totalTokens)), money(trace.totalCost, trace.unpricedTokens),
       [plain(trace.agent), plain(trace.model)].filter(Boolean).join(", "), trace.foreign ? t("from elsewhere") : "",
     ].filter(Boolean).join(" · "));
   const lines = [...Object.keys(state.branches), ...Object.keys(state.subagents)];

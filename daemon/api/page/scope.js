@@ -79,6 +79,7 @@ export function wholeOf(goal, scope) {
     total.messageCount += stats.messageCount;
     total.totalTokens += stats.totalTokens;
     total.totalCost += stats.totalCost;
+    total.unpricedTokens = (total.unpricedTokens ?? 0) + (stats.unpricedTokens ?? 0);
     total.durationMs = (total.durationMs ?? 0) + (stats.durationMs ?? 0);
     if (!one.cumulativeStats) todo.push(...(scope.children.get(one.id) ?? []));
   }
@@ -94,16 +95,17 @@ export function wholeOf(goal, scope) {
 export function besideGoals(branch, scope) {
   const rest = { ...(branch.cumulativeStats ?? NO_STATS), preview: null };
   for (const goal of scope.children.get(null) ?? []) {
-    const { messageCount, totalTokens, totalCost, durationMs } = wholeOf(goal, scope);
+    const { messageCount, totalTokens, totalCost, unpricedTokens, durationMs } = wholeOf(goal, scope);
     rest.messageCount -= messageCount;
     rest.totalTokens -= totalTokens;
     rest.totalCost -= totalCost;
+    rest.unpricedTokens = (rest.unpricedTokens ?? 0) - (unpricedTokens ?? 0);
     rest.durationMs = (rest.durationMs ?? 0) - (durationMs ?? 0);
   }
   // The numbers of the branch and of its goals may be from different moments, so none may become negative.
   return {
     messageCount: Math.max(0, rest.messageCount), totalTokens: Math.max(0, rest.totalTokens), totalCost: Math.max(0, rest.totalCost),
-    durationMs: Math.max(0, rest.durationMs ?? 0), preview: null,
+    unpricedTokens: Math.max(0, rest.unpricedTokens ?? 0), durationMs: Math.max(0, rest.durationMs ?? 0), preview: null,
   };
 }
 

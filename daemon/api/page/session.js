@@ -116,8 +116,8 @@ export const TOLD = new Set(Object.keys(CHANGES));
  * @param {ViewUpdate} update
  * @returns {Partial<SessionView>}
  */
-function shown({ trace, branches }, { status, totalMessages, totalTokens, totalCost, branches: stats }) {
-  const told = Object.entries({ status, totalMessages, totalTokens, totalCost }).filter(([, value]) => value != null);
+function shown({ trace, branches }, { status, totalMessages, totalTokens, totalCost, unpricedTokens, branches: stats }) {
+  const told = Object.entries({ status, totalMessages, totalTokens, totalCost, unpricedTokens }).filter(([, value]) => value != null);
   const worked = Object.entries(stats ?? {}).flatMap(([id, cumulativeStats]) => {
     const branch = own(branches, id);
     return branch ? [[id, { ...branch, cumulativeStats }]] : [];

@@ -50,6 +50,7 @@ export interface TraceMeta {
   totalMessages: number;
   totalTokens: number;
   totalCost: number;
+  unpricedTokens?: number;
   lastEventId?: number;
   foreign?: boolean;
 }

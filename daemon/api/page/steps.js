@@ -148,7 +148,7 @@ export class StepTree {
     element.className = `step ${step.stepType} ${step.status}`;
     if (children) element.setAttribute("aria-expanded", String(open));
     else element.removeAttribute("aria-expanded");
-    const facts = [duration(step.durationMs), step.tokens ? t("{0} tokens", amount(step.tokens)) : "", money(step.cost)].filter(Boolean).join(" · ");
+    const facts = [duration(step.durationMs), step.tokens ? t("{0} tokens", amount(step.tokens)) : "", money(step.cost, step.unpricedTokens)].filter(Boolean).join(" · ");
     element.setAttribute("aria-label", listed([stepTypeWord(step.stepType), step.description, statusWord(step.status), facts]));
     row.replaceChildren(
       h("span", { class: "twist", "aria-hidden": "true" }, children ? (open ? "▾" : "▸") : ""),

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.argument_types import NO_LIMIT
 from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
-from lsp_bridge.cli.text import clean, money, share, shown_line, tokens
+from lsp_bridge.cli.text import clean, share, shown_line, tokens
 from tools.json_access import integer, mapping, number, string
 from tools.localization import noted, t
+from tools.text.amounts import cost_words
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.console import Console
@@ -89,7 +90,8 @@ async def budget(
 def _show(console: Console, session: str, limits: dict[str, Any], meter: dict[str, Any]) -> None:
     usage = mapping(meter.get("usage"))
     used = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
-    cost = money(number(meter.get("cost"))) if meter.get("costKnown") is not False else t("of unknown price")
+    unpriced = integer(usage.get("unpriced"))
+    cost = cost_words(number(meter.get("cost")), unpriced)
     console.write(
         t(
             "session {session}: {used} used, {cost}\n",
@@ -100,7 +102,7 @@ def _show(console: Console, session: str, limits: dict[str, Any], meter: dict[st
     )
     known = {name: value for name, value in limits.items() if value is not None}
     for name, value in known.items():
-        amount = money(number(value)) if name.endswith("Usd") else tokens(integer(value))
+        amount = cost_words(number(value)) if name.endswith("Usd") else tokens(integer(value))
         console.write(t("limit {scope}: {amount}\n", scope=t(LIMITS[name]), amount=amount))
     if not known:
         console.write(t("No limits are set.\n"))

@@ -13,9 +13,10 @@ from lsp_bridge.cli.commands.session_command import (
 )
 from lsp_bridge.cli.run.goal_lines import MARKS
 from lsp_bridge.cli.run.turn import RunOptions, run
-from lsp_bridge.cli.text import Style, fit, money, one_line, state, tokens
+from lsp_bridge.cli.text import Style, fit, one_line, state, tokens
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
+from tools.text.amounts import cost_words
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.console import Console
@@ -204,7 +205,8 @@ def _amounts(goal: dict[str, Any], took: dict[str, Any]) -> list[str]:
     total = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
     total = total or integer(stats.get("totalTokens"))
     cost = number(took.get("cost")) or number(stats.get("totalCost"))
-    return [*([tokens(total)] if total else []), *([money(cost)] if cost else [])]
+    unpriced = integer(usage.get("unpriced")) or integer(stats.get("unpricedTokens"))
+    return [*([tokens(total)] if total else []), *([cost_words(cost, unpriced)] if cost or unpriced else [])]
 
 
 def _fitting(console: Console, line: str) -> str:

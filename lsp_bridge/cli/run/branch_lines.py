@@ -6,15 +6,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from daemon.explore.score_text import NOT_RUN, duration_words, ended_words
-from lsp_bridge.cli.text import Style, money, one_line, pad, state, tokens, width
+from lsp_bridge.cli.text import Style, one_line, pad, state, tokens, width
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
+from tools.text.amounts import UNKNOWN, money
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SUBAGENT = re.compile(r"s[0-9]+")
-UNKNOWN = "–"
 CHOICE_AWAITED = "explore_choice_awaited"
 """Code of the notice that the user has to choose (``daemon/state/notes.py``, which takes longer to import)."""
 CHOICE_MADE = "explore_choice_made"
@@ -101,7 +101,7 @@ def score_lines(branches: list[dict[str, Any]]) -> list[str]:
                 _tests(score),
                 _size(score),
                 tokens(integer(score.get("tokens"))),
-                money(number(score.get("cost"))),
+                money(number(score.get("cost")), integer(score.get("unpricedTokens"))),
                 duration_words(integer(score.get("durationMs"))),
             )
         )

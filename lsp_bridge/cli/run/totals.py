@@ -8,6 +8,7 @@ from typing import Any
 from lsp_bridge.cli.text import share
 from tools.json_access import integer, mapping, number
 from tools.localization import t
+from tools.text.amounts import cost_words
 
 
 @dataclass(slots=True)
@@ -20,8 +21,8 @@ class Totals:
     cache_write: int = 0
     cost: float = 0.0
     """US dollars."""
-    priced: bool = False
-    """At least one call had a known price."""
+    unpriced: int = 0
+    """Tokens whose price is not known."""
     _session: dict[str, Any] = field(default_factory=dict[str, Any])
     """The session's totals, as last received."""
 
@@ -39,19 +40,19 @@ class Totals:
         self.output += integer(now.get("output")) - integer(was.get("output"))
         self.cache_read += integer(now.get("cacheRead")) - integer(was.get("cacheRead"))
         self.cache_write += integer(now.get("cacheWrite")) - integer(was.get("cacheWrite"))
-        cost = number(self._session.get("totalCost")) - number(before.get("totalCost"))
-        self.cost += cost
-        # The cost of a single call is null where no price is known.
-        self.priced |= cost > 0 or mapping(event.get("message")).get("cost") is not None
+        self.unpriced += integer(now.get("unpriced")) - integer(was.get("unpriced"))
+        self.cost += number(self._session.get("totalCost")) - number(before.get("totalCost"))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result line of ``--json``; ``cost`` is null when no price is known."""
+        """Return the result line of ``--json``; ``cost`` is null when no price is known, and lacks that of the tokens
+        in ``unpriced``."""
         return {
             "input": self.input,
             "output": self.output,
             "cacheRead": self.cache_read,
             "cacheWrite": self.cache_write,
-            "cost": round(self.cost, 6) if self.priced else None,
+            "unpriced": self.unpriced,
+            "cost": round(self.cost, 6) if self.cost or not self.unpriced else None,
         }
 
     def words(self) -> str:
@@ -64,7 +65,7 @@ class Totals:
                 " ({cache_read} of the input from the cache)",
                 cache_read=share(self.cache_read, total - self.output),
             )
-        return f"{text} · ${self.cost:.4f}" if self.priced else text
+        return f"{text} · {cost_words(self.cost, self.unpriced)}" if total else text
 
 
 @dataclass(slots=True)

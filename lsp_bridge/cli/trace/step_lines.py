@@ -19,8 +19,9 @@ from daemon.model.traces import BranchTrace, Trace, TraceStatus
 from daemon.steps.fold import StepAdded, StepChange, StepFold
 from daemon.steps.head import stop_words
 from daemon.steps.texts import ICONS
-from lsp_bridge.cli.text import Style, clean, fit, money, one_line, pad, shown_line, state, tokens
+from lsp_bridge.cli.text import Style, clean, fit, one_line, pad, shown_line, state, tokens
 from tools.localization import n, noted, t
+from tools.text.amounts import cost_words, money
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +47,7 @@ def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, co
     took = t(
         "{message_count:>5} messages {total_cost:>9}",
         message_count=trace.message_count,
-        total_cost=money(trace.total_cost),
+        total_cost=money(trace.total_cost, trace.usage.unpriced),
     )
     began = f"{trace.created_at.astimezone():%Y-%m-%d %H:%M}"
     room = columns - len(trace.trace_id) - len(began) - _STATUS_COLUMNS - len(took) - 8
@@ -62,7 +63,7 @@ def head_lines(fold: StepFold, style: Style) -> list[str]:
         "{total_messages} messages, {total_tokens}, {total_cost}",
         total_messages=head.trace.message_count,
         total_tokens=tokens(head.trace.usage.total),
-        total_cost=money(head.trace.total_cost),
+        total_cost=cost_words(head.trace.total_cost, head.trace.usage.unpriced),
     )
     trace_id = head.trace.trace_id
     lines = [f"{style.bold(one_line(head.trace.title or head.task or trace_id))}  {style.dim(trace_id)}"]
@@ -184,7 +185,7 @@ class StepLines:
                 "{message_count} messages, {total}, {cost}",
                 message_count=event.cumulative_stats.message_count,
                 total=tokens(event.usage.total),
-                cost=money(event.cost),
+                cost=cost_words(event.cost, event.usage.unpriced),
             )
             ended = t("branch{name} {state}", name=name, state=state(event.status))
             yield f"{_coloured(ended, status, style)}: {took}"
@@ -193,7 +194,7 @@ class StepLines:
                 "{message_count} messages, {total}, {cost}",
                 message_count=event.total_messages,
                 total=tokens(event.total_tokens),
-                cost=money(event.total_cost),
+                cost=cost_words(event.total_cost, event.unpriced_tokens),
             )
             yield f"{_coloured(state(event.status), event.status, style)}: {took}"
         elif isinstance(event, PermissionAsked):
@@ -215,8 +216,8 @@ def _took(step: Step) -> Iterator[str]:
         )
     if step.tokens:
         yield tokens(step.tokens)
-    if step.cost:
-        yield money(step.cost)
+    if step.cost or step.unpriced_tokens:
+        yield cost_words(step.cost, step.unpriced_tokens)
 
 
 def _texts(step: Step) -> Iterator[str]:

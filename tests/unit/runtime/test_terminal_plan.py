@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from lsp_bridge.cli.command_line import parse
-from lsp_bridge.cli.text import money, share, tokens
+from lsp_bridge.cli.text import share, tokens
 from tests.support.drivers.terminal import Terminal
 from tests.support.fakes.daemon_server import FakeDaemon
+from tools.text.amounts import cost_words, money
 
 
 def a_goal(goal_id: str, description: str, parent: str | None = None, **more: Any) -> dict[str, Any]:
@@ -363,4 +364,5 @@ async def test_limits_on_the_command_line(
 def test_amounts_are_formatted_for_people() -> None:
     assert [tokens(1), tokens(1234567)] == ["1 token", "1,234,567 tokens"]
     assert [money(0), money(0.0123), money(1234.5)] == ["$0.00", "$0.0123", "$1,234.50"]
+    assert [money(0, 5), money(0.0123, 5), cost_words(0, 5)] == ["–", "≥ $0.0123", "unknown price"]
     assert [share(0, 0), share(1, 1000), share(0, 5), share(2, 3)] == ["0 %", "<1 %", "0 %", "67 %"]

@@ -255,7 +255,14 @@ async def test_json_has_only_json_on_stdout_and_the_result_last(terminal: Termin
         "stopReason": "end_turn",
         "detail": "",
         "exitCode": 0,
-        "usage": {"input": 100, "output": 20, "cacheRead": 1000, "cacheWrite": 0, "cost": 0.001},
+        "usage": {
+            "input": 100,
+            "output": 20,
+            "cacheRead": 1000,
+            "cacheWrite": 0,
+            "unpriced": 0,
+            "cost": 0.001,
+        },
     }
 
 

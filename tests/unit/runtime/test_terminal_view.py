@@ -288,7 +288,7 @@ def test_json_lines_carry_events_and_end_with_the_result() -> None:
     parsed = [json.loads(line) for line in lines]
     assert [line["type"] for line in parsed] == ["event", "delta", "result"]
     assert all(line.count("\n") == 1 for line in lines)
-    assert parsed[-1]["usage"]["cost"] is None
+    assert parsed[-1]["usage"]["cost"] == 0
     assert (parsed[-1]["stopReason"], parsed[-1]["detail"], parsed[-1]["sessionId"]) == ("error", "why", None)
 
 

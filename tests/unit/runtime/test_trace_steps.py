@@ -20,7 +20,7 @@ from daemon.context.prompt_record import changed_prompt, with_prompt
 from daemon.model.branches import BranchMeta
 from daemon.model.events import BranchCompleted, BranchStarted, TurnEnded
 from daemon.model.goals import GoalStats
-from daemon.model.messages import Usage
+from daemon.model.messages import TextPart, Usage
 from daemon.model.traces import RecordedPrompt
 from daemon.runtime import RuntimePaths
 from daemon.store.files import FileTraceStore
@@ -83,7 +83,8 @@ def test_trace_list_is_newest_first_and_json_has_the_api_fields(
     (meta,) = screen.objects
     assert set(meta) == {
         "trace_id", "title", "summary", "task", "status", "agent", "model", "mode", "workspace", "created_at",
-        "updated_at", "total_messages", "total_tokens", "total_cost", "last_event_id", "foreign",
+        "updated_at", "total_messages", "total_tokens", "total_cost",
+        "unpriced_tokens", "last_event_id", "foreign",
     }  # fmt: skip
     assert (meta["trace_id"], meta["status"], meta["foreign"]) == (OTHER, "failed", True)
 
@@ -114,6 +115,27 @@ def test_show_prints_the_tree_with_time_tokens_and_cost(tmp_path: Path, store: F
         "│  ├─ [✓] thought: 发现配置文件  100 ms · 110 tokens · $0.0050",
     ]
     assert lines[-1] == "└─ [ ] goal: 运行测试"
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown", "total", "step"),
+    [(None, "–", "unknown price", "unknown price"), (0.5, "≥ $0.5000", "≥ $0.5000", "$0.5000")],
+)
+def test_cost_of_a_model_without_a_price_is_not_zero(
+    tmp_path: Path, store: FileTraceStore, cost: float | None, shown: str, total: str, step: str
+) -> None:
+    log = Recorded(TRACE)
+    log.begin()
+    log.message("assistant", TextPart(text="One."), tokens=30, cost=cost)
+    log.message("assistant", TextPart(text="Two."), tokens=30, cost=None)
+    log.into(store)
+    screen = Screen()
+    list_traces(screen.at(tmp_path))
+    assert f" messages {shown:>9}  " in screen.out
+    show_trace(screen.at(tmp_path), trace="latest")
+    assert f" messages, 260 tokens, {total}, agent" in screen.out
+    assert any(line.endswith(f"One.  130 tokens · {step}") for line in screen.out.splitlines())
+    assert "$0.00" not in screen.out
 
 
 def test_show_has_the_system_prompts_that_were_in_force(tmp_path: Path, store: FileTraceStore) -> None:

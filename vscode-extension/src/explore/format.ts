@@ -39,11 +39,11 @@ export function branchState(branch: BranchMeta, waiting: boolean): BranchState {
 }
 
 /** Format messages, tokens and cost: `5 messages · 3.4k tokens · $0.02`. */
-export function spentWords({ messageCount, totalTokens, totalCost }: Omit<GoalStats, "durationMs" | "preview">): string {
+export function spentWords({ messageCount, totalTokens, totalCost, unpricedTokens }: Omit<GoalStats, "durationMs" | "preview">): string {
   return [
     messageCount > 0 ? messagesWord(messageCount) : "",
     totalTokens > 0 ? tokensWord(totalTokens) : "",
-    totalCost > 0 ? money(totalCost) : "",
+    totalCost > 0 || unpricedTokens > 0 ? money(totalCost, unpricedTokens) : "",
   ]
     .filter(Boolean)
     .join(" · ");
@@ -70,7 +70,7 @@ export function agentState({ status }: SubagentMeta): string {
 /** Format a sub-agent's usage: `4 messages · 12k tokens · $0.03`. */
 export function agentSpent({ messageCount, usage, cost }: SubagentMeta): string {
   const totalTokens = usage.input + usage.output + usage.cacheRead + usage.cacheWrite;
-  return spentWords({ messageCount, totalTokens, totalCost: cost });
+  return spentWords({ messageCount, totalTokens, totalCost: cost, unpricedTokens: usage.unpriced });
 }
 
 /** Return the choice that applies one file of a branch. */

@@ -41,9 +41,14 @@ const FACTS: readonly Fact[] = [
   { name: t("Tests"), hover: t("How the test command ended in the branch"), cell: ({ test }) => tests(test) },
   { name: t("Files"), hover: t("Files changed, and lines added and removed"), cell: files },
   { name: t("Tokens"), hover: t("Sent and received"), cell: ({ tokens }) => plain(short(tokens), t("{0} tokens", tokens.toLocaleString("en"))) },
-  { name: t("Cost"), hover: t("US dollars, as far as prices are known"), cell: ({ cost }) => plain(money(cost), `$${cost}`) },
+  { name: t("Cost"), hover: t("US dollars, as far as prices are known"), cell: costs },
   { name: t("Time"), hover: t("From start to end"), cell: ({ durationMs }) => plain(duration(durationMs), t("{0} seconds", (durationMs / 1000).toFixed(1))) },
 ];
+
+function costs({ cost, unpricedTokens }: Score): Cell {
+  if (unpricedTokens > 0 && cost === 0) return unknown(t("the model's price is not known"));
+  return plain(money(cost, unpricedTokens), unpricedTokens > 0 ? t("at least {0}", `$${cost}`) : `$${cost}`);
+}
 
 function problems({ newProblems, fixedProblems }: Score): Cell {
   if (newProblems === null || fixedProblems === null) return unknown(t("Unknown: no language server reported"));

@@ -97,7 +97,7 @@ export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMete
 
 /** Format the usage of a goal and its descendants. The meter takes precedence, because it includes branches and sub-agents. */
 function spending({ cumulativeStats }: Goal, meter: GoalMeter | undefined): string {
-  const took = meter && total(meter.usage) > 0 ? { totalTokens: total(meter.usage), totalCost: meter.cost } : {};
+  const took = meter && total(meter.usage) > 0 ? { totalTokens: total(meter.usage), totalCost: meter.cost, unpricedTokens: meter.usage.unpriced } : {};
   return stats({ ...cumulativeStats, ...took });
 }
 
@@ -107,7 +107,7 @@ export function stats(value: GoalStats): string {
   const parts = [messagesWord(value.messageCount)];
   if (value.durationMs > 0) parts.unshift(duration(value.durationMs));
   if (value.totalTokens > 0) parts.push(tokensWord(value.totalTokens));
-  if (value.totalCost > 0) parts.push(money(value.totalCost));
+  if (value.totalCost > 0 || value.unpricedTokens > 0) parts.push(money(value.totalCost, value.unpricedTokens));
   return parts.join(" · ");
 }
 

@@ -40,7 +40,7 @@ export function cacheWords(usage: Usage): string {
 /** Format usage: `12k tokens · $0.02 · 83 % cache hits`; empty when nothing was used. */
 export function spentWords({ usage, cost }: Pick<GoalMeter, "usage" | "cost">): string {
   if (total(usage) === 0) return "";
-  return [tokensWord(total(usage)), cost > 0 ? money(cost) : "", cacheWords(usage)].filter(Boolean).join(" · ");
+  return [tokensWord(total(usage)), cost > 0 || usage.unpriced > 0 ? money(cost, usage.unpriced) : "", cacheWords(usage)].filter(Boolean).join(" · ");
 }
 
 export interface MeterLine {
@@ -85,10 +85,10 @@ export function warningWords({ warningUsd = 0 }: Meter): string {
   return warningUsd > 0 ? t("a warning every {0}", limitOf(warningUsd)) : "";
 }
 
-/** Format the cost: `$0.12`; `≥ $0.12` when some calls have no known price; empty when no cost is known. */
-function costWords({ cost, costKnown }: Meter): string {
-  if (cost <= 0) return "";
-  return costKnown ? money(cost) : `≥ ${money(cost)}`;
+/** Format the cost: `$0.12`; `≥ $0.12` when some calls have no known price; empty when nothing was spent. */
+function costWords({ cost, costKnown, usage }: Meter): string {
+  if (cost <= 0 && (costKnown || total(usage) === 0)) return "";
+  return money(cost, costKnown ? 0 : 1);
 }
 
 export interface Limit {

@@ -145,6 +145,7 @@ function headOf({ session: { trace, model, status }, view }: SessionLoadResult):
     totalMessages: view?.totalMessages ?? 0,
     totalTokens: view?.totalTokens ?? 0,
     totalCost: view?.totalCost ?? 0,
+    unpricedTokens: view?.unpricedTokens ?? 0,
   };
 }
 

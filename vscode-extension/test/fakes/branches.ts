@@ -21,7 +21,7 @@ export function branch(id: string, over: Partial<BranchMeta> = {}): BranchMeta {
 }
 
 export function score(over: Partial<Score> = {}): Score {
-  return { newProblems: null, fixedProblems: null, test: null, files: 1, added: 2, removed: 1, tokens: 12_300, cost: 0.04, durationMs: 65_000, ...over };
+  return { newProblems: null, fixedProblems: null, test: null, files: 1, added: 2, removed: 1, tokens: 12_300, cost: 0.04, unpricedTokens: 0, durationMs: 65_000, ...over };
 }
 
 export function subagent(id: string, over: Partial<SubagentMeta> = {}): SubagentMeta {
@@ -34,7 +34,7 @@ export function subagent(id: string, over: Partial<SubagentMeta> = {}): Subagent
     status: "running",
     summary: "",
     stopReason: null,
-    usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+    usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, unpriced: 0 },
     cost: 0,
     messageCount: 0,
     iteration: null,
@@ -49,7 +49,7 @@ export function started(eventId: number, meta: BranchMeta): Event {
 }
 
 export function completed(eventId: number, branchId: string, over: object = {}): Event {
-  const usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 };
+  const usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, unpriced: 0 };
   const plain = { status: "completed", summary: "Done.", cumulativeStats: NO_STATS, lastMessage: null, score: score(), usage, cost: 0 } as const;
   return { event: "branch_completed", eventId, traceId: "s1", time: TIME, branchId, ...plain, ...over };
 }

@@ -20,7 +20,7 @@ import type {
 } from "../../src/protocol.gen";
 
 const TIME = "2026-01-01T00:00:00Z";
-export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, durationMs: 0, preview: null };
+export const NO_STATS: GoalStats = { messageCount: 0, totalTokens: 0, totalCost: 0, unpricedTokens: 0, durationMs: 0, preview: null };
 
 export function session(over: Partial<SessionInfo> = {}): SessionInfo {
   return {
@@ -35,7 +35,7 @@ export function session(over: Partial<SessionInfo> = {}): SessionInfo {
       createdAt: TIME,
       updatedAt: TIME,
       messageCount: 0,
-      usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+      usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, unpriced: 0 },
       totalCost: 0,
       lastEventId: 0,
       lastStopReason: null,
@@ -54,7 +54,7 @@ export function session(over: Partial<SessionInfo> = {}): SessionInfo {
 
 /** What changed of what is shown. */
 export function view(over: Partial<ViewUpdate>): ViewUpdate {
-  return { status: null, totalMessages: null, totalTokens: null, totalCost: null, usage: null, goalNumbers: null, branches: null, ...over };
+  return { status: null, totalMessages: null, totalTokens: null, totalCost: null, unpricedTokens: null, usage: null, goalNumbers: null, branches: null, ...over };
 }
 
 export function loaded(over: Partial<SessionLoadResult> = {}): SessionLoadResult {
@@ -88,12 +88,12 @@ export function meter(over: Partial<Meter> = {}): Meter {
     contextTokens: 42_000,
     contextWindow: 200_000,
     compactAt: 150_000,
-    usage: { input: 10_000, output: 2_000, cacheRead: 83_000, cacheWrite: 7_000 },
+    usage: { input: 10_000, output: 2_000, cacheRead: 83_000, cacheWrite: 7_000, unpriced: 0 },
     cost: 0.12,
     costKnown: true,
     budget: NO_BUDGET,
     warningUsd: 0,
-    withoutGoal: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 },
+    withoutGoal: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, unpriced: 0 },
     withoutGoalCost: 0,
     goals: [],
     ...over,

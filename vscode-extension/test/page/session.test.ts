@@ -41,7 +41,7 @@ test("goals move and go", () => {
 });
 
 test("a message counts once, tells where it belongs, and sets the numbers of its goals", () => {
-  const frame: Frame = { event: "message_added", eventId: 11, message: { goalId: "1", tokens: 5, usage: { input: 40, output: 5, cacheRead: 3, cacheWrite: 2 }, cost: 0.25 }, view: { totalMessages: 2, totalTokens: 150, totalCost: 0.75 }, affectedGoals: [{ goalId: "1", selfStats: STATS, cumulativeStats: STATS }] };
+  const frame: Frame = { event: "message_added", eventId: 11, message: { goalId: "1", tokens: 5, usage: { input: 40, output: 5, cacheRead: 3, cacheWrite: 2, unpriced: 0 }, cost: 0.25 }, view: { totalMessages: 2, totalTokens: 150, totalCost: 0.75 }, affectedGoals: [{ goalId: "1", selfStats: STATS, cumulativeStats: STATS }] };
   assert.deepEqual(changes(begun(), frame), { told: true, graph: true, message: { branchId: null, goalId: "1" }, staleBranch: null });
   assert.deepEqual(changes(after(frame), frame), { told: false, graph: false, message: null, staleBranch: null });
   const state = after(frame, frame);
@@ -124,9 +124,11 @@ test("frames that are unknown, of another trace, or lack what they should have c
 
 test("amounts are short", () => {
   assert.deepEqual([0, 999, 1000, 6800, 99_960, 999_999, 12_300_000].map(amount), ["0", "999", "1k", "6.8k", "100k", "1M", "12.3M"]);
-  assert.deepEqual([0, 0.001, 0.08, 12.5, 12345].map(money), ["", "<$0.01", "$0.08", "$12.50", "$12345"]);
+  assert.deepEqual([0, 0.001, 0.08, 12.5, 12345].map((one) => money(one)), ["", "<$0.01", "$0.08", "$12.50", "$12345"]);
+  assert.deepEqual([money(0, 5), money(12.5, 5)], ["unknown price", "≥ $12.50"]);
   assert.deepEqual([null, 50, 1234, 61_000, 3_700_000].map(duration), ["", "50 ms", "1.2 s", "1 min 1 s", "1 h 2 min"]);
   assert.equal(statsLine(STATS), "4 msgs · 2k · $0.03");
+  assert.equal(statsLine({ ...STATS, totalCost: 0, unpricedTokens: 2000 }), "4 msgs · 2k · unknown price");
   assert.deepEqual([STATS, { ...STATS, durationMs: 61_000 }].map(workTime), ["", "1 min 1 s"]);
   assert.equal(statsWords({ ...STATS, durationMs: 61_000 }), `${statsWords(STATS)}, 1 min 1 s`);
   assert.equal(clip("用户认证功能用户认证功能", 10), "用户认证功…");

@@ -227,7 +227,7 @@ def test_first_frame_of_large_plan_drops_nulls_then_cuts_texts() -> None:
     small = plan_of(1_800, 0)
     assert MARK not in json.loads(connected_frame("t", 5, small))
 
-    known = plan_of(2_800, 0)
+    known = plan_of(2_400, 0)
     assert len(json_bytes(known)) > FRAME_BYTES
     text = connected_frame("t", 5, known)
     frame = json.loads(text)

@@ -426,6 +426,7 @@ async def test_the_goals_of_seed_000_are_drawn_from_events_alone() -> None:
             "message_count": 1,
             "total_tokens": 100,
             "total_cost": 0.01,
+            "unpriced_tokens": 0,
             "duration_ms": 2500,
             "preview": "read",
         }

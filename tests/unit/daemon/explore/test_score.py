@@ -40,7 +40,7 @@ def test_score_table_shows_facts_and_unknowns() -> None:
         "| Branch | Direction | Problems | Tests | Files | Tokens | Cost | Time |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         "| A | Tokens | +1 new, -3 fixed | 12 passed, 2 failed | 3 +40 -7 | 15k | $0.1234 | 65 s |",
-        "| B (abandoned) | a\\|b # c\\\\ | unknown | not run | unknown | 0 | $0.0000 | 0.0 s |",
+        "| B (abandoned) | a\\|b # c\\\\ | unknown | not run | unknown | 0 | $0.00 | 0.0 s |",
         "| C (abandoned) | Slow | unknown | unknown | unknown | unknown | unknown | unknown |",
     ]
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from daemon.state.goal_events import goal_event
 from daemon.state.projection import Projection
 from daemon.state.session_state import SessionState
 from daemon.steps.fold import StepFold
-from tests.support.fakes.models import Call
+from tests.support.fakes.models import Call, FakeModels
 from tests.support.scenarios.branches import explore, exploring, ran
 from tests.support.scenarios.subagents import task
 
@@ -124,7 +125,12 @@ def test_the_status_is_told_when_it_changes() -> None:
     assert told == ["running", "waiting", "running", "canceled"]
 
 
-async def test_totals_of_branches_and_subagents_reach_the_session(tmp_path: Path) -> None:
+@pytest.mark.parametrize("priced", [True, False])
+async def test_totals_of_branches_and_subagents_reach_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, priced: bool
+) -> None:
+    if not priced:
+        monkeypatch.setattr(FakeModels, "cost", lambda *_: None)
     write = Call("write", {"file_path": "x.py", "content": "x = 1\n"})
     main = [[task("Look.", "explore")], explore("one", "two"), "Done."]
     branches = {
@@ -149,7 +155,17 @@ async def test_totals_of_branches_and_subagents_reach_the_session(tmp_path: Path
         assert shown[0]["numbers"] == session.state.plan.numbers()
         assert shown[0]["status"] == session.state.status == "completed"
         assert shown[0]["usage"] == trace.usage.model_dump()
-        assert shown[0]["total_cost"] == trace.total_cost
+        assert shown[0].get("total_cost", 0) == trace.total_cost
+        assert (
+            shown[0].get("unpriced_tokens", 0) == trace.usage.unpriced == (0 if priced else trace.usage.total)
+        )
+        assert fold.head.trace.usage == trace.usage
+        of_branches = [branch.score for branch in session.state.children.branches.values() if branch.score]
+        assert [score.unpriced_tokens for score in of_branches] == [
+            0 if priced else score.tokens for score in of_branches
+        ]
+        goals = sum(step.unpriced_tokens or 0 for step in fold.tree.children(None)) + fold.unshown.unpriced
+        assert goals == trace.usage.unpriced
         assert set(shown[0]["branches"]) <= {"A", "B"}
         own = sum(m.usage.total for m in session.state.messages if m.usage is not None)
         assert own < trace.usage.total

@@ -37,6 +37,7 @@ def answer(goal_id: str | None, usage: Usage | None, sequence: int = 1) -> Messa
         content=(TextPart(text="x"),),
         created_at=NOW,
         usage=usage,
+        cost=0.0,
     )
 
 

@@ -108,7 +108,7 @@ function page(root: HTMLElement): void {
     const { goals } = state.goalTree;
     const live = goals.filter((goal) => goal.status !== "abandoned");
     const done = live.filter((goal) => goal.status === "completed").length;
-    const words = [live.length > 0 ? t("{0} of {1} goals done", done, live.length) : "", messagesWord(trace.totalMessages), tokensWord(trace.totalTokens), money(trace.totalCost)];
+    const words = [live.length > 0 ? t("{0} of {1} goals done", done, live.length) : "", messagesWord(trace.totalMessages), tokensWord(trace.totalTokens), money(trace.totalCost, trace.unpricedTokens)];
     facts.append(h("span", { class: `pill ${trace.status}` }, sessionWord(trace.status)), words.filter(Boolean).join(" · "));
   }
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from daemon.model.branches import BranchMeta
     from tools.ports import WorkOutcome
 
+SELECT_CALL = "select_"
+"""Beginning of the ids of the calls by which users choose branches."""
 MAX_FILES = 500
 """Most changed files to show."""
 _MAX_DIFF_LINES = 2_000
@@ -77,7 +79,7 @@ async def select_for_user(session: Session, choice: Sequence[str], by: str = "")
     description, and nobody has looked at its change. The model is notified: by the tool call that waits for the choice,
     or by a note. Raises PermissionDeniedError when the review rejects the change.
     """
-    call_id = f"select_{uuid.uuid4().hex[:12]}"
+    call_id = f"{SELECT_CALL}{uuid.uuid4().hex[:12]}"
     info = CallInfo(
         call_id,
         "explore",

@@ -88,13 +88,14 @@ def cut(events: Sequence[Event], message: str | None) -> Sequence[Event]:
             event.message.message_id,
             str(event.message.sequence),
         ):
-            if not _is_prompt(event.message):
+            if not is_prompt(event.message):
                 break
             return events[: _begins(events, at)]
     raise ForkError(t("This session has no user message {message} to fork from.", message=message[:100]))
 
 
-def _is_prompt(message: Message) -> bool:
+def is_prompt(message: Message) -> bool:
+    """Return whether a message is one that the user wrote."""
     own = any(not isinstance(part, NotePart) for part in message.content)
     return message.role == "user" and message.compaction() is None and own
 

@@ -25,10 +25,15 @@ class HistoryChange(Model):
     change_id: str
     tool_call_id: str
     tool: str
+    """Empty when the message with the call is gone."""
     time: datetime
     goal_id: str | None = None
     message_id: str | None = None
     """The message with the tool call."""
+    prompt_id: str | None = None
+    """The user's newest message before it."""
+    prompt: str = ""
+    """Its first words."""
     state: Literal["applied", "undone"]
     files: tuple[HistoryFile, ...]
 

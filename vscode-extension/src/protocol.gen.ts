@@ -1017,11 +1017,16 @@ export interface Grant {
 export interface HistoryChange {
   changeId: string;
   toolCallId: string;
+  /** Empty when the message with the call is gone. */
   tool: string;
   time: string;
   goalId: string | null;
   /** The message with the tool call. */
   messageId: string | null;
+  /** The user's newest message before it. */
+  promptId: string | null;
+  /** Its first words. */
+  prompt: string;
   state: "applied" | "undone";
   files: HistoryFile[];
 }

@@ -25,7 +25,7 @@ _WOULD = {
 
 @session_command()
 async def history(cli: Invocation, asked: SessionConnection) -> None:
-    """List what the session changed."""
+    """List what the session changed, below the ids of your messages."""
     found = await asked.request("goalwright/history/list")
     if cli.json:
         cli.write_json(found)
@@ -82,7 +82,13 @@ def _list(console: Console, session: str, found: dict[str, Any]) -> None:
     if not changes:
         console.write(t("No files were changed in session {session}.\n", session=shown_line(session)))
         return
+    shown = ""
     for change in changes:
+        prompt = string(change.get("promptId"))
+        if prompt and prompt != shown:
+            about = f"{prompt}  {string(change.get('prompt'))}"
+            console.write(console.style.bold(shown_line(about)) + "\n")
+        shown = prompt or shown
         mark = t("undone") if change.get("state") == "undone" else ""
         if change.get("changeId") == found.get("undo"):
             mark = t("next to undo")
@@ -90,7 +96,7 @@ def _list(console: Console, session: str, found: dict[str, Any]) -> None:
             mark = t("next to redo")
         when = string(change.get("time"))[:16].replace("T", " ")
         tool = one_line(string(change.get("tool")))
-        line = f"{shown_line(string(change.get('changeId')))}  {when}  {tool}  {_files(change)}"
+        line = f"  {shown_line(string(change.get('changeId')))}  {when}  {tool}  {_files(change)}"
         line += f"  [{mark}]" if mark else ""
         console.write((fit(line, console.columns) if console.live else line) + "\n")
 

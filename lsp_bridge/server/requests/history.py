@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from daemon.explore.branch_actions import SELECT_CALL
+from daemon.loop.forking import is_prompt
 from daemon.loop.undo import Caller, Outcome, Restorer
 from lsp_bridge.protocol import history as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
@@ -11,12 +13,17 @@ from lsp_bridge.protocol.sessions import SessionParams
 from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 from tools.paths import rule_target
+from tools.text.truncate import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from daemon.files.changes import FileSetChange
+    from daemon.model.messages import Message
     from lsp_bridge.server.requests.request_context import RequestContext
+
+_PROMPT = 80
+"""Characters of a prompt beside its changes."""
 
 
 class HistoryRequests:
@@ -32,8 +39,10 @@ class HistoryRequests:
         restorer = await self._restorer(params.session_id)
         overview = await restorer.overview()
         callers = restorer.callers()
+        session = await self._core.session(params.session_id)
+        prompts = [message for message in session.state.messages if is_prompt(message)]
         return p.HistoryResult(
-            changes=tuple(self._change(change, callers) for change in overview.changes),
+            changes=tuple(self._change(change, callers, prompts) for change in overview.changes),
             undo=overview.undo.change_id if overview.undo is not None else None,
             redo=overview.redo.change_id if overview.redo is not None else None,
         )
@@ -73,15 +82,22 @@ class HistoryRequests:
     async def _restorer(self, session_id: str) -> Restorer:
         return Restorer(await self._core.session(session_id))
 
-    def _change(self, change: FileSetChange, callers: Mapping[str, Caller]) -> p.HistoryChange:
+    def _change(
+        self, change: FileSetChange, callers: Mapping[str, Caller], prompts: Sequence[Message]
+    ) -> p.HistoryChange:
         caller = callers.get(change.change_id)
+        chosen = "explore" if change.change_id.startswith(SELECT_CALL) else ""
+        made = caller.message.created_at if caller is not None else change.time
+        prompt = next((one for one in reversed(prompts) if one.created_at <= made), None)
         return p.HistoryChange(
             change_id=change.change_id,
             tool_call_id=change.change_id,
-            tool=caller.call.name if caller is not None else "",
+            tool=caller.call.name if caller is not None else chosen,
             time=change.time,
             goal_id=caller.goal_id if caller is not None else None,
             message_id=caller.message.message_id if caller is not None else None,
+            prompt_id=None if prompt is None else prompt.message_id,
+            prompt="" if prompt is None else one_line(prompt.text(), _PROMPT),
             state="undone" if change.undone else "applied",
             files=tuple(
                 p.HistoryFile(

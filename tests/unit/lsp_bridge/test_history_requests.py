@@ -40,6 +40,8 @@ async def test_changes_are_listed_undone_and_redone() -> None:
             {"path": "a.py", "kind": "update", "added": 1, "removed": 1, "undoable": True}
         ]
         assert edit["messageId"].startswith("msg_")
+        prompt = next(one for one in door.bench.core.open_sessions).state.messages[0]
+        assert [(one["promptId"], one["prompt"]) for one in (edit, write)] == [(prompt.message_id, "go")] * 2
         assert (listed["undo"], listed["redo"]) == (write["changeId"], None)
         would = await client.request("goalwright/history/undo", {**params, "dryRun": True})
         assert would["files"][0]["kind"] == "delete"

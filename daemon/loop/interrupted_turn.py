@@ -72,6 +72,8 @@ def answer_of(meta: SubagentMeta, record: SessionRecord) -> ToolResultPart:
 log = logging.getLogger(__name__)
 
 STOPPED = noted("Interrupted: Goalwright was stopped.")
+WAS_STOPPED = noted("Goalwright was stopped. What was done is stored; send another prompt to continue.")
+"""End of a turn that worked when its daemon was stopped."""
 LEFT_WAITING = (
     "Goalwright was stopped while this waited for an answer. It asks again when the session is opened."
 )

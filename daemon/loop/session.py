@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Literal
 from daemon.context.tokens import estimate_tokens
 from daemon.loop.budget import Budget
 from daemon.loop.compactor import CompactionResult, Compactor
-from daemon.loop.interrupted_turn import LEFT_WAITING, STOPPED, UNSTORED, close_what_is_open, waits_for_answer
+from daemon.loop.interrupted_turn import (
+    LEFT_WAITING,
+    STOPPED,
+    UNSTORED,
+    WAS_STOPPED,
+    close_what_is_open,
+    waits_for_answer,
+)
 from daemon.loop.loop_detection import LoopDetector, general_command
 from daemon.loop.policy import Policy
 from daemon.loop.queue import PendingPrompt, PromptQueue, ReplanRequest, TurnResult
@@ -580,9 +587,8 @@ class Session:
             if self._running.failure:
                 stop, detail = "error", self._running.failure
             else:
-                stop, detail = (
-                    ("permission_denied", out_of_time) if out_of_time else ("canceled", t("Canceled."))
-                )
+                why = t(WAS_STOPPED) if self._closing else t("Canceled.")
+                stop, detail = ("permission_denied", out_of_time) if out_of_time else ("canceled", why)
         except StoreError:
             raise
         except Exception as error:

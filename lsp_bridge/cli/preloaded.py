@@ -23,6 +23,8 @@ FORKED = b"+"
 """The first byte of the answer; the process id and a line end follow. Then comes its exit code, when it ends."""
 GONE = 3
 """Exit code of a process of which nothing is known, because the preloader ended: as if another one had the lock."""
+PRELOADER = "preloader-"
+"""Beginning of the key of a preloader's paths."""
 AT_THE_START = (
     "LD_",
     "MALLOC_",
@@ -44,7 +46,7 @@ def preloader_paths(home: Path | None = None) -> RuntimePaths:
     """Return the paths of the preloader of this installation. ``home``: see ``daemon.runtime.state_dir``."""
     state = state_dir(home)
     named = os.fsencode(f"{state}\0{sys.prefix}\0{own_folders()[0]}")
-    key = f"preloader-{hashlib.sha256(named).hexdigest()[:16]}"
+    key = f"{PRELOADER}{hashlib.sha256(named).hexdigest()[:16]}"
     return RuntimePaths(state, state / "run" / key, key)
 
 

@@ -92,6 +92,27 @@ def _reason(entry: dict[str, Any], command: str) -> str:
     return f"{what}{f' ({why})' if why else ''}: {rule_words(mapping(entry.get('rule')))}"
 
 
+def rejection_words(part: dict[str, Any], own_client: str, unattended: str = "") -> str:
+    """Return why the call of a tool result was rejected, and by whom, for after the word "rejected".
+
+    ``own_client``: the name of the client that shows it; ``unattended``: why that one rejects without its user.
+    """
+    metadata = mapping(part.get("metadata"))
+    by, feedback = string(metadata.get("by")), string(metadata.get("feedback")).strip()
+    said = string(part.get("content")).removeprefix("Permission denied.").strip()
+    if metadata.get("after_rejection") is True:
+        return t("the call before it was rejected")
+    if by == "timeout":
+        return t("nobody answered in time")
+    if feedback:
+        return t("“{words}”", words=shown_line(feedback))
+    if not by or metadata.get("rule") is True:
+        return shown_line(said)
+    if by == own_client:
+        return unattended or t("by you")
+    return t("by you in {client}", client=shown_line(by))
+
+
 def asked_lines(request: dict[str, Any]) -> list[str]:
     """Return the model's questions to the user with their options, numbered; empty for all other requests."""
     lines: list[str] = []

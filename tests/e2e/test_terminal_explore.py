@@ -63,11 +63,19 @@ async def test_run_shows_each_branch_and_explore_pick_applies_one(tmp_path: Path
         assert picked[0].startswith("  accepted (--yes): ")
         assert cart.read_text() == ways.WHOLE
         assert f"A  {ways.DIRECTIONS[0]}  (completed, used)" in await says(goalwright, "explore", "list")
+        prompt, change = await says(goalwright, "history")
+        assert prompt.startswith("msg_")
+        assert prompt.endswith(f"  {ways.TASK}")
+        assert change.split()[3:] == ["explore", "cart.py", "+2", "-2", "[next", "to", "undo]"]
 
         found = json.loads((await goalwright.command("explore", "--json")).stdout)
         (exploration,) = found["explorations"]
         assert [branch["score"]["files"] for branch in exploration["branches"]] == [1, 1, 1]
         assert exploration["selectedBranch"].startswith("A")
+
+        session, message = run.stdout.split("\nsession ")[-1].split()[0], prompt.split()[0]
+        forked = await goalwright.run("again", "--fork", f"{session}:{message}")
+        assert "has no user message" not in forked.stderr
 
 
 async def test_invalid_explore_commands_print_advice(tmp_path: Path) -> None:
@@ -106,6 +114,7 @@ async def test_invalid_explore_commands_print_advice(tmp_path: Path) -> None:
 async def test_without_a_terminal_a_branch_is_refused_by_its_name(tmp_path: Path) -> None:
     async with explored(tmp_path) as (_, run):
         assert "Rejected, because there is no terminal to ask on: Branch A · Edit cart.py" in run.stderr
+        assert "A │ ✗ write rejected: there is no terminal to ask on; use --yes or a rule" in run.stdout
 
 
 async def test_agents_are_listed_and_a_session_begins_with_one(tmp_path: Path) -> None:
@@ -141,7 +150,9 @@ async def test_run_yes_leaves_the_branch_choice_to_the_model(tmp_path: Path) -> 
     assert (workspace / "cart.py").read_text() == ways.EXACT
 
 
-async def test_pick_counts_while_a_run_without_a_terminal_waits(tmp_path: Path) -> None:
+@contextlib.asynccontextmanager
+async def waiting_for_a_choice(tmp_path: Path) -> AsyncGenerator[tuple[Goalwright, asyncio.Task[Finished]]]:
+    """A run without a terminal that waits for the user to choose a branch."""
     workspace = ways.make_repository(tmp_path / "shop")
     model = ways.write_script(tmp_path / "ways.json")
     async with installed(workspace, forker=shared_forker()) as goalwright:
@@ -155,6 +166,21 @@ async def test_pick_counts_while_a_run_without_a_terminal_waits(tmp_path: Path) 
 
         while not await awaited():
             pass
+        yield goalwright, running
+
+
+@pytest.mark.parametrize("every", [False, True])
+async def test_waiting_run_says_that_the_daemon_was_stopped(tmp_path: Path, every: bool) -> None:
+    async with waiting_for_a_choice(tmp_path) as (goalwright, running):
+        stopped = await says(goalwright, "stop", *(["--all"] if every else []))
+        assert stopped == [f"Stopped the daemon of {goalwright.workspace}." if every else "Stopped."]
+        run = await running
+    assert run.code == 130
+    assert "Goalwright was stopped. What was done is stored" in run.stderr
+
+
+async def test_pick_counts_while_a_run_without_a_terminal_waits(tmp_path: Path) -> None:
+    async with waiting_for_a_choice(tmp_path) as (goalwright, running):
         assert "`goalwright explore pick A` (or parts: `pick A:PATH B:PATH`)" in "".join(
             await says(goalwright, "explore")
         )
@@ -162,7 +188,7 @@ async def test_pick_counts_while_a_run_without_a_terminal_waits(tmp_path: Path) 
         run = (await running).check()
     assert "Rejected" not in run.stderr
     assert "In another terminal: `goalwright explore pick A` (or parts: `pick A:PATH B:PATH`)" in run.stderr
-    assert (workspace / "cart.py").read_text() == ways.EXACT
+    assert (goalwright.workspace / "cart.py").read_text() == ways.EXACT
 
 
 _TURNS = (

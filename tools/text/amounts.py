@@ -17,7 +17,7 @@ def money(usd: float | None, unpriced: int | None = 0) -> str:
 
 
 def known_part(text: str, usd: float, unpriced: int | None) -> str:
-    """Return ``text``, the cost ``usd``, marked as a part if there are ``unpriced`` tokens, whose price is not known."""
+    """Return ``text``, the cost ``usd``, marked as a part if some tokens are ``unpriced``: their price is not known."""
     if not unpriced:
         return text
     return f"≥ {text}" if usd else UNKNOWN

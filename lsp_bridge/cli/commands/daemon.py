@@ -11,8 +11,8 @@ from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.launch import Clock, Greeting, LaunchError, runtime_paths
-from lsp_bridge.cli.preloaded import preloader_pid
-from lsp_bridge.cli.text import clean, fit, one_line, pad, state, width
+from lsp_bridge.cli.preloaded import PRELOADER, preloader_pid
+from lsp_bridge.cli.text import clean, fit, one_line, pad, shown_line, state, width
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 
@@ -172,7 +172,13 @@ async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool 
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number_)
         if await _ended(paths, _KILL_S if ask else _STOP_S):
-            console.write(t("Stopped by {name}.\n", name=number_.name))
+            if ask:
+                words = t("Stopped. It did not answer, so its process was ended ({name}).", name=number_.name)
+            elif address is None:
+                words = t("Stopped the preloader.") if paths.key.startswith(PRELOADER) else t("Stopped.")
+            else:
+                words = t("Stopped the daemon of {workspace}.", workspace=shown_line(address.workspace))
+            console.write(words + "\n")
             return EXIT_OK
     console.warn(t("The daemon (process {pid}) does not stop. Try `goalwright stop --force`.", pid=pid))
     return EXIT_FAILED

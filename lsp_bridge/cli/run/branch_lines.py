@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from daemon.explore.score_text import NOT_RUN, duration_words, ended_words
+from lsp_bridge.cli.invocation import CLIENT_NAME
 from lsp_bridge.cli.text import Style, one_line, pad, state, tokens, width
+from lsp_bridge.protocol.permission_text import rejection_words
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 from tools.text.amounts import UNKNOWN, money
@@ -143,6 +145,8 @@ class BranchLines:
 
     def __init__(self, style: Style) -> None:
         self._style = style
+        self.rejects = ""
+        """Why the run itself rejects what is asked; empty: its user answers."""
 
     def apply(self, event: dict[str, Any]) -> list[str]:
         """Return the lines for an event; none for most."""
@@ -181,6 +185,9 @@ class BranchLines:
                 title = one_line(string(part.get("title")) or string(part.get("content")))
                 name = one_line(string(part.get("name")))
                 words = title if title.startswith(name) else f"{name} {title}"
+                if failed and mapping(part.get("metadata")).get("denied") is True:
+                    why = rejection_words(part, CLIENT_NAME, self.rejects)
+                    words = f"{words}: {why}" if why else words
                 lines.append(self._line(event.get("branchId"), f"{mark} {words}"))
         return lines
 

@@ -165,6 +165,8 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     )
     view: View = JsonView(console.write) if options.json else text
     answerer = _answerer(options, console, text)
+    if isinstance(answerer, RefuseAll):
+        text.rejecting(t("there is no terminal to ask on; use --yes or a rule"))
     turn = _Run(options, launcher, view, answerer, console, text.open_branches)
     console.on_gone = turn.interrupt
     async with _signals(turn.interrupt, turn.terminate):
@@ -176,8 +178,8 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
     elif code in (EXIT_FAILED, EXIT_NOTHING, EXIT_LIMIT) and not options.json:
         words = outcome.detail or t("the turn ended with {stop_reason}", stop_reason=outcome.stop_reason)
         console.warn(console.err_style.red(t("error: {words}", words=clean(words))))
-    elif code == EXIT_OK and outcome.detail and not options.json:
-        # The model ended the turn in an unusual way, e.g. it declined to continue.
+    elif outcome.detail and not options.json and (code == EXIT_OK or turn.ended_elsewhere(code)):
+        # The model ended the turn in an unusual way, e.g. it declined to continue, or somebody else stopped it.
         console.warn(console.err_style.yellow(clean(outcome.detail)))
     return code
 
@@ -285,6 +287,10 @@ class _Run:
             return
         self._note(t("canceling … (Ctrl-C again to exit at once)"))
         self._spawn(self._cancel())
+
+    def ended_elsewhere(self, code: int) -> bool:
+        """Return whether the turn was canceled, but not here."""
+        return code == EXIT_CANCELED and not self._interrupts
 
     def terminate(self) -> None:
         """Handle SIGTERM: cancel in the daemon, and leave without waiting for the end."""

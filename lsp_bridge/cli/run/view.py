@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from lsp_bridge.cli.invocation import CLIENT_NAME
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, BranchLines, OpenBranches, asked_title
 from lsp_bridge.cli.run.goal_lines import GoalLines
 from lsp_bridge.cli.run.totals import RunOutcome as RunOutcome  # noqa: TC001 - re-exported
@@ -17,6 +18,7 @@ from lsp_bridge.protocol.permission_text import (
     model_lines,
     note_lines,
     question_lines,
+    rejection_words,
     warning_lines,
 )
 from tools.json_access import integer, mapping, mappings, number, string, strings
@@ -160,6 +162,10 @@ class TextView:
         self._goals.load(goal_tree, goal_numbers)
         if session.get("demo") is True:
             self.line(self._style.yellow(t("Demo: a scripted model answers, not a real one.")))
+
+    def rejecting(self, why: str) -> None:
+        """Show this as the reason of what the run itself rejects: it has no user who answers."""
+        self._branches.rejects = why
 
     def event(self, session_id: str, event: dict[str, Any], view: dict[str, Any]) -> None:
         """A line, or none."""
@@ -332,6 +338,9 @@ class TextView:
             title = self._calls.get(string(part.get("toolCallId")), name)
         if not title.startswith(name):
             title = f"{name} {title}"
+        if mapping(part.get("metadata")).get("denied") is True and failed:
+            why = rejection_words(part, CLIENT_NAME, self._branches.rejects)
+            title = f"{title}: {why}" if why else title
         self.line(style.red(f"✗ {title}") if failed else f"{style.green('✓')} {title}")
         if name == "bash" or mapping(part.get("metadata")).get("rule") is True:
             self._output(content)  # of a call that a rule denies: the rule and its file

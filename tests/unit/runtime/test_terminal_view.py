@@ -4,6 +4,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from lsp_bridge.cli.run.goal_lines import GoalLines
 from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, diagnostics_lines
 from lsp_bridge.cli.text import Style
@@ -243,6 +245,34 @@ def test_request_hides_nothing_of_what_is_approved() -> None:
     grants = [{"permission": "bash", "pattern": pattern} for pattern in (evil, "a\nb")]
     request = {"permission": "bash", "suggestions": grants}
     assert suggestion_words(request).endswith("; touch TAIL, a␊b")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({"by": "terminal"}, "by you"),
+        ({"by": "VS Code"}, "by you in VS Code"),
+        ({"by": "terminal", "feedback": "use a\nset"}, "“use a␊set”"),
+        ({"by": "timeout", "rule": True}, "nobody answered in time"),
+        ({"rule": True}, "Your rule edit: *.lock → deny forbids that."),
+        ({"after_rejection": True}, "the call before it was rejected"),
+    ],
+)
+def test_rejected_call_says_why(metadata: dict[str, Any], why: str) -> None:
+    content = "Permission denied. Your rule edit: *.lock → deny forbids that."
+    part = {"title": "rejected", "isError": True, "metadata": {"denied": True, **metadata}}
+    screen = Screen()
+    screen.result("edit", content, **part)
+    result = {"type": "tool_result", "name": "edit", "content": content, **part}
+    screen.event("branch_message_added", branchId="A", message={"role": "tool", "content": [result]})
+    assert screen.lines == [f"✗ edit rejected: {why}", f"A │ ✗ edit rejected: {why}"]
+
+
+def test_rejection_by_a_run_without_a_user_says_what_to_do() -> None:
+    screen = Screen()
+    screen.view.rejecting("there is no terminal to ask on")
+    screen.result("edit", title="rejected", isError=True, metadata={"denied": True, "by": "terminal"})
+    assert screen.lines == ["✗ edit rejected: there is no terminal to ask on"]
 
 
 def test_retries_and_notices_are_printed() -> None:

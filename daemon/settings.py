@@ -194,8 +194,8 @@ class ContextSettings(_Group):
     compact_at_tokens: int | None = Field(
         default=None,
         ge=1_000,
-        description="Compact the context above this many tokens; by default at 75 % of the window (70 % of a "
-        "large one).",
+        description="Compact the context when it has more tokens than this. By default the limit is 75 % of the "
+        "model's window, or 70 % of a window above 200,000 tokens.",
     )
     keep_steps: int | None = Field(
         default=None, ge=1, le=100, description="How many of the last steps a compaction keeps unchanged."

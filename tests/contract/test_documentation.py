@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.settings import Settings
+from daemon.settings import SETTINGS, Settings
 from lsp_bridge.cli.command_line import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,3 +70,11 @@ def test_agents_document_lists_every_shipped_agent() -> None:
     table = TEXTS["docs/agents.md"].partition("## Your own agents")[0]
     for agent in (ROOT / "daemon/agents").glob("*.md"):
         assert f"`{agent.stem}`" in table
+
+
+def test_configuration_lists_each_setting_once_with_a_short_type() -> None:
+    settings = TEXTS["docs/configuration.md"].partition("## A hook")[0]
+    rows = re.findall(r"^\| `(\w+)`(?:<br>`[\w.]+`)? \| (.*?) \| ", settings, re.MULTILINE)
+    names = [name for name, _ in rows]
+    assert sorted(names) == sorted(SETTINGS)
+    assert [kind for _, kind in rows if kind.count(" or ") > 1 or kind.count(" of ") > 2] == []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
-from generate_settings import ELSEWHERE, EXTENSION, GROUPS, resolved, setting_name  # noqa: E402
+from generate_settings import EXTENSION, GROUPS, resolved, setting_name  # noqa: E402
 from generated import write_or_check  # noqa: E402
 
 from daemon.api.app import make_app  # noqa: E402
@@ -70,13 +70,12 @@ def configuration() -> str:
     english: dict[str, str] = json.loads((EXTENSION / "package.nls.json").read_text("utf-8"))
     properties = {key: resolved(value, schema) for key, value in schema["properties"].items()}
     sections = {english[f"settings.{group}"]: keys for group, keys in GROUPS.items()}
-    sections["Only in config.json"] = tuple(key for key in properties if key in ELSEWHERE)
+    grouped = {key for keys in GROUPS.values() for key in keys}
+    sections["Only in config.json"] = tuple(key for key in properties if key not in grouped)
     parts = [INTRODUCTION]
     for title, keys in sections.items():
         rows = [
-            setting_row(key, properties[key], in_editor=key not in ELSEWHERE)
-            for key in keys
-            if key in properties
+            setting_row(key, properties[key], in_editor=key in grouped) for key in keys if key in properties
         ]
         if rows:
             parts.append(
@@ -107,12 +106,18 @@ VS Code's name of a setting stands below its key. A setting that is not set ther
 """
 
 
+SHAPES = {
+    "permission": "actions by permission and, if you like, by pattern, or a list of [rules](permissions.md#rules)"
+}
+"""Types of settings in words where the schema's own would be hard to read."""
+
+
 def setting_row(key: str, schema: dict[str, Any], *, in_editor: bool) -> str:
     """Return the row of one setting."""
     name = f"`{key}`" + (f"<br>`goalwright.{setting_name(key)}`" if in_editor else "")
     default = schema.get("default")
     shown = "" if default in (None, [], {}, "") else f"`{json.dumps(default)}`"
-    shape = kind(schema).replace(" or null", "")
+    shape = SHAPES.get(key) or kind(schema).replace(" or null", "")
     return f"| {name} | {shape}{limits(schema)} | {shown} | {cell(schema.get('description', ''))} |\n"
 
 

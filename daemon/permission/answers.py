@@ -15,7 +15,7 @@ from daemon.model.permissions import (
     Rule,
     Scope,
 )
-from tools.localization import t
+from tools.localization import n, t
 from tools.text.truncate import short
 from tools.tool import PermissionAsk, ToolError
 
@@ -142,10 +142,11 @@ def check_answers(
     if len(answers) != len(questions):
         raise ToolError(
             t(
-                "The request has {count} questions, but {count2} answers were given: give one for each, "
-                "empty for those to skip, or reject to skip all.",
-                count=len(questions),
-                count2=len(answers),
+                "{questions}, but {answers}: give one answer for each, empty for those to skip, or reject to skip all.",
+                questions=n(
+                    "The request has one question", "The request has {count} questions", len(questions)
+                ),
+                answers=n("one answer was given", "{count} answers were given", len(answers)),
             )
         )
     made = tuple(_answer(question, answer) for question, answer in zip(questions, answers, strict=True))

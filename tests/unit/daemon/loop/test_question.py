@@ -64,8 +64,8 @@ async def test_invalid_answers_are_refused_and_the_question_stays_open(
         permissions = bench.core.permissions
         one, none = QuestionAnswer(chosen=("a",)), QuestionAnswer()
         for answers, words in [
-            ((), "2 questions, but 0 answers"),
-            ((one,), "2 questions, but 1 answers"),
+            ((), "2 questions, but 0 answers were given"),
+            ((one,), "2 questions, but one answer was given"),
             ((none, none), "No question is answered:"),
             ((QuestionAnswer(chosen=("c",)), none), "'c' is not an option"),
             ((one, QuestionAnswer(text="x" * 20_001)), "20001 characters"),

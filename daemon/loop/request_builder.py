@@ -259,18 +259,22 @@ class RequestBuilder:
         shown: dict[str | None, int] = {}
         for entry in window.entries if wanted else ():
             shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
+        policy, configured = self._policy, self._policy.client.config.settings.context.context_window
         budget = self._budget.in_force()
         for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
         return Meter(
             context_tokens=self.tokens(window),
             context_window=profile.window,
+            window_assumed=self._services.models.window_is_assumed(
+                policy.model, policy.client.env, configured
+            ),
             compact_at=profile.compact_at,
             usage=trace.usage,
             cost=trace.total_cost,
             cost_known=not trace.usage.unpriced
-            and self._services.models.cost(self._policy.model, Usage()) is not None,
+            and self._services.models.cost(policy.model, Usage()) is not None,
             budget=budget,
-            warning_usd=self._policy.client.config.settings.budget.budget_warning_usd
+            warning_usd=policy.client.config.settings.budget.budget_warning_usd
             if budget.session_usd is None
             else 0.0,
             without_goal=subtracted(trace.usage, for_goals),

@@ -46,6 +46,10 @@ class Models(Protocol):
         server."""
         ...
 
+    def window_is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
+        """Return whether ``window`` is only a guess."""
+        ...
+
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
         """Ask the server of ``model`` for its window, in the background."""
         ...

@@ -25,6 +25,8 @@ class Meter(Model):
     """Estimated tokens of the next request, calibrated by what the provider counted."""
     context_window: int
     """Tokens the model can take."""
+    window_assumed: bool = False
+    """``context_window`` is only a guess: the model is not in the table, and its server has not told it yet."""
     compact_at: int
     """Tokens at which the context is compacted."""
     usage: Usage

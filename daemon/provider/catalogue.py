@@ -58,6 +58,7 @@ class CatalogueModel:
     """Tokens that it takes."""
     input_price: float | None = None
     output_price: float | None = None
+    window_assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,9 @@ def _offered(provider: str, entry: dict[str, Any]) -> CatalogueModel | None:
     paid = (price.input, price.output) if price else _prices(entry)
     if provider == "lm_studio":
         paid = (0.0, 0.0)
-    return CatalogueModel(model, window_in(entry) or info.context_window, *paid)
+    told = window_in(entry)
+    assumed = told is None and info.window_assumed
+    return CatalogueModel(model, told or info.context_window, *paid, window_assumed=assumed)
 
 
 def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -62,6 +62,12 @@ class Windows:
         window = configured or self._told.get(server) or model_info(model).context_window
         return min(window, self._limits.get(server, window))
 
+    def is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
+        """Return whether ``window`` is only a guess: neither the user, nor the server, nor a table has told it."""
+        server = _server(model, env)
+        told = configured or server in self._told or server in self._limits
+        return not told and model_info(model).window_assumed
+
     def learn(self, model: str, env: Mapping[str, str], limit: int) -> None:
         """A prompt was too long, and the server said how many tokens it takes."""
         self._limits[_server(model, env)] = limit

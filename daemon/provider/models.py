@@ -59,6 +59,9 @@ class ProviderModels:
     def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
         return self.windows.window(model, env, configured)
 
+    def window_is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
+        return self.windows.is_assumed(model, env, configured)
+
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
         self.windows.ask_soon(model, env)
 

@@ -39,6 +39,8 @@ class ModelInfo:
     long_from: int | None = None
     """A prompt of more tokens than this is charged ``long_price`` as a whole."""
     long_price: Price | None = None
+    window_assumed: bool = False
+    """The window is only that of most models."""
 
 
 def _price(
@@ -65,7 +67,7 @@ def _openai_long(price: Price) -> ModelInfo:
     return replace(_openai(price), long_from=272_000, long_price=long)
 
 
-UNKNOWN = ModelInfo(context_window=128_000, max_output=8_192)
+UNKNOWN = ModelInfo(context_window=128_000, max_output=8_192, window_assumed=True)
 """Assumed limits of an unlisted model: those of most models of recent years."""
 
 _MODELS: dict[str, ModelInfo] = {
@@ -183,12 +185,13 @@ def _from_litellm(model: str) -> ModelInfo | None:
         value = entry.get(name)
         return float(value) if isinstance(value, int | float) else default
 
-    window = int(number("max_input_tokens", number("max_tokens", UNKNOWN.context_window)))
+    listed = number("max_input_tokens", number("max_tokens", 0))
+    window = int(listed or UNKNOWN.context_window)
     output = int(number("max_output_tokens", UNKNOWN.max_output))
     paid = number("input_cost_per_token", -1) * MILLION
     if paid < 0:
-        return ModelInfo(window, output)
+        return ModelInfo(window, output, window_assumed=not listed)
     read = number("cache_read_input_token_cost", paid / MILLION) * MILLION
     write = number("cache_creation_input_token_cost", paid / MILLION) * MILLION
     out = number("output_cost_per_token", 0) * MILLION
-    return ModelInfo(window, output, Price(paid, out, read, write))
+    return ModelInfo(window, output, Price(paid, out, read, write), window_assumed=not listed)

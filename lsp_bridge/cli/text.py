@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
 
+from tools.json_access import integer
 from tools.localization import n, noted, t
 from tools.text import terminal
 from tools.text.terminal import shown as shown
@@ -141,6 +143,12 @@ class Style:
 def tokens(count: int) -> str:
     """Return e.g. ``12,300 tokens``."""
     return n("{count:,} token", "{count:,} tokens", count)
+
+
+def window_words(meter: dict[str, Any]) -> str:
+    """Return the size of a model's window (``Meter`` of the wire): ``128,000 (assumed)``."""
+    window = integer(meter.get("contextWindow"))
+    return t("{window:,} (assumed)", window=window) if meter.get("windowAssumed") is True else f"{window:,}"
 
 
 def share(part: float, whole: float) -> str:

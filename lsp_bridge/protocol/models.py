@@ -21,6 +21,8 @@ class OfferedModel(Model):
 
     model: str
     window: int
+    window_assumed: bool = False
+    """``window`` is only a guess."""
     input_price: float | None = None
     output_price: float | None = None
 
@@ -65,6 +67,8 @@ class ModelTestResult(Model):
     set."""
 
     window: int
+    window_assumed: bool = False
+    """``window`` is only a guess."""
     input_price: float | None = None
     output_price: float | None = None
     seconds: float = 0

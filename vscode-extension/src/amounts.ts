@@ -16,6 +16,11 @@ export function money(dollars: number, unpriced = 0): string {
   return unpriced > 0 ? `≥ ${words}` : words;
 }
 
+/** Format the size of a model's window: `200k window`, `128k window (assumed)` when nobody has told it. */
+export function windowWords(tokens: number, assumed: boolean): string {
+  return assumed ? t("{0} window (assumed)", short(tokens)) : t("{0} window", short(tokens));
+}
+
 /** Format a number of messages: `1 message`, `12 messages`. */
 export function messagesWord(count: number): string {
   return plural(count, "{0} message", "{0} messages");

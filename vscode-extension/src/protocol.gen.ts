@@ -1222,6 +1222,8 @@ export interface Meter {
   contextTokens: number;
   /** Tokens the model can take. */
   contextWindow: number;
+  /** `context_window` is only a guess: the model is not in the table, and its server has not told it yet. */
+  windowAssumed: boolean;
   /** Tokens at which the context is compacted. */
   compactAt: number;
   /** All model calls of the session so far, compactions included. */
@@ -1313,6 +1315,8 @@ export interface ModelTestParams {
  */
 export interface ModelTestResult {
   window: number;
+  /** `window` is only a guess. */
+  windowAssumed: boolean;
   inputPrice: number | null;
   outputPrice: number | null;
   seconds: number;
@@ -1347,6 +1351,8 @@ export interface Notice {
 export interface OfferedModel {
   model: string;
   window: number;
+  /** `window` is only a guess. */
+  windowAssumed: boolean;
   inputPrice: number | null;
   outputPrice: number | null;
 }

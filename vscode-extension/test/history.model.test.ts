@@ -12,7 +12,7 @@ const log = { warn() {} } as unknown as vscode.LogOutputChannel;
 
 function change(changeId: string, state: "applied" | "undone"): HistoryChange {
   const files = [{ path: "a.py", kind: "update" as const, added: 1, removed: 1, undoable: true }];
-  return { changeId, toolCallId: `call-${changeId}`, tool: "edit", time: "", goalId: null, messageId: null, state, files };
+  return { changeId, toolCallId: `call-${changeId}`, tool: "edit", time: "", goalId: null, messageId: null, promptId: null, prompt: "", state, files };
 }
 
 /** A history over a daemon that tells `list` and notes what it was asked. */

@@ -8,7 +8,7 @@ import { message, text } from "./fakes/protocol";
 const call = (id: string) => ({ type: "tool_call", id, name: "edit", input: "{}", finished: true }) as const;
 const item = (role: "user" | "assistant", sequence: number, ...parts: unknown[]): Item => ({ kind: "message", key: `m${sequence}`, message: message(role, sequence, parts as never) });
 const change = (id: string, state: "applied" | "undone", ...paths: string[]): HistoryChange => ({
-  changeId: id, toolCallId: id, tool: "edit", time: "t", goalId: null, messageId: null, state,
+  changeId: id, toolCallId: id, tool: "edit", time: "t", goalId: null, messageId: null, promptId: null, prompt: "", state,
   files: paths.map((path) => ({ path, kind: "update", added: 2, removed: 1, undoable: true })),
 });
 const items = [item("user", 1, text("first")), item("assistant", 2, call("a")), item("user", 3, text("second")), item("assistant", 4, call("b"), call("c")), item("assistant", 5, text("done"))];

@@ -11,8 +11,8 @@ import { loaded, session } from "./fakes/protocol";
 import { answers, boxes, configured, FakeSecrets, opened, picks, shown } from "./fakes/vscode";
 
 const KEY = `sk-ant-${"a".repeat(40)}`;
-const SONNET = { model: "anthropic/claude-sonnet-5-5", window: 1_000_000, inputPrice: 2, outputPrice: 10 };
-const OPUS = { model: "anthropic/claude-opus-5-5", window: 1_000_000, inputPrice: 4, outputPrice: 20 };
+const SONNET = { model: "anthropic/claude-sonnet-5-5", window: 1_000_000, windowAssumed: false, inputPrice: 2, outputPrice: 10 };
+const OPUS = { model: "anthropic/claude-opus-5-5", window: 1_000_000, windowAssumed: false, inputPrice: 4, outputPrice: 20 };
 const FACTS = "1M window · $2 in / $10 out per 1M tokens";
 
 function provider(over: Partial<ModelProvider> = {}): ModelProvider {
@@ -36,7 +36,7 @@ function make({ lists = [ready], tests = [{}], inSession = false, problem = "" }
     const name = method.replace("goalwright/", "");
     asked.push([name, params]);
     if (name === "model/list") return { providers: [left.length > 1 ? left.shift() : left[0]] };
-    if (name === "model/test") return { window: 1_000_000, inputPrice: 2, outputPrice: 10, seconds: 1, error: "", errorKind: null, ...(results.shift() ?? {}) };
+    if (name === "model/test") return { window: 1_000_000, windowAssumed: false, inputPrice: 2, outputPrice: 10, seconds: 1, error: "", errorKind: null, ...(results.shift() ?? {}) };
     return { problem };
   };
   const daemon = { request, state: { phase: "connected", status: { model: "demo/demo" } } } as unknown as Daemon;
@@ -226,8 +226,9 @@ test("a window that lost the keys says so, until one is entered, and one that ne
 
 test("facts, keys and addresses in words", () => {
   assert.equal(modelFacts(SONNET), FACTS);
-  assert.equal(modelFacts({ window: 32_768, inputPrice: 0, outputPrice: 0 }), "33k window · free");
-  assert.equal(modelFacts({ window: 128_000, inputPrice: null, outputPrice: null }), "128k window");
+  assert.equal(modelFacts({ window: 32_768, windowAssumed: false, inputPrice: 0, outputPrice: 0 }), "33k window · free");
+  assert.equal(modelFacts({ window: 128_000, windowAssumed: false, inputPrice: null, outputPrice: null }), "128k window");
+  assert.equal(modelFacts({ window: 128_000, windowAssumed: true, inputPrice: null, outputPrice: null }), "128k window (assumed)");
   assert.deepEqual([KEY, `sk-or-${"a".repeat(30)}`, `sk-proj-${"a".repeat(30)}`, `AIza${"a".repeat(35)}`, "other"].map(providerOfKey), [
     "anthropic", "openrouter", "openai", "gemini", undefined,
   ]);

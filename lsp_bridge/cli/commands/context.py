@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
-from lsp_bridge.cli.text import fit, one_line, pad, share, shown, shown_line, tokens, width
+from lsp_bridge.cli.text import fit, one_line, pad, share, shown, shown_line, tokens, width, window_words
 from tools.json_access import integer, mapping, mappings, string, strings
 from tools.localization import n, noted, t
 from tools.text.truncate import short
@@ -87,7 +87,9 @@ class _Page:
                 model=shown_line(string(found.get("model"))),
             )
         )
-        of_window = t(" of {window:,} ({total})", window=window, total=share(total, window)) if window else ""
+        of_window = ""
+        if window:
+            of_window = t(" of {window} ({total})", window=window_words(meter), total=share(total, window))
         compact = integer(meter.get("compactAt"))
         at = t("; compacted above {compact:,}", compact=compact) if compact else ""
         self._line(t("about {total}{of_window}{at}", total=tokens(total), of_window=of_window, at=at))

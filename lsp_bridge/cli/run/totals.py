@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from lsp_bridge.cli.text import share
+from lsp_bridge.cli.text import share, window_words
 from tools.json_access import integer, mapping, number
 from tools.localization import t
 from tools.text.amounts import cost_words
@@ -85,6 +85,6 @@ class RunOutcome:
         text = self.usage.words()
         if held := integer(self.meter.get("contextTokens")):
             window = integer(self.meter.get("contextWindow"))
-            of_window = t(" of {window:,}", window=window) if window else ""
+            of_window = t(" of {window}", window=window_words(self.meter)) if window else ""
             text += t(" · context {held:,}{of_window}", held=held, of_window=of_window)
         return text

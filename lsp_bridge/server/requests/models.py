@@ -51,6 +51,7 @@ class ModelRequests:
         price = info.price
         known = p.ModelTestResult(
             window=info.context_window,
+            window_assumed=info.window_assumed,
             input_price=price.input if price else None,
             output_price=price.output if price else None,
         )

@@ -110,6 +110,10 @@ class FakeModels:
         """Return the configured or listed window; this fake learns none from servers."""
         return configured or model_info(model).context_window
 
+    def window_is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
+        """Return whether the table lacks the model."""
+        return configured is None and model_info(model).window_assumed
+
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
         """Do nothing, because there is no server."""
 

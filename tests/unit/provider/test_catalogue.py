@@ -242,6 +242,7 @@ async def test_entered_key_is_tried_and_stored_nowhere(
         assert found["models"][0] == {
             "model": "anthropic/claude-opus-5-5",
             "window": 1_000_000,
+            "windowAssumed": False,
             "inputPrice": 4,
             "outputPrice": 20,
         }

@@ -70,6 +70,9 @@ def test_the_server_of_a_model(model: str, env: dict[str, str], url: str) -> Non
 def test_learned_window_beats_the_setting_and_the_default() -> None:
     windows = Windows()
     assert windows.window("openai/x", OWN) == UNKNOWN.context_window
+    assert windows.is_assumed("openai/x", OWN)
+    assert not windows.is_assumed("openai/x", OWN, 64_000)
+    assert not windows.is_assumed("anthropic/claude-sonnet-5-5", {})
     assert windows.window("openai/x", OWN, 30_000) == 30_000
     windows.learn("openai/x", OWN, 12_288)
     assert windows.window("openai/x", OWN) == 12_288

@@ -298,6 +298,8 @@ def test_last_line_shows_the_context_size() -> None:
     meter = {"contextTokens": 45_000, "contextWindow": 200_000}
     screen.view.finish(RunOutcome("end_turn", "", "s1", Totals(), meter))
     assert screen.lines == ["session s1 · 0 tokens · context 45,000 of 200,000"]
+    assumed = RunOutcome("end_turn", "", "s1", Totals(), {**meter, "windowAssumed": True})
+    assert assumed.words().endswith("context 45,000 of 200,000 (assumed)")
 
 
 def test_compaction_messages_and_notes_are_not_shown() -> None:

@@ -1,5 +1,5 @@
 /** State of the meter: context size, usage, budgets. Pure. */
-import { limitOf, money, percent, short, tokensWord } from "../amounts";
+import { limitOf, money, percent, short, tokensWord, windowWords } from "../amounts";
 import type { Budget, Goal, GoalMeter, GoalTree, Meter, PermissionRequest, Usage } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
@@ -140,7 +140,7 @@ export function details(meter: Meter, tree: GoalTree): { label: string; words: s
       label: t("Context"),
       words: [
         t("{0} used", short(meter.contextTokens)),
-        ...(meter.contextWindow > 0 ? [t("{0} window", short(meter.contextWindow))] : []),
+        ...(meter.contextWindow > 0 ? [windowWords(meter.contextWindow, meter.windowAssumed)] : []),
         ...(meter.compactAt > 0 ? [t("auto-compacts at {0}", short(meter.compactAt))] : []),
       ],
     },

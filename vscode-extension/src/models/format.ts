@@ -1,12 +1,12 @@
 /** Formats of models, prices and keys. Pure. */
 
-import { short } from "../amounts";
+import { short, windowWords } from "../amounts";
 import { t } from "../l10n";
 import type { ModelProvider, OfferedModel } from "../protocol.gen";
 
 /** Format a model's properties: `1M window · $2 in / $10 out per 1M tokens`. */
-export function modelFacts({ window, inputPrice, outputPrice }: Pick<OfferedModel, "window" | "inputPrice" | "outputPrice">): string {
-  const size = t("{0} window", short(window));
+export function modelFacts({ window, windowAssumed, inputPrice, outputPrice }: Pick<OfferedModel, "window" | "windowAssumed" | "inputPrice" | "outputPrice">): string {
+  const size = windowWords(window, windowAssumed);
   if (inputPrice === null || outputPrice === null) return size;
   if (inputPrice === 0 && outputPrice === 0) return `${size} · ${t("free")}`;
   return `${size} · ${t("{0} in / {1} out per 1M tokens", price(inputPrice), price(outputPrice))}`;

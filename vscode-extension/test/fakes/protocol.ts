@@ -87,6 +87,7 @@ export function meter(over: Partial<Meter> = {}): Meter {
   return {
     contextTokens: 42_000,
     contextWindow: 200_000,
+    windowAssumed: false,
     compactAt: 150_000,
     usage: { input: 10_000, output: 2_000, cacheRead: 83_000, cacheWrite: 7_000, unpriced: 0 },
     cost: 0.12,

@@ -78,6 +78,7 @@ export interface Step {
   durationMs?: number | null;
   cost?: number | null;
   tokens?: number | null;
+  unpricedTokens?: number | null;
   createdAt?: string;
   childCount?: number;
   children?: Step[];

@@ -113,8 +113,9 @@ def test_yes_does_not_let_a_command_read_a_denied_file(goalwright: CommandLine) 
     goalwright.configure(permission={"read": {"secrets/*": "deny"}})
     (goalwright.workspace / "secrets").mkdir()
     (goalwright.workspace / "secrets" / "key.txt").write_text("K3Y\n")
-    command = {"name": "bash", "input": {"command": "cat $(echo sec)rets/key.txt"}}
-    outside = {"name": "bash", "input": {**command["input"], "unsandboxed": True, "reason": "it must"}}
+    line = {"command": "cat $(echo sec)rets/key.txt"}
+    command = {"name": "bash", "input": line}
+    outside = {"name": "bash", "input": {**line, "unsandboxed": True, "reason": "it must"}}
     model = goalwright.script([{"tool_calls": [command]}, {"tool_calls": [outside]}, {"text": "Done."}])
     result = goalwright.run("run", "read it", "--yes", "--json", "--model", model)
     assert result.returncode == 0

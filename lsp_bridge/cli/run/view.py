@@ -30,8 +30,13 @@ Write = Callable[[str], None]
 
 _OUTPUT_TAIL = 8
 _GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
-_SAID_AT_THE_END = (("run_limit", "warning"), ("written_call", "warning"), ("written_call", "error"))
-"""Codes and levels of notices that are the reason why the turn ended, too."""
+_SAID_AT_THE_END = (
+    ("run_limit", "warning"),
+    ("written_call", "warning"),
+    ("written_call", "error"),
+    ("demo", "info"),
+)
+"""Codes and levels of notices that the end of a run repeats."""
 _CLEAR_LINE = "\r\x1b[K"
 _DIAGNOSTICS = re.compile(r"<diagnostics(?:\s+file=\"([^\"]*)\")?[^>]*>\n?(.*?)</diagnostics>", re.DOTALL)
 _MAIN_ARGUMENTS = (

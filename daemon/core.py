@@ -31,6 +31,8 @@ from daemon.open_sessions import OpenSessions, Presence
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
 from daemon.recovery import Recovery
+from daemon.skills.catalogue import Skills
+from daemon.skills.commands import Commands
 from daemon.state.session_state import Order, SessionState
 from daemon.store.location import open_store
 from daemon.store.provenance import OwnSessions
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 
     from daemon.model.messages import Message
     from daemon.model.permissions import Mode, Trust
+    from daemon.skills.catalogue import FoundSkills
+    from daemon.skills.commands import FoundCommands
     from daemon.steps.live import LiveDumps
     from daemon.store.pruning import PruneLimits
 
@@ -123,6 +127,8 @@ class Daemon:
             grants=self.grants.rules,
             trust=self.trust,
             agents=Agents(self.workspace, state_folder),
+            skills=Skills(self.workspace, state_folder),
+            commands=Commands(self.workspace, state_folder),
             folder=FolderServices(self._journal()),
             languages=LanguageViews(
                 diagnostics, navigation or NoNavigation(), own_servers, open_language_services
@@ -192,6 +198,11 @@ class Daemon:
         """Return all agents, with the problems of their files. ``trust``: the client's trust in the folder; None: our
         own record."""
         return self._services.agents.all(trust or self.trust())
+
+    def found_prompts(self, trust: Trust) -> tuple[FoundCommands, FoundSkills]:
+        """Return the user's slash commands and skills, with the problems of their files. Blocks: call it in a
+        thread."""
+        return self._services.commands.all(trust), self._services.skills.all(trust)
 
     def trust(self) -> Trust:
         """Return the trust in the workspace's folder, for when no client states it."""

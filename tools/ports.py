@@ -183,6 +183,33 @@ class NoOtherAgents:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedSkill:
+    """A skill as the model gets it. ``folder``: relative to the workspace, or absolute; ``files`` are relative to it.
+    ``more``: how many files are not named."""
+
+    name: str
+    folder: str
+    body: str
+    files: tuple[str, ...] = ()
+    more: int = 0
+
+
+class Skills(Protocol):
+    """The skills that the model may use."""
+
+    async def load(self, name: str) -> LoadedSkill:
+        """Read a skill. Raises ToolError when there is none with this name, or its file cannot be used."""
+        ...
+
+
+class NoSkills:
+    """There are none."""
+
+    async def load(self, name: str) -> LoadedSkill:
+        raise ToolError("There are no skills here: do the task without one.")
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A command in the background. ``exit_code`` is None while it runs, negative for a signal."""
 

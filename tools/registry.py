@@ -40,6 +40,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     from tools.patch import PatchTool
     from tools.question import QuestionTool
     from tools.read import ReadTool
+    from tools.skill import SkillTool
     from tools.step import StepTool
     from tools.symbols import SymbolsTool
     from tools.task import TaskTool
@@ -49,7 +50,7 @@ def builtin_tools() -> dict[str, AnyTool]:
     tools: list[AnyTool] = [
         GoalTool(), StepTool(), ReadProgressTool(), ReadTool(), LsTool(), GlobTool(), GrepTool(), SymbolsTool(),
         DiagnosticsTool(), EditTool(), PatchTool(), WriteTool(), BashTool(), JobTool(), TaskTool(), ExploreTool(),
-        HandOverTool(), QuestionTool(), WebfetchTool(),
+        HandOverTool(), QuestionTool(), WebfetchTool(), SkillTool(),
     ]  # fmt: skip
     return {tool.name: tool for tool in tools}
 

@@ -25,7 +25,17 @@ from tools.language_ports import DiagnosticsReport as DiagnosticsReport
 from tools.language_ports import DiagnosticsRun as DiagnosticsRun
 from tools.language_ports import Navigation, NoNavigation
 from tools.language_ports import Problem as Problem
-from tools.ports import Editors, Explorer, HandOver, Jobs, NoJobs, NoOtherAgents, Subagents
+from tools.ports import (
+    Editors,
+    Explorer,
+    HandOver,
+    Jobs,
+    NoJobs,
+    NoOtherAgents,
+    NoSkills,
+    Skills,
+    Subagents,
+)
 from tools.sandbox.confinement import Confinement
 from tools.sandbox.policy import SandboxPolicy
 
@@ -433,6 +443,7 @@ class ToolContext:
     explorer: Explorer = field(default_factory=NoOtherAgents)
     subagents: Subagents = field(default_factory=NoOtherAgents)
     hand_over: HandOver = field(default_factory=NoOtherAgents)
+    skills: Skills = field(default_factory=NoSkills)
     branch: BranchCommands = field(default_factory=BranchCommands)
     """When ``workspace`` is a branch's copy."""
     notify_user: Callable[[str], None] = lambda text: None

@@ -27,12 +27,14 @@ TOOLS = frozenset(
     {
         "goal", "step", "read_progress", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "patch",
         "write", "bash", "job", "task", "explore", "hand_over", "question", "webfetch",
+        "skill",
     }
 )  # fmt: skip
 PERMISSIONS = frozenset(
     {
         "goal", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "bash", "job", "task", "explore",
-        "hand_over", "question", "webfetch", "private_address", "external_directory", "doom_loop", "budget",
+        "hand_over", "question", "skill", "webfetch", "private_address", "external_directory", "doom_loop",
+        "budget",
     }
 )  # fmt: skip
 TOOL_NAMES = {
@@ -59,7 +61,7 @@ _RULE_NAMES = {
 _ELSEWHERE = frozenset(
     {
         "bashoutput", "codesearch", "exitplanmode", "killshell", "lsp", "notebookedit",
-        "notebookread", "plan_enter", "plan_exit", "skill", "slashcommand", "webfetch", "websearch",
+        "notebookread", "plan_enter", "plan_exit", "slashcommand", "webfetch", "websearch",
     }
 )  # fmt: skip
 """Tools of other programs that do not exist here: forbidding them changes nothing."""

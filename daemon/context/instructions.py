@@ -1,7 +1,8 @@
-"""Instruction files (``AGENTS.md``, ``CLAUDE.md``): the user's own, the workspace's, and those of its folders.
+"""Instruction files (``AGENTS.md``, ``CLAUDE.md``, and those of other programs): the user's own, the workspace's, and
+those of its folders.
 
-The first two are part of the system prompt. Those of a folder come with the first tool result about a file in it, so
-that a large repository costs tokens only for the folders in use.
+The first two are part of the system prompt. Those of a folder come with the first tool result about a file in it, and
+so do those for a pattern of files: a large repository costs tokens only for what is in use.
 
 The author of an untrusted folder could use such a file to give orders in the user's name. Its text is therefore shown
 as information about the project, with the note that it must not be obeyed.
@@ -10,15 +11,15 @@ as information about the project, with the note that it must not be obeyed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast
 
+from daemon.context.instruction_text import Imports, Readable, read_text, real_file
+from daemon.context.rule_files import has_rule_folders, rule_files
 from daemon.model.tags import attribute, plain
 from tools.diff.unified_diff import shown_name
-from tools.files.regular_files import open_regular
-from tools.text.truncate import head
 
 if TYPE_CHECKING:
     from tools.tool import ToolResult
@@ -42,20 +43,50 @@ _NOT_OURS = frozenset(
     {"node_modules", "bower_components", "site-packages", "dist-packages", "vendor", "venv", ".venv", ".tox", ".git"}
 )  # fmt: skip
 """Folders of other people's code: their instructions are meant for its developers, and anybody could write them."""
-_CUT = "\n[… cut]"
+ON_DEMAND = "rules on demand"
+"""Stands for a path: the list of rule files that the model reads when a task needs them."""
+_MOST_ON_DEMAND = 50
 
 
-def read_instructions(workspace: Path, user_folder: Path) -> dict[str, str]:
+def _all(name: str) -> bool:
+    return True
+
+
+def read_instructions(
+    workspace: Path, user_folder: Path, *, trusted: bool = True, readable: Readable = _all
+) -> dict[str, str]:
     """Return the user's global AGENTS.md and the workspace's instruction files: text by shown path. Reads the disk.
 
-    Whether the workspace's are obeyed is another matter, see ``is_own``.
+    ``trusted``: the workspace's may import files, and those of other programs count. Whether they are obeyed is another
+    matter, see ``is_own``. ``readable``: whether a file of the workspace, or one that is imported, may be read.
     """
+    root = workspace.resolve()
     found: dict[str, str] = {}
-    for path in (user_folder / "AGENTS.md", *(workspace / name for name in INSTRUCTION_FILES)):
-        within = workspace if path.parent == workspace else None
-        text = _read(path, within, MAX_INSTRUCTIONS)
+
+    def add(path: Path, text: str, within: Path, *, own: bool = False) -> None:
+        imports = Imports(within, root, readable, MAX_INSTRUCTIONS, home=own)
+        text = imports.expand(text, path) if own or trusted else text
         if text and text not in found.values():
             found[str(path)] = text
+
+    mine = user_folder / "AGENTS.md"
+    add(mine, read_text(mine, None, MAX_INSTRUCTIONS), user_folder.parent.resolve(), own=True)
+    for name in INSTRUCTION_FILES:
+        if readable(name):
+            add(workspace / name, read_text(workspace / name, workspace, MAX_INSTRUCTIONS), root)
+    if trusted:
+        left = MAX_INSTRUCTIONS
+        on_demand: list[str] = []
+        for rule in rule_files(workspace, readable):
+            if rule.always and len(rule.text) <= left:
+                left -= len(rule.text)
+                add(workspace / rule.name, rule.text, root)
+            elif rule.always or (rule.description and not rule.globs):
+                on_demand.append(f"- {rule.name}" + (f": {rule.description}" if rule.description else ""))
+        if on_demand:
+            found[ON_DEMAND] = "\n".join(
+                ["Read one of these files before a task that it is about:", *on_demand[:_MOST_ON_DEMAND]]
+            )
     return found
 
 
@@ -66,15 +97,18 @@ def is_own(path: str, user_folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NestedInstructions:
-    """The instruction files of the folders below ``workspace`` (absolute, resolved). Stateless."""
+    """The instruction files of the folders below ``workspace`` (absolute, resolved), and those for patterns of files.
+    Stateless."""
 
     workspace: Path
+    trusted: bool = True
+    """The user trusts it: see ``read_instructions``."""
 
     async def for_files(
         self,
         paths: Iterable[str],
         known: Mapping[str, str],
-        readable: Callable[[str], bool] = lambda path: True,
+        readable: Readable = _all,
     ) -> dict[str, str]:
         """Return the instructions to show for these files: text by displayed path, from the root downwards. Never
         raises.
@@ -84,38 +118,64 @@ class NestedInstructions:
         whether the rules allow reading an instruction file. Instructions beyond MAX_INSTRUCTIONS in total wait for the
         next result; the nearest come first.
         """
-        folders = _folders(paths)
-        if not folders:
+        ours = [path for path in paths if _is_ours(path)]
+        folders = _folders(ours)
+        scoped = bool(ours) and self.trusted and has_rule_folders(self.workspace)
+        if not folders and not scoped:
             return {}
-        return await asyncio.to_thread(self._read_new, folders, known, readable)
+        return await asyncio.to_thread(self._read_new, folders, ours if scoped else [], known, readable)
 
     def _read_new(
-        self, folders: list[PurePosixPath], known: Mapping[str, str], readable: Callable[[str], bool]
+        self, folders: list[PurePosixPath], scoped: list[str], known: Mapping[str, str], readable: Readable
     ) -> dict[str, str]:
         found: dict[str, str] = {}
         left = MAX_INSTRUCTIONS
-        for folder in folders:
-            for name, text in self._of_folder(folder, readable):
-                if known.get(name) == text or len(text) > left:
-                    continue
-                found[name] = text
-                left -= len(text)
+        for name, text in self._all_texts(folders, scoped, readable):
+            if known.get(name) == text or len(text) > left:
+                continue
+            found[name] = text
+            left -= len(text)
         return dict(sorted(found.items(), key=lambda item: item[0].count("/")))
 
-    def _of_folder(self, folder: PurePosixPath, readable: Callable[[str], bool]) -> Iterable[tuple[str, str]]:
+    def _all_texts(
+        self, folders: list[PurePosixPath], scoped: list[str], readable: Readable
+    ) -> Iterable[tuple[str, str]]:
+        for folder in folders:
+            yield from self._of_folder(folder, readable)
+        for rule in rule_files(self.workspace, readable) if scoped else ():
+            if rule.text and rule.covers(scoped):
+                yield _label(rule.name), self._expanded(rule.text, rule.name, readable)
+
+    def _expanded(self, text: str, name: str, readable: Readable) -> str:
+        if not self.trusted:
+            return text
+        return Imports(self.workspace, self.workspace, readable, MAX_NESTED).expand(
+            text, self.workspace / name
+        )
+
+    def _of_folder(self, folder: PurePosixPath, readable: Readable) -> Iterable[tuple[str, str]]:
         texts: set[str] = set()
         for file_name in INSTRUCTION_FILES:
             name = (folder / file_name).as_posix()
             path = self.workspace / name
-            real = _real_file(path)
+            real = real_file(path)
             # A link to a file of the root, which is in the system prompt already.
             if real is None or real.parent == self.workspace or not readable(name):
                 continue
-            text = _read(path, self.workspace, MAX_NESTED)
+            text = read_text(path, self.workspace, MAX_NESTED)
             if text and text not in texts:
                 texts.add(text)
-                # A folder's name may contain quotes, which would end the attribute around it.
-                yield shown_name(name).replace('"', "'"), text
+                yield _label(name), self._expanded(text, name, readable)
+
+
+def _label(name: str) -> str:
+    """Return the shown name of a file: one of a folder may contain quotes, which would end the attribute around it."""
+    return shown_name(name).replace('"', "'")
+
+
+def _is_ours(raw: str) -> bool:
+    path = PurePosixPath(raw)
+    return not path.is_absolute() and ".." not in path.parts and _NOT_OURS.isdisjoint(path.parts[:-1])
 
 
 def files_at_work(tool: str, result: ToolResult) -> tuple[str, ...]:
@@ -169,35 +229,6 @@ def _folders(paths: Iterable[str]) -> list[PurePosixPath]:
     """Return the folders of these files up to the root, which is left out; the deepest first."""
     found: dict[PurePosixPath, None] = {}
     for raw in paths:
-        path = PurePosixPath(raw)
-        parts = path.parts[:-1]
-        if not parts or path.is_absolute() or ".." in parts or not _NOT_OURS.isdisjoint(parts):
-            continue
+        parts = PurePosixPath(raw).parts[:-1]
         found.update((PurePosixPath(*parts[:depth]), None) for depth in range(len(parts), 0, -1))
     return sorted(found, key=lambda folder: -len(folder.parts))
-
-
-def _read(path: Path, within: Path | None, limit: int) -> str:
-    """Return the text of a regular file, cut at ``limit`` characters; empty when there is none to show.
-
-    ``within``: a link that leads out of this folder is rejected, because a repository must not make us send other files
-    to the model.
-    """
-    real = _real_file(path)
-    if real is None or (within is not None and not real.is_relative_to(within.resolve())):
-        return ""
-    try:
-        with open_regular(real) as file:
-            data = file.read(4 * limit + 4)
-    except OSError:
-        return ""
-    text = data.decode("utf-8-sig", errors="replace").strip()
-    return text if len(text) <= limit else head(text, limit) + _CUT
-
-
-def _real_file(path: Path) -> Path | None:
-    """Return where ``path`` leads when that is a regular file: not a device or a pipe, whose end never comes."""
-    try:
-        return path.resolve() if path.is_file() else None
-    except (OSError, RuntimeError):
-        return None  # RuntimeError: a loop of links, in Python below 3.13

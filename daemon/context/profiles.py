@@ -33,7 +33,7 @@ class ContextProfile:
     """When past turns become history: at every new turn, or only when the provider's cache is cold, because shortening
     cached messages costs more than it saves."""
     goal_compaction: bool = True
-    prune_protected_tools: frozenset[str] = TOOLS_OF_THE_PLAN
+    prune_protected_tools: frozenset[str] = TOOLS_OF_THE_PLAN | {"skill"}
 
 
 INIT = ContextProfile("init", window=200_000, compact_at=150_000, keep_steps=3, history="always")

@@ -1,7 +1,7 @@
-"""The system prompt in layers: agent, provider, environment, project map, the user's own instructions, hooks.
+"""The system prompt in layers: agent, provider, environment, project map, instructions, skills, hooks.
 
-Each layer is the same from call to call within a turn and, unless an instruction file, the agent or the model changed,
-from turn to turn: whatever changes (the plan, the user's actions) is sent elsewhere.
+Each layer is the same from call to call within a turn and, unless an instruction file, a skill, the agent or the model
+changed, from turn to turn: whatever changes (the plan, the user's actions) is sent elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
+    from daemon.context.instruction_text import Readable
     from daemon.model.permissions import Mode, Trust
 
 
@@ -67,8 +68,8 @@ class Layer:
     """A part of the system prompt and its origin, for users who want to inspect it."""
 
     name: str
-    """``agent``, ``provider``, ``environment``, ``project``, ``instructions <path>``, ``untrusted instructions <path>``
-    or ``hooks``."""
+    """``agent``, ``provider``, ``environment``, ``project``, ``instructions <path>``, ``untrusted instructions
+    <path>``, ``skills`` or ``hooks``."""
     text: str
 
 
@@ -80,13 +81,16 @@ def prompt_layers(
     *,
     trusted: bool = True,
     project: str = "",
+    skills: str = "",
     hooks: str = "",
+    readable: Readable = lambda name: True,
 ) -> list[Layer]:
     """Return all layers in order. Reads the instruction files from disk: call it from a thread.
 
     The agent layer ends with the general rules about its context. ``model`` is the whole ``provider/model``.
     ``trusted``: the user trusts the workspace's folder; otherwise its instruction files are only information.
-    ``project``: the map of the project. ``hooks``: text that hooks add. Never raises: unreadable files are left out.
+    ``project``: the map of the project. ``skills``: the list of skills. ``hooks``: text that hooks add. ``readable``:
+    whether the rules allow reading an instruction file. Never raises: unreadable files are left out.
     """
     layers = [
         Layer("agent", f"{agent_prompt}\n\n{_shared()}"),
@@ -95,11 +99,13 @@ def prompt_layers(
     ]
     if project:
         layers.append(Layer("project", project))
-    instructions = read_instructions(environment.workspace, user_folder)
+    instructions = read_instructions(environment.workspace, user_folder, trusted=trusted, readable=readable)
     for path, text in instructions.items():
         obeyed = trusted or is_own(path, user_folder)
         name = "instructions" if obeyed else UNTRUSTED
         layers.append(Layer(f"{name} {path}", instruction_block(path, text, trusted=obeyed)))
+    if skills:
+        layers.append(Layer("skills", skills))
     if hooks:
         layers.append(Layer("hooks", hooks))
     return layers

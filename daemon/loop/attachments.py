@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.loop.mentions import mentioned
+from daemon.loop.command_use import NamedFile, called, named_files
+from daemon.loop.mentions import mentioned, with_agent
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
 from tools.localization import noted, t
@@ -53,8 +54,15 @@ async def attached(
     A file without ``data`` is read, including unsaved text in an editor, once rules or the user allow it. The file that
     is open in the editor (``OPEN_FILE``) stays a name: the model reads it under the rules when it needs it. Raises
     ToolError, with advice, when one of them cannot be attached: then none is. ``text``: of the prompt; if it names
-    another agent, that agent's model must accept them, too.
+    another agent, that agent's model must accept them, too; if it calls a command, the files that the command's text
+    names with ``@`` are attached, too.
     """
+    command = await asyncio.to_thread(called, session, text) if text.lstrip().startswith("/") else None
+    spans: dict[str, NamedFile] = {}
+    if command is not None:
+        text = with_agent(session, command)
+        spans = await asyncio.to_thread(_named, session, command.text, [file.name for file in files])
+        files = (*files, *(FilePart(name=name, media_type="") for name in spans))
     if not files:
         return ()
     if len(files) > MOST_FILES:
@@ -78,7 +86,10 @@ async def attached(
             found.append(file.model_copy(update={"name": shown_line(short(file.name.strip(), 500))}))
             continue
         if file.data is None:
-            name, data = await _read(session, place, file.name)
+            span = spans.get(file.name)
+            name, data = await _read(session, place, file.name if span is None else span.path)
+            if span is not None and span.first:
+                name, data = span.name, _lines(data, span)
         else:
             name, data = shown_line(short(file.name.strip() or "pasted", 200)), _contents(file)
         size += len(data)
@@ -95,6 +106,26 @@ async def attached(
                 raise ToolError(t("{name} cannot be attached. {problem}", name=name, problem=problem))
         found.append(part)
     return tuple(found)
+
+
+def _named(session: Session, text: str, attached_names: Sequence[str]) -> dict[str, NamedFile]:
+    """Return the files of the workspace that a command's text names, by their names in it, without those attached
+    already."""
+    workspace = session.services.workspace
+    return {
+        one.name: one
+        for one in named_files(text)
+        if one.name not in attached_names and (workspace / one.path).is_file()
+    }
+
+
+def _lines(data: bytes, span: NamedFile) -> bytes:
+    """Return these lines of a text file; all of it when it is no text."""
+    try:
+        lines = decode(data).text.splitlines(keepends=True)
+    except BinaryFileError:
+        return data
+    return "".join(lines[span.first - 1 : span.last]).encode("utf-8", "replace")
 
 
 def _models(session: Session, text: str) -> tuple[str, ...]:

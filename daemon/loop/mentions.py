@@ -13,9 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile, UnknownAgentError
+from daemon.loop.command_use import CalledCommand, agent_missing, called
 from daemon.loop.tool_selection import TASK
 from daemon.model.events import SessionUpdated
-from daemon.model.messages import AgentPart, FilePart, Message, Part, SubtaskPart, TextPart, ToolCallPart
+from daemon.model.messages import (
+    AgentPart,
+    CommandPart,
+    FilePart,
+    Message,
+    Part,
+    SubtaskPart,
+    TextPart,
+    ToolCallPart,
+)
 from tools.localization import t
 from tools.tool import ToolError
 
@@ -55,9 +65,28 @@ def mentioned(session: Session, text: str) -> AgentMention | None:
 def prompt_parts(session: Session, text: str) -> tuple[Part, ...]:
     """Return the parts of a user message for a prompt, and switch the session's agent if the prompt asks for it.
 
-    Notifies the user of a switch, and of a name that is similar to an agent's. Reads the agent's file. Raises
-    StoreError.
+    Notifies the user of a switch, and of a name that is similar to an agent's. Reads the files of agent and command.
+    Raises StoreError.
     """
+    command = called(session, text)
+    if command is None:
+        return _meaning(session, text)
+    return (CommandPart(text=text), *_meaning(session, with_agent(session, command)))
+
+
+def with_agent(session: Session, command: CalledCommand) -> str:
+    """Return the text of a command as a prompt for the agent that its file names. Reads the agent's file."""
+    if not command.agent:
+        return command.text
+    agent = _agent(session, command.agent)
+    if agent is None:
+        session.record.notice_once(agent_missing(command.agent))
+    if agent is None or agent.name == session.agent.name:
+        return command.text
+    return f"@{command.agent} {command.text}"
+
+
+def _meaning(session: Session, text: str) -> tuple[Part, ...]:
     to = mentioned(session, text)
     if to is None:
         _notify_similar_agents(session, text)

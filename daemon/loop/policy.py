@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
 from daemon.loop.design_files import CODE, DesignFiles, changed_words
 from daemon.permission.rules import RuleSet
+from daemon.skills.catalogue import FoundSkills
 from daemon.trust import mode_in_force
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ class Policy:
         self.agent = agent
         self.agents: FoundAgents | None = None
         """The agents there are, as the last turn began with them."""
+        self.skills = FoundSkills()
+        """The skills there are, as the last turn began with them."""
         self.client = ClientSettings(services.config(), services.trust())
+        self.turn_model = ""
+        """The model that the command of this turn names; empty: the session's."""
         self.handed_over = False
         """For a child: its parent handed its work over to it, and keeps none of its own duties in it."""
         self.design = DesignFiles()
@@ -86,12 +91,13 @@ class Policy:
         self.agent = agent
 
     def read_agents(self) -> None:
-        """Read agents' files again: they may have changed, and the client that prompts decides whether the folder's
-        count.
+        """Read the files of agents and skills again: they may have changed, and the client that prompts decides whether
+        the folder's count.
 
         Blocking.
         """
         self.agents = self._services.agents.all(self.client.trust)
+        self.skills = self._services.skills.all(self.client.trust)
         if self.parent is None:  # a child keeps the agent that it was started with
             try:
                 agent = self._services.agents.find(self.record.state.trace.agent, self.client.trust)
@@ -104,9 +110,10 @@ class Policy:
 
     @property
     def model(self) -> str:
-        """The model that answers: the session's own, else the one that the settings give its agent, or the default."""
+        """The model that answers: that of the turn's command or the session's own, else the one that the settings give
+        its agent, or the default."""
         client = self.client
-        own = self.record.state.trace.model
+        own = self.turn_model or self.record.state.trace.model
         return own or client.config.settings.model.models.get(self.agent.name) or client.default_model
 
     @property
@@ -154,11 +161,11 @@ class Policy:
     @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
-        granted = self._services.grants()
+        granted, skills = self._services.grants(), self.skills.rules
         config, trust = self.client.config, self.client.trust
         # Searches ask for each file they find, so keep the set while nothing in it changes.
         agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])
-        made_of = (config, tuple(self.record.main.state.granted), granted, self.mode, trust, agents)
+        made_of = (config, tuple(self.record.main.state.granted), granted, skills, self.mode, trust, agents)
         if self._rules is None or self._rules[0] != made_of:
             self._rules = (made_of, self.rules_under(config, trust))
         return self._rules[1]
@@ -167,6 +174,7 @@ class Policy:
         """Return the rules that would hold with other settings and trust: those of the next prompt."""
         services = self._services
         granted, granted_here = services.grants()
+        granted = (*self.skills.rules, *granted) if self.skills.rules else granted
         return RuleSet(
             config.base_rules,
             config.workspace_rules,

@@ -17,10 +17,13 @@ from daemon.context.project_map import project_map
 from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, system_blocks
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, WindowCache, build_window
+from daemon.loop.skill_use import listed, may_be_shown
 from daemon.loop.tool_selection import available_tools, described
 from daemon.model.events import ContextMarked, Marks
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
+from daemon.permission.matching import fold, is_outside
+from daemon.permission.protected import OWN_STATE, protected
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.pricing import UNKNOWN, model_info
@@ -95,7 +98,9 @@ class RequestBuilder:
             services.user_folder,
             trusted=policy.client.trust == "trusted",
             project=self._map(rules),
+            skills=listed(policy).text,
             hooks=hooks,
+            readable=lambda name: _instruction_readable(rules, name),
         )
 
     def _map(self, rules: RuleSet) -> str:
@@ -155,7 +160,14 @@ class RequestBuilder:
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools on offer, see ``daemon.loop.tool_selection``."""
         policy = self._policy
-        chosen_by = (policy.rules, policy.agent, policy.agents, policy.client, policy.handed_over)
+        chosen_by = (
+            policy.rules,
+            policy.agent,
+            policy.agents,
+            policy.skills,
+            policy.client,
+            policy.handed_over,
+        )
         if self._tools is None or not all(map(is_, self._tools[0], chosen_by)):
             tools = available_tools(policy, self._services.tools)
             specs = tuple(ToolSpec(tool.name, described(policy, tool), tool.schema()) for tool in tools)
@@ -296,6 +308,19 @@ def _visible(rules: RuleSet, path: str, folder: bool) -> bool:
     """Return whether the model may learn the name of a file or folder without a question."""
     permissions = ("read", "ls") if folder else ("read",)
     return all(rules.decide(permission, path).action == "allow" for permission in permissions)
+
+
+def _instruction_readable(rules: RuleSet, name: str) -> bool:
+    """Return whether an instruction file may become part of the prompt.
+
+    Outside the workspace those are files that the user's own AGENTS.md imports: no rule may deny them, and no secret is
+    sent.
+    """
+    if not is_outside(name):
+        return may_be_shown(rules, name)
+    kinds = {kind.what for kind in protected("read", name, fold(name))}
+    denied = rules.decide("read", name).action == "deny"
+    return not denied and not kinds - ({OWN_STATE} if name.endswith(".md") else set())
 
 
 def _chain(plan: PlanTree, goal_id: str | None) -> list[str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from daemon.model.permissions import Rule, Trust
     from daemon.permission.service import PermissionService
     from daemon.provider.model_calls import ModelRequest, ProviderEvent
+    from daemon.skills.catalogue import Skills
+    from daemon.skills.commands import Commands
     from daemon.store.trace_store import TraceStore
     from tools.ports import Editors
     from tools.tool import Diagnostics, Tool
@@ -136,6 +138,8 @@ class Services:
     """Trust in the workspace, for when no client states it."""
     agents: Agents
     """Agents for sessions and tasks."""
+    skills: Skills
+    commands: Commands
     folder: FolderServices
     languages: LanguageViews
     watching: WatchServices

@@ -638,6 +638,7 @@ class Session:
         return await turn.run()
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
+        self.policy.turn_model = ""
         now = self.services.now()
         summary = self._namer.summary()
         if summary and summary != self.state.trace.summary:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.loop.skill_use import UsableSkills, readable_folders
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
 from tools.redaction.redactor import SECRETS
@@ -76,6 +77,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         notify_user=session.record.notice_once,
         hand_over=session.features.hand_over(session, permission),
         subagents=session.features.subagents(session, call.id),
+        skills=UsableSkills(session.policy),
         explorer=session.features.explorer(session, call.id, permission),
     )
 
@@ -94,7 +96,7 @@ def sandbox_policy(session: Session) -> SandboxPolicy:
             Path(os.path.realpath(Path(folder).expanduser())) for folder in settings.commands.sandbox_writable
         ),
         hidden=(session.services.user_folder, Path.home() / ".goalwright"),
-        readable=session.services.folder.readable,
+        readable=(*session.services.folder.readable, *readable_folders(session.policy)),
         copy_of=session.services.branch.copy_of,
         always=looks,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
+from daemon.loop.skill_use import listed
 from tools.localization import t
 from tools.registry import unknown_tool
 from tools.text.truncate import head
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tools.tool import Tool
 
 TASK = "task"
+SKILL = "skill"
 GOAL, STEP = "goal", "step"
 """The two tools for the plan; a session has one of them, by the setting ``plan_front``."""
 EXPLORE = "explore"
@@ -42,6 +44,8 @@ def belongs(policy: Policy, name: str) -> bool:
         return False
     if name == TASK:
         return depth(policy) < policy.client.config.settings.agents.max_depth
+    if name == SKILL:
+        return bool(listed(policy).text)
     if name == EXPLORE and _is_subagent(policy):
         return False  # also after a handover: only a main session has branches
     return name not in _NOT_FOR_SUBAGENTS or depth(policy) == 0

@@ -13,11 +13,13 @@ from daemon.context.prompt_record import changed_prompt
 from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
 from daemon.loop.answer_check import AnswerCheck
 from daemon.loop.call_times import CallTimes
+from daemon.loop.command_use import called
 from daemon.loop.context_overflow import what_fills
 from daemon.loop.loop_detection import Repeat
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
 from daemon.loop.record import new_message_id
 from daemon.loop.request_builder import mark_history
+from daemon.loop.skill_use import notify_skill_problems
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.text_checkpoints import TextCheckpoints
 from daemon.loop.tool_context import call_permission, tool_context
@@ -127,6 +129,8 @@ class Turn:
         ``context``: text of hooks for the model.
         """
         self._answers.prompt = text
+        command = called(self._session, text)
+        self._session.policy.turn_model = command.model if command is not None else ""
         agent = self._session.agent
         message = self._add_user(text, attachments, context, task=depth(self._session.policy) > 0)
         if self._session.agent is not agent:
@@ -146,6 +150,7 @@ class Turn:
         if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
             self._session.notify_untrusted()
         notify_agent_problems(self._session.policy)
+        notify_skill_problems(self._session.policy)
 
     async def resume(self) -> tuple[StopReason, str]:
         """Go on where the daemon stopped while it waited for an answer. Raises as ``run``."""
@@ -468,7 +473,7 @@ class Turn:
         if not files:
             return result
         trusted = self._session.trust == "trusted"
-        found = await NestedInstructions(self._services.workspace).for_files(
+        found = await NestedInstructions(self._services.workspace, trusted).for_files(
             files,
             self._state.instructions if trusted else self._state.untrusted_instructions,
             readable=lambda path: context.permission.decide("read", path) == "allow",

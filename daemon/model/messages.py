@@ -124,6 +124,13 @@ class AgentPart(Model):
     agent: str
 
 
+class CommandPart(Model):
+    """The user's prompt called a command: ``text`` is what the user typed, and the parts after it are its meaning."""
+
+    type: Literal["command"] = "command"
+    text: _Text
+
+
 class NotePart(Model):
     """A note by Goalwright for the model within a user message, e.g. about the user's changes to the plan."""
 
@@ -170,6 +177,7 @@ Part = Annotated[
     | NotePart
     | SubtaskPart
     | AgentPart
+    | CommandPart
     | CompactionPart
     | FinishPart,
     Field(discriminator="type"),
@@ -264,11 +272,13 @@ class Message(Model):
 
 
 def describe(role: Role, content: Iterable[Part]) -> str:
-    """Return a generated description of a message: its first text, else ``tool call: X, Y``, or the tool's name."""
+    """Return a generated description of a message: its first text, as the user typed it, else ``tool call: X, Y``, or
+    the tool's name."""
     parts = list(content)
     if role == "tool":
         return next((part.name for part in parts if isinstance(part, ToolResultPart)), "tool")
-    text = next((part.text.strip() for part in parts if isinstance(part, TextPart) and part.text.strip()), "")
+    said = (part.text.strip() for part in parts if isinstance(part, TextPart | CommandPart))
+    text = next(filter(None, said), "")
     if text:
         return text
     calls = [part.name for part in parts if isinstance(part, ToolCallPart)]

@@ -21,6 +21,7 @@ OURS = (
     "instructions",
     "untrusted_instructions",
     "project_map",
+    "skills",
     "compact_summary",
     "init_to_execute_context",
     "execute_to_init_context",

@@ -52,6 +52,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="job", pattern="*", action="allow"),
     Rule(permission="task", pattern="*", action="allow"),
     Rule(permission="explore", pattern="*", action="allow"),
+    Rule(permission="skill", pattern="*", action="allow"),
     Rule(permission="edit", pattern="*", action="ask"),
     Rule(permission="bash", pattern="*", action="ask"),
     Rule(permission="read", pattern="*.env", action="ask"),

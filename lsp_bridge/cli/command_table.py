@@ -386,6 +386,7 @@ COMMANDS = (
         (_BRANCH, *_OF_EXPLORATION),
     ),
     Command("agents", noted("list the agents: built-in ones and your own"), "commands.agents:agents", _BASE),
+    Command("skills", noted("list your skills and slash commands"), "commands.skills:skills", _BASE),
     Command("plan", noted("replan, or have the plan carried out")),
     Command(
         "plan replan",

@@ -87,7 +87,8 @@ class ContextPart(Model):
 
     layer: Literal["system", "tools", "messages", "plan"]
     name: str
-    """E.g. ``agent``, ``environment``, ``AGENTS.md``; for messages the goal's number and description."""
+    """E.g. ``agent``, ``environment``, ``instructions …/AGENTS.md``; for messages the goal's number and description, or
+    the instruction file that came with a result."""
     goal_id: str | None = None
     tokens: int
 

@@ -102,8 +102,14 @@ async def test_a_session_in_a_foreign_editor(goalwright: CommandLine) -> None:
         [{"tool_calls": [QUESTION]}, {"text": "Thanks."}],
     )
     editor = Editor("Allow once", "B")
+    commands = goalwright.home / ".goalwright" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "fix.md").write_text("---\nargument-hint: [issue]\n---\nFix $1.\n")
     async with agent(goalwright, editor) as connection:
         made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
+        await until(lambda: editor.of("available_commands_update"), "the commands")
+        offered = editor.of("available_commands_update")[0]["availableCommands"]
+        assert {one["name"]: one.get("input") for one in offered}["fix"] == {"hint": "[issue]"}
         assert made.modes is not None
         assert made.modes.current_mode_id == "ask"
         assert {option.id: option.current_value for option in made.config_options or ()} == {

@@ -121,6 +121,7 @@ async def test_agents_are_listed_and_a_session_begins_with_one(tmp_path: Path) -
     async with explored(tmp_path, "--yes", "--agent", "plan") as (goalwright, _):
         lines = await says(goalwright, "agents")
         assert any(line.startswith("plan ") for line in lines)
+        assert await says(goalwright, "skills") == ["There are no skills and no commands here."]
         found = json.loads((await goalwright.command("sessions", "--json")).stdout)
         assert found["sessions"][0]["trace"]["agent"] == "plan"
         wrong = await goalwright.run("do it", "--agent", "nobody")

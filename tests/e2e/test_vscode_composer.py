@@ -164,6 +164,11 @@ async def test_composer_completes_names_and_attaches_the_active_file(
         await expect(window.answers().last).to_contain_text("Fourth answer.")
         last = model.requests[4].json["messages"][-1]
         assert "Check the price of parcels." in str(last), last
+        # It is shown as it was typed; the text for the model is behind it, folded.
+        said = window.chat.get_by_role("article", name="You").last
+        await expect(said).to_contain_text("/price parcels")
+        await window.button("Prompt sent to the model", said).click()
+        await expect(said).to_contain_text("Check the price of parcels.")
         assert "open in the user's editor" not in str(last), last
 
         # A slip stays in the field, and says what is wrong.
@@ -174,7 +179,7 @@ async def test_composer_completes_names_and_attaches_the_active_file(
 
         # Up and Down go through the earlier prompts.
         await window.composer.press("ArrowUp")
-        await expect(window.composer).to_have_value("Check the price of parcels.")
+        await expect(window.composer).to_have_value("/price parcels")
         await window.composer.press("ArrowUp")
         await window.composer.press("ArrowUp")
         await expect(window.composer).to_have_value("Go on")

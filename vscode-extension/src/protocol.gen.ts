@@ -79,6 +79,7 @@ export type Part =
   | NotePart
   | SubtaskPart
   | AgentPart
+  | CommandPart
   | CompactionPart
   | FinishPart;
 
@@ -450,6 +451,38 @@ export interface Choice {
   undone: boolean;
 }
 
+/** A prompt that the user calls as `/name`. */
+export interface CommandInfo {
+  name: string;
+  description: string;
+  /** Whether it is a file for a command, or a skill that the user may call. */
+  kind: "command" | "skill";
+  /** Its arguments, e.g. `[issue]`. */
+  hint: string;
+  /** It has a place for arguments. */
+  arguments: boolean;
+  source: "user" | "workspace";
+  file: string;
+}
+
+/** `sessionId`: selects the workspace; the list is the same for all its sessions. */
+export interface CommandListParams {
+  sessionId?: string | null;
+}
+
+/** By name. `problems`: files that are skipped or odd, and why, as text for the user. */
+export interface CommandListResult {
+  commands: CommandInfo[];
+  skills: SkillInfo[];
+  problems: string[];
+}
+
+/** The user's prompt called a command: `text` is what the user typed, and the parts after it are its meaning. */
+export interface CommandPart {
+  type: "command";
+  text: string;
+}
+
 /** Stop a command that the turn waits for; the turn continues with the partial result. */
 export interface CommandStopParams {
   sessionId: string;
@@ -535,7 +568,10 @@ export interface ContextMessage {
 /** A layer of the next request, or the messages of one goal, with its share of the tokens (estimated). */
 export interface ContextPart {
   layer: "system" | "tools" | "messages" | "plan";
-  /** E.g. `agent`, `environment`, `AGENTS.md`; for messages the goal's number and description. */
+  /**
+   * E.g. `agent`, `environment`, `instructions …/AGENTS.md`; for messages the goal's number and description, or
+   * the instruction file that came with a result.
+   */
   name: string;
   goalId: string | null;
   tokens: number;
@@ -1988,6 +2024,16 @@ export interface SessionsActivity {
   stopReason: StopReason | null;
 }
 
+/** A skill. */
+export interface SkillInfo {
+  name: string;
+  description: string;
+  source: "user" | "workspace";
+  file: string;
+  /** The model sees it in the system prompt, unless the agent has no skills. */
+  listed: boolean;
+}
+
 /** A stored grant. */
 export interface StoredGrant {
   permission: string;
@@ -2363,6 +2409,7 @@ export interface Requests {
   "goalwright/permission/rules": { params: PermissionRulesParams; result: PermissionRulesResult };
   "goalwright/plan/build": { params: PlanBuildParams; result: PlanBuildResult };
   "goalwright/plan/replan": { params: PlanReplanParams; result: PlanReplanResult };
+  "goalwright/prompt/list": { params: CommandListParams; result: CommandListResult };
   "goalwright/queue/edit": { params: QueueEditParams; result: Empty };
   "goalwright/queue/send": { params: SessionParams; result: Empty };
   "goalwright/session/cancel": { params: SessionCancelParams; result: CanceledResult };

@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import * as path from "node:path";
 import { test } from "node:test";
-import { builtIns, commandRows, ownPrompts, slash } from "../src/composer/commands";
+import { builtIns, commandRows, ownCommands, slash } from "../src/composer/commands";
 import { placeOf } from "../src/composer/context";
-import { completed, filled, foldersOf, lastPrompt, limited, namedIn, promptFile, promptsOf, ranked, slashOf, tokenAt, withoutMention } from "../src/composer/text";
+import { completed, foldersOf, lastPrompt, limited, namedIn, promptOf, promptsOf, ranked, slashOf, tokenAt, withoutMention } from "../src/composer/text";
+import type { CommandInfo } from "../src/protocol.gen";
 import { message, text } from "./fakes/protocol";
 
 test("a name is completed behind @ at the start or after a blank, a command only at the start", () => {
@@ -55,26 +53,18 @@ test("a command is a word behind a slash; paths and sentences about them are pro
   assert.equal(new Set(builtIns().map(({ name }) => name)).size, builtIns().length);
 });
 
-test("the user's own prompts are files; the arguments go where they are named, else to the end", async () => {
-  assert.deepEqual(promptFile('---\ndescription: "Write tests"\n---\nTest $ARGUMENTS well.\n'), { description: "Write tests", text: "Test $ARGUMENTS well." });
-  assert.deepEqual(promptFile("# Tidy up\nAll of it."), { description: "Tidy up", text: "# Tidy up\nAll of it." });
-  assert.equal(filled("Test $ARGUMENTS, only $ARGUMENTS.", "$& a"), "Test $& a, only $& a.");
-  assert.equal(filled("Tidy up.", "src"), "Tidy up.\n\nsrc");
-  const home = await mkdtemp(path.join(tmpdir(), "home-"));
-  try {
-    const folder = path.join(home, ".goalwright", "commands");
-    await mkdir(folder, { recursive: true });
-    await writeFile(path.join(folder, "test.md"), "Test $ARGUMENTS.");
-    await writeFile(path.join(folder, "undo.md"), "Never in place of a command that is always there.");
-    await writeFile(path.join(folder, "notes.txt"), "No prompt.");
-    const own = await ownPrompts(home);
-    assert.deepEqual(own.map(({ name }) => name), ["test"]);
-    assert.deepEqual(slash("test", "a.py", own), { kind: "prompt", text: "Test a.py." });
-    assert.deepEqual(commandRows("te", own).map(({ label, send }) => [label, send]), [["/test", undefined]]);
-  } finally {
-    await rm(home, { recursive: true });
-  }
-  assert.deepEqual(await ownPrompts(path.join(home, "gone")), []);
+test("the user's own commands and skills are listed; the daemon resolves them", () => {
+  const command = (name: string, more: Partial<CommandInfo> = {}): CommandInfo => ({ name, description: `Does ${name}`, kind: "command", hint: "", arguments: false, source: "user", file: "", ...more });
+  const own = ownCommands([command("test", { arguments: true, hint: "[file]" }), command("git:commit"), command("undo"), command("PDF", { kind: "skill", arguments: true })]);
+  assert.deepEqual(own.map(({ name }) => name), ["test", "git:commit", "PDF"], "never in place of a command that is always there");
+  assert.deepEqual(commandRows("te", own).map(({ label, detail, send }) => [label, detail, send]), [["/test", "[file] Does test", undefined]]);
+  assert.deepEqual(commandRows("git:", own).map(({ label, send }) => [label, send]), [["/git:commit", true]]);
+  assert.deepEqual(commandRows("pdf", own).map(({ label }) => label), ["/PDF"]);
+  for (const name of ["test", "git:commit", "pdf"]) assert.equal(slash(name, "", own), undefined);
+  assert.deepEqual(slashOf("/git:commit now"), { name: "git:commit", rest: "now" });
+  assert.deepEqual(tokenAt("/git:co", 7), { sign: "/", start: 0, query: "git:co" });
+  const typed = [{ type: "command" as const, text: "/test a.py" }, { type: "agent" as const, agent: "plan" }, text("Test a.py.")];
+  assert.equal(promptOf(typed).text, "/test a.py");
 });
 
 test("earlier prompts come newest first, each once, without what Goalwright wrote", () => {

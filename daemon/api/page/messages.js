@@ -318,6 +318,8 @@ function partElement(part) {
       return h("p", { class: "note" }, t("File: {0}", text("name")), ...images([part]));
     case "subtask":
       return folded(t("Task for {0}", text("agent")), text("prompt"), "call");
+    case "command":
+      return longText("p", "text", text("text"));
     case "agent":
       return h("p", { class: "note" }, t("Agent: {0}", text("agent")));
     case "note":

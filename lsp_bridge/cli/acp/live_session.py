@@ -11,7 +11,9 @@ from acp.exceptions import RequestError
 from acp.schema import (
     AgentPlanUpdate,
     AvailableCommand,
+    AvailableCommandInput,
     AvailableCommandsUpdate,
+    UnstructuredCommandInput,
 )
 
 from lsp_bridge.cli.acp import questions
@@ -19,6 +21,7 @@ from lsp_bridge.cli.acp.content import plan_entries
 from lsp_bridge.cli.acp.updates import Translator, notice
 from lsp_bridge.cli.client import ConnectionLostError, RpcError
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
+from lsp_bridge.cli.text import shown_line
 from tools.json_access import integer, mapping, mappings, string
 from tools.localization import noted, t
 from tools.process.background import Background
@@ -94,7 +97,7 @@ class LiveSession:
                 self._put(self._translator.message(message))
         self._plan(loaded)
         self._put(self._translator.meter(mapping(loaded.get("meter"))))
-        self._put([_commands()])
+        self._put([await _commands(client)])
         for request in mappings(loaded.get("pending")):
             self._asked(request)
         for start_id in loaded.get("awaitsChoice") or ():
@@ -293,10 +296,25 @@ class LiveSession:
         return AgentPlanUpdate(session_update="plan", entries=entries)
 
 
-def _commands() -> AvailableCommandsUpdate:
+async def _commands(client: Client) -> AvailableCommandsUpdate:
+    """Return our commands, and those of the user. Raises as ``Client.request``."""
+    own = mappings((await client.request("goalwright/prompt/list", {})).get("commands"))
+    found = {
+        string(one.get("name")): AvailableCommand(
+            name=string(one.get("name")),
+            description=shown_line(string(one.get("description"))),
+            input=_input(one),
+        )
+        for one in own
+    }
+    ours = {name: AvailableCommand(name=name, description=t(words)) for name, (_, words) in COMMANDS.items()}
     return AvailableCommandsUpdate(
-        session_update="available_commands_update",
-        available_commands=[
-            AvailableCommand(name=name, description=t(words)) for name, (_, words) in COMMANDS.items()
-        ],
+        session_update="available_commands_update", available_commands=[*{**found, **ours}.values()]
     )
+
+
+def _input(command: dict[str, Any]) -> AvailableCommandInput | None:
+    if command.get("arguments") is not True:
+        return None
+    hint = shown_line(string(command.get("hint"))) or t("arguments")
+    return AvailableCommandInput(UnstructuredCommandInput(hint=hint))

@@ -32,7 +32,7 @@ from lsp_bridge.cli.acp.content import (
     text_block,
     usage_of,
 )
-from lsp_bridge.cli.run.view import asks_for_plan, call_title, is_plan
+from lsp_bridge.cli.run.view import asks_for_plan, call_title, is_plan, typed_texts
 from lsp_bridge.cli.text import clean, one_line, shown_line
 from tools.json_access import integer, mapping, mappings, string
 from tools.localization import t
@@ -131,7 +131,7 @@ class Translator:
         ]
 
     def _prompt(self, parts: list[dict[str, Any]], message_id: str) -> list[Update]:
-        texts = [string(part.get("text")) for part in parts if part.get("type") == "text"]
+        texts = typed_texts(parts)
         if "".join(texts) in self._own:
             self._own.discard("".join(texts))
             return []

@@ -45,6 +45,7 @@ _NAMES = {
     "provider": noted("provider"),
     "environment": noted("environment"),
     "project": noted("project"),
+    "skills": noted("skills"),
     "no goal": noted("no goal"),
     "plan": noted("plan"),
 }

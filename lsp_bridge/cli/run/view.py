@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from lsp_bridge.cli.invocation import CLIENT_NAME
@@ -267,6 +267,11 @@ class TextView:
         if any(part.get("type") == "compaction" for part in parts):
             return  # meant for the model; the user gets notices (``goalwright context`` shows it)
         answers, self._planning = self._planning, role == "user" and asks_for_plan(parts)
+        if role == "user":
+            for text in typed_texts(parts):
+                if text != self._own_prompt:
+                    self.line(self._style.bold(f"› {clean(text)}"))
+            return
         for index, part in enumerate(parts):
             if role == "assistant":
                 if answers and part.get("type") == "text" and is_plan(string(part.get("text"))):
@@ -274,8 +279,6 @@ class TextView:
                 self._part(message_id, index, part)
             elif part.get("type") == "tool_result":
                 self._tool_result(part)
-            elif part.get("type") == "text" and part.get("text") != self._own_prompt:
-                self.line(self._style.bold(f"› {clean(string(part.get('text')))}"))
 
     def _part_event(self, event: dict[str, Any]) -> None:
         if event.get("role") == "assistant" and not self._planning:
@@ -416,6 +419,14 @@ def _main_argument(part: dict[str, Any]) -> str:
 
 
 _ASKS = '{"steps": [{"goal"'
+
+
+def typed_texts(parts: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the texts of a user message as the user typed them: a command without what it stands for."""
+    texts = {
+        kind: [string(p.get("text")) for p in parts if p.get("type") == kind] for kind in ("command", "text")
+    }
+    return texts["command"] or texts["text"]
 
 
 def asks_for_plan(parts: Iterable[dict[str, Any]]) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from daemon.context.handover import handover_text
+from daemon.context.instructions import instruction_block
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.subagents.iteration import handover_source
 from lsp_bridge.protocol import plan as p
@@ -16,8 +17,11 @@ from tools.localization import t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from daemon.loop.request_builder import RequestBuilder
     from daemon.loop.session import Session
+    from daemon.model.messages import Part
     from lsp_bridge.server.requests.request_context import RequestContext
 
 NO_GOAL = "no goal"
@@ -100,6 +104,21 @@ async def prepared(session: Session) -> RequestBuilder:
     return session.assembly
 
 
+def _instructions(session: Session) -> dict[str, str]:
+    """Return the instructions that came with results of the session, as the model sees them, by their path."""
+    state = session.state
+    found = {
+        path: instruction_block(path, text, trusted=False)
+        for path, text in state.untrusted_instructions.items()
+    }
+    return found | {path: instruction_block(path, text) for path, text in state.instructions.items()}
+
+
+def _has(content: Iterable[Part], block: str) -> bool:
+    texts = (part.content if part.type == "tool_result" else getattr(part, "text", "") for part in content)
+    return any(block in text for text in texts)
+
+
 def context_of(session: Session, assembly: RequestBuilder) -> p.ContextResult:
     """Return the whole next request, for users."""
     window = assembly.window()
@@ -121,11 +140,21 @@ def context_of(session: Session, assembly: RequestBuilder) -> p.ContextResult:
     if request.tools:
         parts.append(part("tools", f"{len(request.tools)} tools", estimated.tools))
     shares: dict[tuple[str | None, str], int] = {}
+    brought: dict[str, int] = {}
+    blocks = _instructions(session)
     for entry in window.entries:
         other = COMPACTION if entry.kind == "compaction" else NO_GOAL
         key = (entry.goal_id, other if entry.goal_id is None else name(entry.goal_id))
-        shares[key] = shares.get(key, 0) + entry.tokens
+        told = {
+            path: estimate_tokens(block)
+            for path, block in blocks.items()
+            if _has(entry.prompt.content, block)
+        }
+        for path, tokens in told.items():
+            brought[path] = brought.get(path, 0) + tokens
+        shares[key] = shares.get(key, 0) + max(0, entry.tokens - sum(told.values()))
     parts += [part("messages", named, tokens, goal_id) for (goal_id, named), tokens in shares.items()]
+    parts += [part("messages", f"instructions {path}", tokens) for path, tokens in brought.items()]
     for text in (*(block.text for block in in_system), request.tail):
         if text:
             parts.append(part("plan", "plan", estimate_tokens(text)))

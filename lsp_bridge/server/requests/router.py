@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.model.branches import branch_of
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.requests.branches import BranchRequests
+from lsp_bridge.server.requests.commands import CommandRequests
 from lsp_bridge.server.requests.context import ContextRequests
 from lsp_bridge.server.requests.declaration import REQUESTS, Handler, handlers_of, refusals
 from lsp_bridge.server.requests.goals import GoalRequests
@@ -37,6 +38,7 @@ class Requests:
             BranchRequests(context),
             TraceRequests(context),
             ModelRequests(context),
+            CommandRequests(context),
             TraceMaintenanceRequests(lambda: context.core.trace_maintenance),
         )
         self._handlers: dict[str, Handler] = {}

@@ -118,6 +118,20 @@ async def test_context_shares_by_layer_and_goal_add_up() -> None:
         assert loaded["meter"] == shown["meter"]
 
 
+async def test_context_names_each_instruction_file_with_its_tokens() -> None:
+    async with served([read()], [read()], "Done.") as door:
+        client, params = await begun(door)
+        rule = door.bench.workspace / ".cursor" / "rules" / "py.mdc"
+        rule.parent.mkdir(parents=True)
+        rule.write_text("---\nglobs: *.py\n---\nType everything, and test the cart well.")
+        await prompt(client, params)
+        shown = await client.request("goalwright/session/context", params)
+        parts = {part["name"]: part["tokens"] for part in shown["parts"]}
+        assert parts[f"instructions {door.bench.workspace / 'AGENTS.md'}"] > 0
+        assert 10 < parts["instructions .cursor/rules/py.mdc"] < 60
+        assert abs(sum(parts.values()) - shown["tokens"]) <= len(parts)
+
+
 async def test_the_context_of_an_empty_session_has_no_messages() -> None:
     async with served() as door:
         client, params = await begun(door)

@@ -82,6 +82,14 @@ def test_the_editors_own_prompt_is_not_echoed() -> None:
     assert said(follower.event(added(text("do it"), role="user", message="m2"))) == ["do it"]
 
 
+def test_a_command_is_shown_as_it_was_typed() -> None:
+    follower = Translator(WORK)
+    command = ({"type": "command", "text": "/fix 1"}, text("Fix issue 1."))
+    assert said(follower.event(added(*command, role="user"))) == ["/fix 1"]
+    follower.prompted("/fix 1")
+    assert follower.event(added(*command, role="user", message="m2")) == []
+
+
 def test_a_plan_as_json_and_summaries_are_not_shown() -> None:
     follower = Translator(WORK)
     note = {"type": "note", "text": '<planning>\n{"steps": [{"goal": "…"}]}'}

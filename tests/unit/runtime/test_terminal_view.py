@@ -120,6 +120,10 @@ def test_own_prompt_is_not_repeated_but_that_of_others_is_shown() -> None:
     screen.message("user", text("do it"))
     screen.message("user", text("and that"))
     assert screen.lines == ["› and that"]
+    # A command is shown as it was typed.
+    screen.message("user", {"type": "command", "text": "do it"}, text("Do it well."))
+    screen.message("user", {"type": "command", "text": "/fix 1"}, text("Fix issue 1."))
+    assert screen.lines == ["› and that", "› /fix 1"]
 
 
 def test_tool_call_is_one_line_with_its_title() -> None:

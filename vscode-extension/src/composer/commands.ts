@@ -1,9 +1,5 @@
-import { readdir, readFile } from "node:fs/promises";
-import * as os from "node:os";
-import * as path from "node:path";
-import * as vscode from "vscode";
-import { workspaceFolder } from "../daemon/environment";
-import { filled, promptFile, type Completion } from "./text";
+import type { CommandInfo } from "../protocol.gen";
+import type { Completion } from "./text";
 import { t } from "../l10n";
 
 interface BuiltIn {
@@ -36,44 +32,18 @@ export function builtIns(): readonly BuiltIn[] {
   ];
 }
 
-/** A user-defined prompt from a file. */
-export interface OwnPrompt {
-  name: string;
-  description: string;
-  text: string;
-}
-
-/** Read prompts from `~/.goalwright/commands` and, in a trusted folder, `.goalwright/commands`; the former take precedence. */
-export async function ownPrompts(home = os.homedir()): Promise<OwnPrompt[]> {
-  const folder = vscode.workspace.isTrusted ? workspaceFolder()?.uri.fsPath : undefined;
+/** Return the user's own commands and skills, as the daemon finds them; built-in commands take precedence. */
+export function ownCommands(found: readonly CommandInfo[]): CommandInfo[] {
   const known = new Set(builtIns().map(({ name }) => name));
-  const found: OwnPrompt[] = [];
-  for (const place of [home, folder]) {
-    if (!place) continue;
-    for (const prompt of await promptsIn(path.join(place, ".goalwright", "commands"))) {
-      if (known.has(prompt.name)) continue;
-      known.add(prompt.name);
-      found.push(prompt);
-    }
-  }
-  return found;
-}
-
-async function promptsIn(folder: string): Promise<OwnPrompt[]> {
-  const names = await readdir(folder).catch(() => []);
-  const read = names
-    .filter((name) => /^[a-z][\w-]*\.md$/i.test(name))
-    .sort()
-    .map(async (name) => ({ name: name.slice(0, -3).toLowerCase(), ...promptFile(await readFile(path.join(folder, name), "utf8").catch(() => "")) }));
-  return (await Promise.all(read)).filter(({ text }) => text);
+  return found.filter(({ name }) => !known.has(name));
 }
 
 /** Return completions for the text after `/`. */
-export function commandRows(query: string, own: readonly OwnPrompt[]): Completion[] {
+export function commandRows(query: string, own: readonly CommandInfo[]): Completion[] {
   const lower = query.toLowerCase();
   const shipped = builtIns().map(({ name, detail, prompt }): Completion => ({ kind: "command", label: `/${name}`, detail, insert: `/${name} `, ...(prompt ? {} : { send: true }) }));
-  const theirs = own.map(({ name, description, text }): Completion => ({ kind: "prompt", label: `/${name}`, detail: description, insert: `/${name} `, ...(text.includes("$ARGUMENTS") ? {} : { send: true }) }));
-  const fitting = [...shipped, ...theirs].filter(({ label }) => label.slice(1).startsWith(lower));
+  const theirs = own.map(({ name, description, hint, arguments: takes }): Completion => ({ kind: "prompt", label: `/${name}`, detail: [hint, description].filter(Boolean).join(" "), insert: `/${name} `, ...(takes ? {} : { send: true }) }));
+  const fitting = [...shipped, ...theirs].filter(({ label }) => label.slice(1).toLowerCase().startsWith(lower));
   // Enter chooses the first row: an exact match goes before longer names.
   return fitting.sort((one, other) => Number(other.label.length === lower.length + 1) - Number(one.label.length === lower.length + 1));
 }
@@ -83,14 +53,13 @@ export type Slash =
   | { kind: "prompt"; text: string; mention?: string }
   | { kind: "problem"; text: string };
 
-/** Resolve a slash command; undefined when the text is an ordinary prompt. */
-export function slash(name: string, words: string, own: readonly OwnPrompt[]): Slash | undefined {
+/** Resolve a slash command; undefined when the text is an ordinary prompt, or a command that the daemon resolves. */
+export function slash(name: string, words: string, own: readonly CommandInfo[]): Slash | undefined {
   const shipped = builtIns().find((one) => one.name === name);
   if (shipped?.needsWords && !words) return { kind: "problem", text: t("Write the task after /{0}.", name) };
   if (shipped?.prompt) return { kind: "prompt", text: shipped.prompt(words), ...(shipped.mention ? { mention: shipped.mention } : {}) };
   if (shipped?.command) return { kind: "command", command: shipped.command, words };
-  const prompt = own.find((one) => one.name === name);
-  if (prompt) return { kind: "prompt", text: filled(prompt.text, words) };
+  if (own.some((one) => one.name.toLowerCase() === name)) return undefined;
   // A single word after a slash is a mistyped command; more words may be a sentence that begins with a path.
   return words ? undefined : { kind: "problem", text: t("There is no command /{0}. Type / to see all commands.", name) };
 }

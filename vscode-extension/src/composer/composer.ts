@@ -1,7 +1,8 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
+import type { CommandInfo } from "../protocol.gen";
 import type { Attachment, SessionController } from "../session/controller";
-import { ownPrompts, commandRows, slash } from "./commands";
+import { commandRows, ownCommands, slash } from "./commands";
 import { Mentions } from "./completion";
 import * as context from "./context";
 import { namedIn, slashOf, type Completion } from "./text";
@@ -19,7 +20,7 @@ export class ComposerHost {
 
   /** Return completions for the typed text, or the text to show instead. */
   async complete(sign: "@" | "/", query: string, begins: boolean): Promise<{ rows: Completion[]; nothing: string }> {
-    const rows = sign === "/" ? commandRows(query, await ownPrompts()) : await this.mentions.rows(query, begins);
+    const rows = sign === "/" ? commandRows(query, await this.own()) : await this.mentions.rows(query, begins);
     return { rows, nothing: sign === "@" && rows.length === 0 ? this.mentions.nothing(query) : "" };
   }
 
@@ -70,12 +71,17 @@ export class ComposerHost {
    */
   async expand(text: string, attachments: Attachment[]): Promise<{ text: string; attachments: Attachment[] } | undefined> {
     const typed = slashOf(text);
-    const meant = typed && slash(typed.name, typed.rest, await ownPrompts());
+    const meant = typed && slash(typed.name, typed.rest, await this.own());
     if (!meant) return { text, attachments };
     if (meant.kind === "problem") throw new Error(meant.text);
     if (meant.kind === "prompt") return { text: meant.text, attachments: [...attachments, ...(meant.mention ? await this.mention(meant.mention) : [])] };
     await vscode.commands.executeCommand(`goalwright.${meant.command}`);
     return meant.command === "newSession" && meant.words ? { text: meant.words, attachments } : undefined;
+  }
+
+  private async own(): Promise<CommandInfo[]> {
+    if (this.daemon.state.phase !== "connected") return [];
+    return ownCommands((await this.daemon.request("goalwright/prompt/list", {})).commands);
   }
 
   private async session(sessionId: string): Promise<Attachment> {

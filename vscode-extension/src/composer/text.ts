@@ -31,7 +31,7 @@ export const OPEN_FILE = "text/x-open-file";
 
 export function tokenAt(text: string, caret: number): Token | null {
   const before = text.slice(0, caret);
-  const command = /^\/([\w-]*)$/.exec(before);
+  const command = /^\/([\w.:-]*)$/.exec(before);
   if (command) return { sign: "/", start: 0, query: command[1] ?? "" };
   // Titles of goals and sessions contain spaces; other mentions end at a space.
   const mention = /(?:^|[\s(])@((?:goal|session) [^\n@]{0,60}|[^\s@]*)$/i.exec(before);
@@ -77,28 +77,17 @@ export function completed(text: string, caret: number, token: Token, insert: str
 
 /** Split `/name and the rest`; undefined for other text, including a path such as `/etc/hosts`. */
 export function slashOf(text: string): { name: string; rest: string } | undefined {
-  const match = /^\/([a-z][\w-]*)(?:\s+([^]*))?$/i.exec(text.trim());
+  const match = /^\/([a-z0-9][\w.:-]*)(?:\s+([^]*))?$/i.exec(text.trim());
   return match ? { name: (match[1] ?? "").toLowerCase(), rest: (match[2] ?? "").trim() } : undefined;
 }
 
-/** Insert the words after a command into its prompt file. */
-export function filled(template: string, words: string): string {
-  if (template.includes("$ARGUMENTS")) return template.replaceAll("$ARGUMENTS", () => words).trim();
-  return [template.trim(), words].filter(Boolean).join("\n\n");
-}
-
-/** Parse a prompt file. The description comes from the front matter, or else from the first line. */
-export function promptFile(source: string): { description: string; text: string } {
-  const head = /^\uFEFF?---\r?\n([^]*?)\r?\n---\r?\n?/.exec(source);
-  const text = source.slice(head?.[0].length ?? 0).trim();
-  const described = /^description:\s*["']?(.*?)["']?\s*$/m.exec(head?.[1] ?? "")?.[1];
-  return { description: described || (text.split("\n", 1)[0] ?? "").replace(/^#+\s*/, ""), text };
-}
-
-/** Convert a user message back to its prompt. */
+/** Convert a user message back to its prompt: a command as it was typed. */
 export function promptOf(content: readonly Part[]): { text: string; attachments: Attachment[] } {
+  const attachments = content.filter((part) => part.type === "file");
+  const command = content.find((part) => part.type === "command");
+  if (command) return { text: command.text, attachments };
   const words = content.map((part) => (part.type === "text" ? part.text : part.type === "subtask" ? `@${part.agent} ${part.prompt}` : part.type === "agent" ? `@${part.agent} ` : ""));
-  return { text: words.join("").trim(), attachments: content.filter((part) => part.type === "file") };
+  return { text: words.join("").trim(), attachments };
 }
 
 /** Return the last user prompt; undefined when there is none among these items. */

@@ -95,6 +95,8 @@ function partLines(part: Part): string[] {
       return [t("File `{0}` ({1})", oneLine(part.name), oneLine(part.mediaType))];
     case "subtask":
       return [t("Task for `{0}`:", oneLine(part.agent)), fence(part.prompt)];
+    case "command":
+      return [fence(part.text)];
     case "agent":
       return [t("Switches to the agent `{0}`.", oneLine(part.agent))];
     case "compaction":

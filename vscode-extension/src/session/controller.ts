@@ -337,7 +337,7 @@ export class SessionController implements vscode.Disposable {
   private arrived({ promptId, text }: Outgoing, queue: readonly QueuedPrompt[], messages: readonly Message[]): boolean {
     const after = this.sent.get(promptId)?.after ?? 0;
     const says = ({ role, sequence, content }: Message): boolean =>
-      role === "user" && sequence > after && content.some((part) => part.type === "text" && part.text === text);
+      role === "user" && sequence > after && content.some((part) => (part.type === "text" || part.type === "command") && part.text === text);
     return queue.some((prompt) => prompt.promptId === promptId) || messages.some(says);
   }
 

@@ -41,8 +41,9 @@ def layers(agent: str, model: str, front: PlanFront = "goal") -> list[Layer]:
 
 
 def request(agent: str, model: str, front: PlanFront = "goal") -> ModelRequest:
-    """As the loop makes it, for an agent that may use all tools."""
-    offered = [tool for name, tool in builtin_tools().items() if name == front or name not in FRONTS]
+    """As the loop makes it, for an agent that may use all tools, where there are no skills."""
+    left_out = {"skill", *FRONTS} - {front}
+    offered = [tool for name, tool in builtin_tools().items() if name not in left_out]
     tools = tuple(ToolSpec(t.name, t.description, t.schema()) for t in offered)
     return ModelRequest(
         model=model.partition("/")[2],

@@ -112,6 +112,7 @@ interface UserMessageProps extends Pick<MessageProps, "id" | "parts" | "editable
 
 function UserMessage({ id, parts, editable, forkable, retryable, restorable }: UserMessageProps): JSX.Element {
   const notes = parts.flatMap((part) => (part?.type === "note" ? [part.text] : []));
+  const command = parts.find((part) => part?.type === "command");
   const said = parts.some((part) => part?.type === "text" || part?.type === "file" || part?.type === "subtask");
   return (
     <>
@@ -124,6 +125,8 @@ function UserMessage({ id, parts, editable, forkable, retryable, restorable }: U
             {restorable && <Action icon="restore" label={RESTORE} onClick={() => post({ type: "restoreBefore", messageId: id })} />}
           </div>
           {parts.map((part, index) => {
+            if (part?.type === "command") return <p class="said">{part.text}</p>;
+            if (part?.type === "text" && command) return <Note id={`sent-${id}`} text={part.text} label={t("Prompt sent to the model")} />;
             if (part?.type === "text") return <UserText key={index} id={id} text={part.text} />;
             if (part?.type === "file") return <span class="chip"><FileName file={part} /></span>;
             if (part?.type === "subtask") return <p>{t("Task for {0}: {1}", part.agent, part.prompt)}</p>;

@@ -1,0 +1,113 @@
+"""Prompts that call a command: ``/fix 12`` stands for the text of ``fix.md``, ``/pdf`` for the skill ``pdf``.
+
+The prompt is stored and shown as the user typed it. Its text is made when it becomes part of the conversation.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from daemon.loop.skill_use import may_be_shown
+from daemon.skills.catalogue import FoundSkills, usable
+from daemon.skills.commands import CALL, Command, FoundCommands, expanded
+from daemon.skills.skill_file import SKILL_FILE, Skill
+from tools.localization import t
+from tools.paths import rule_target
+from tools.skill import skill_text
+
+if TYPE_CHECKING:
+    from daemon.loop.session import Session
+    from daemon.permission.rules import RuleSet
+
+_MOST_NAMED = 20
+_NAMED = re.compile(r"(?:^|(?<=[\s(\[{'\"]))@([^\s\"@]+)", re.MULTILINE)
+_ENDING = ".,;:!?)]}'`"
+_LINES = re.compile(r":(\d{1,7})(?:-(\d{1,7}))?$")
+
+
+@dataclass(frozen=True, slots=True)
+class CalledCommand:
+    """A command in a prompt. ``text``: for the model; ``agent`` and ``model``: for this prompt, empty for the session's
+    own."""
+
+    text: str
+    agent: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file that a text names with ``@``; ``first`` and ``last``: the lines, or 0 for all."""
+
+    path: str
+    first: int = 0
+    last: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name as it is written: ``src/a.py``, ``src/a.py:3-9``."""
+        if not self.first:
+            return self.path
+        return f"{self.path}:{self.first}" + (f"-{self.last}" if self.last != self.first else "")
+
+
+def called(session: Session, text: str) -> CalledCommand | None:
+    """Return the command that a user's prompt calls; None for any other prompt. Reads files.
+
+    No name counts in the task of a child: models write those. A skill that cannot be used is reported to the user.
+    """
+    match = CALL.fullmatch(text) if text.lstrip().startswith("/") and session.parent is None else None
+    if match is None:
+        return None
+    name, arguments = match[1], (match[2] or "").strip()
+    command = session.services.commands.all(session.trust).commands.get(name.lower())
+    if command is not None and _readable(session, command):
+        return CalledCommand(expanded(command.text, arguments), command.agent, command.model)
+    skill = session.services.skills.all(session.trust).named(name)
+    if skill is None or not callable_skill(session.rules, skill):
+        return None
+    loaded = usable(skill)
+    if isinstance(loaded, str):
+        session.notice("warning", loaded)
+        return None
+    words = skill_text(loaded, list(loaded.files))
+    return CalledCommand("\n\n".join(filter(None, (words, arguments))))
+
+
+def _readable(session: Session, command: Command) -> bool:
+    root = command.place.root
+    return root is None or may_be_shown(session.rules, rule_target(command.file, root))
+
+
+def callable_skill(rules: RuleSet, skill: Skill) -> bool:
+    """Return whether the user can call a skill as a command: its file permits it, and no rule denies it."""
+    return (
+        skill.for_user
+        and rules.decide("skill", skill.name).action != "deny"
+        and (skill.source == "user" or may_be_shown(rules, f"{skill.shown_folder}/{SKILL_FILE}"))
+    )
+
+
+def named_files(text: str) -> list[NamedFile]:
+    """Return the files that a text may name with ``@``, each once, as the composer finds them. Pure."""
+    found: dict[str, NamedFile] = {}
+    for match in _NAMED.finditer(text):
+        name = match[1].rstrip(_ENDING)
+        lines = _LINES.search(name)
+        first = int(lines[1]) if lines else 0
+        path = name[: lines.start()] if lines else name
+        if path and not path.endswith("/"):
+            found.setdefault(name, NamedFile(path, first, int(lines[2] or first) if lines else 0))
+    return list(found.values())[:_MOST_NAMED]
+
+
+def command_problems(commands: FoundCommands, skills: FoundSkills) -> tuple[str, ...]:
+    """Return what is wrong with files for commands and skills, as text for the user."""
+    return tuple(filter(None, (*commands.problems, *skills.problems, skills.unread)))
+
+
+def agent_missing(name: str) -> str:
+    """Return the notice that a command names an agent that does not exist."""
+    return t("There is no agent {name}: the command is done by this session's agent.", name=name)

@@ -1,0 +1,1 @@
+"""Skills and slash commands: Markdown files of the user and of trusted workspaces."""

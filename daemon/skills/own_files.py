@@ -1,0 +1,144 @@
+"""The folders for skills and commands, and the Markdown files in them. All functions block.
+
+The files become part of prompts. A workspace's file must therefore be inside the workspace, wherever links lead. The
+user's own may be links, as dotfiles are often kept elsewhere, but not to secrets.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from daemon.agents.agent_files import Stamp, stamp_of
+from daemon.agents.front_matter import Document, FrontMatterError, read_document
+from daemon.permission.matching import fold
+from daemon.permission.protected import OWN_STATE, protected
+from tools.files.regular_files import read_regular
+from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from daemon.model.permissions import Trust
+
+MAX_FILE = 256 * 1024
+"""Bytes of one file."""
+MOST_FILES = 200
+"""Files that are read of one folder."""
+Kind = Literal["skills", "commands"]
+Source = Literal["workspace", "user"]
+_IN_WORKSPACE: dict[Kind, tuple[str, ...]] = {
+    "skills": (".goalwright", ".claude", ".agents"),
+    "commands": (".goalwright", ".claude"),
+}
+"""The nearest first."""
+
+T = TypeVar("T")
+
+
+class OwnFileError(Exception):
+    """The file cannot be used; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder for files of one kind, which may not exist. ``root``: of the workspace, resolved; None: the user's."""
+
+    folder: Path
+    source: Source
+    root: Path | None = None
+
+
+def places(kind: Kind, workspace: Path, user_folder: Path, trust: Trust) -> list[Place]:
+    """Return the folders that count, the nearest first. ``workspace``: resolved; ``user_folder``: the state folder.
+
+    Folders of the workspace count only when it is trusted. ``.claude`` of the user is beside the state folder.
+    """
+    own = [user_folder / kind, user_folder.parent / ".claude" / kind]
+    found = [Place(folder, "user") for folder in own]
+    if trust != "trusted":
+        return found
+    theirs = [folder for folder in workspace_folders(kind, workspace) if folder not in own]
+    return [*(Place(folder, "workspace", workspace) for folder in theirs), *found]
+
+
+def workspace_folders(kind: Kind, workspace: Path) -> list[Path]:
+    """Return where a workspace may have such files, the nearest first."""
+    return [workspace / name / kind for name in _IN_WORKSPACE[kind]]
+
+
+def read_own(path: Path, place: Place) -> str:
+    """Return the text of a file. Raises OwnFileError, and FileNotFoundError when there is none."""
+    try:
+        real = path.resolve(strict=True)
+        if place.root is not None and not real.is_relative_to(place.root):
+            raise OwnFileError(t("it is a link that leads out of the workspace: put the file itself there"))
+        if kinds := _secrets(real, place):
+            raise OwnFileError(
+                t("it is a link to a protected file ({kinds}): put a regular file there", kinds=kinds)
+            )
+        return read_regular(real, MAX_FILE).decode("utf-8-sig")
+    except FileNotFoundError:
+        raise
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, in Python below 3.13
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise OwnFileError(t("it cannot be read: {strerror}", strerror=reason or error)) from error
+    except UnicodeDecodeError as error:
+        raise OwnFileError(t("it is not UTF-8 text: save it as UTF-8")) from error
+
+
+def _secrets(real: Path, place: Place) -> str:
+    """Return the kinds of protection of a file, as text for the user; empty when there are none."""
+    root = "" if place.root is None else place.root.as_posix()
+    name = real.as_posix().removeprefix(f"{root}/") if root else real.as_posix()
+    kinds = protected("read", name, fold(name), root)
+    # Skills and commands are in our own state folder: here, or where users keep the dotfiles linked from here.
+    ours = (
+        real.is_relative_to(place.folder.resolve()) or f"/.goalwright/{place.folder.name}/" in real.as_posix()
+    )
+    return ", ".join(t(kind.what) for kind in kinds if not (ours and kind.what == OWN_STATE))
+
+
+def document_of(text: str) -> Document:
+    """Return the front matter and the body. Raises OwnFileError."""
+    try:
+        return read_document(text)
+    except FrontMatterError as error:
+        raise OwnFileError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A file that is skipped, and why: text for the user, with its path."""
+
+    problem: str
+
+
+class ParsedFiles(Generic[T]):
+    """Files of one kind, each parsed once while it stays the same. Usable from any thread."""
+
+    def __init__(self, parse: Callable[[Path, str, Place], T]) -> None:
+        """``parse``: gets path, text and folder. Raises OwnFileError."""
+        self._parse = parse
+        self._known: dict[Path, tuple[Stamp, T | Unusable]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, path: Path, place: Place) -> T | Unusable | None:
+        """Return what is in a file; None when there is none."""
+        stamp = stamp_of(path)
+        if stamp is None:
+            return None
+        with self._lock:
+            known = self._known.get(path)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            try:
+                found: T | Unusable = self._parse(path, read_own(path, place), place)
+            except FileNotFoundError:
+                return None
+            except OwnFileError as error:
+                found = Unusable(f"{path}: {error}")
+            self._known[path] = (stamp, found)
+            return found

@@ -1,0 +1,47 @@
+"""``goalwright skills``: the skills and slash commands of this folder and of the user, and problems in their files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
+from lsp_bridge.cli.text import fit, one_line, shown_line
+from tools.json_access import mappings, string, strings
+from tools.localization import noted, t
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lsp_bridge.cli.invocation import Invocation
+
+_WHOSE = {"user": noted("yours"), "workspace": noted("from this folder")}
+
+
+@session_command(needed=False)
+async def skills(cli: Invocation, asked: SessionConnection) -> None:
+    """List them."""
+    found = await asked.client.request("goalwright/prompt/list", {})
+    if cli.json:
+        cli.write_json(found)
+        return
+    commands = [one for one in mappings(found.get("commands")) if one.get("kind") == "command"]
+    rows = [(t("skill"), string(one.get("name")), one) for one in mappings(found.get("skills"))]
+    rows += [
+        (t("command"), " ".join(filter(None, (f"/{string(one.get('name'))}", string(one.get("hint"))))), one)
+        for one in commands
+    ]
+    if not rows:
+        cli.console.write(t("There are no skills and no commands here.") + "\n")
+    width = max((len(name) for _, name, _ in rows), default=0)
+    kinds = max((len(kind) for kind, _, _ in rows), default=0)
+    for kind, name, one in rows:
+        told = one_line(string(one.get("description")))
+        line = f"{kind.ljust(kinds)}  {one_line(name).ljust(width)}  {told}{_facts(one)}"
+        cli.console.write((fit(line, cli.console.columns) if cli.console.live else shown_line(line)) + "\n")
+    for problem in strings(found.get("problems")):
+        cli.console.warn(cli.console.err_style.yellow(shown_line(problem)))
+
+
+def _facts(one: dict[str, Any]) -> str:
+    hidden = t("not listed to the model") if one.get("listed") is False else ""
+    return f"  ({'; '.join(filter(None, (t(_WHOSE.get(string(one.get('source')), '')), hidden)))})"

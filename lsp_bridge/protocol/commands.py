@@ -1,0 +1,50 @@
+"""The protocol's messages about slash commands and skills."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from daemon.model.stored_model import Model
+
+Source = Literal["user", "workspace"]
+"""The user's own folders, or those of the workspace."""
+
+
+class CommandListParams(Model):
+    """``sessionId``: selects the workspace; the list is the same for all its sessions."""
+
+    session_id: str | None = None
+
+
+class CommandInfo(Model):
+    """A prompt that the user calls as ``/name``."""
+
+    name: str
+    description: str
+    kind: Literal["command", "skill"] = "command"
+    """Whether it is a file for a command, or a skill that the user may call."""
+    hint: str = ""
+    """Its arguments, e.g. ``[issue]``."""
+    arguments: bool = False
+    """It has a place for arguments."""
+    source: Source = "user"
+    file: str = ""
+
+
+class SkillInfo(Model):
+    """A skill."""
+
+    name: str
+    description: str
+    source: Source = "user"
+    file: str = ""
+    listed: bool = True
+    """The model sees it in the system prompt, unless the agent has no skills."""
+
+
+class CommandListResult(Model):
+    """By name. ``problems``: files that are skipped or odd, and why, as text for the user."""
+
+    commands: tuple[CommandInfo, ...]
+    skills: tuple[SkillInfo, ...] = ()
+    problems: tuple[str, ...] = ()

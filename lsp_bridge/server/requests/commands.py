@@ -1,0 +1,63 @@
+"""The request about slash commands and skills: ``goalwright/prompt/list``."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from daemon.loop.command_use import callable_skill, command_problems
+from lsp_bridge.protocol import commands as p
+from lsp_bridge.server.requests.declaration import request
+
+if TYPE_CHECKING:
+    from lsp_bridge.server.requests.request_context import RequestContext
+
+
+class CommandRequests:
+    """The requests of one connection about slash commands and skills."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+
+    @request("goalwright/prompt/list", changes=False)
+    async def list(self, params: p.CommandListParams) -> p.CommandListResult:
+        """List the user's slash commands and skills, and files that should be some and are not."""
+        trust, rules = self._context.client_trust(), self._context.client_rules()
+        commands, skills = await asyncio.to_thread(self._context.core.found_prompts, trust)
+        called = [
+            p.CommandInfo(
+                name=one.name,
+                description=one.description,
+                hint=one.hint,
+                arguments=one.takes_arguments,
+                source=one.place.source,
+                file=str(one.file),
+            )
+            for one in commands.commands.values()
+        ]
+        called += [
+            p.CommandInfo(
+                name=one.name,
+                description=one.description,
+                kind="skill",
+                arguments=True,
+                source=one.source,
+                file=str(one.file),
+            )
+            for one in skills.skills
+            if one.name.lower() not in commands.commands and callable_skill(rules, one)
+        ]
+        return p.CommandListResult(
+            commands=tuple(sorted(called, key=lambda one: one.name)),
+            skills=tuple(
+                p.SkillInfo(
+                    name=one.name,
+                    description=one.description,
+                    source=one.source,
+                    file=str(one.file),
+                    listed=one.for_model and rules.decide("skill", one.name).action != "deny",
+                )
+                for one in skills.skills
+            ),
+            problems=command_problems(commands, skills),
+        )

@@ -106,7 +106,7 @@ def test_a_call_that_a_rule_denies_does_not_end_the_run(goalwright: CommandLine)
     assert [part["content"].startswith("Permission denied.") for part in denied] == [True]
     assert content(goalwright) == "limit = 1\nprint(limit)\n"
     shown = goalwright.run("run", "change it", "--yes", "--model", model).stdout
-    assert "✗ edit rejected\n    Permission denied." in shown and "edit: *.py → deny" in shown
+    assert "✗ edit rejected: The user rule `edit: *.py → deny` of " in shown
 
 
 def test_yes_does_not_let_a_command_read_a_denied_file(goalwright: CommandLine) -> None:

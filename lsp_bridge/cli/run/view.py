@@ -350,8 +350,8 @@ class TextView:
             why = rejection_words(part, CLIENT_NAME, self._branches.rejects)
             title = f"{title}: {why}" if why else title
         self.line(style.red(f"✗ {title}") if failed else f"{style.green('✓')} {title}")
-        if name == "bash" or mapping(part.get("metadata")).get("rule") is True:
-            self._output(content)  # of a call that a rule denies: the rule and its file
+        if name == "bash":
+            self._output(content)
         for line in diagnostics_lines(content):
             self.line("    " + (style.red(line) if line.startswith("ERROR") else style.yellow(line)))
 

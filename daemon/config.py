@@ -11,12 +11,12 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from daemon.permission.rules import SHIPPED, rules_from_config
-from daemon.settings import SETTINGS, LanguageServerSetting, Settings
+from daemon.settings import SETTINGS, LanguageServerSetting, McpServerSetting, Settings
 from daemon.trust import TrustedFolders
 from tools.files.regular_files import read_regular
 from tools.localization import DEFAULT, language, noted, t, unknown_language
@@ -96,6 +96,8 @@ class Config:
             valid["hooks"] = told | {event: (*told.get(event, ()), *more) for event, more in hooks.items()}
         if servers := valid.get("language_servers"):
             valid["language_servers"] = {**self.settings.languages.language_servers, **servers}
+        if servers := valid.get("mcp_servers"):
+            valid["mcp_servers"] = {**self.settings.mcp.mcp_servers, **servers}
         if models := valid.get("models"):
             valid["models"] = {**self.settings.model.models, **models}
         return self.settings.changed(valid), problems
@@ -139,6 +141,14 @@ class WorkspaceConfig:
         self._read.clear()
 
 
+_Server = TypeVar("_Server", bound=BaseModel)
+_SERVERS: dict[str, type[BaseModel]] = {
+    "language_servers": LanguageServerSetting,
+    "mcp_servers": McpServerSetting,
+}
+"""Settings that name servers, each with its own settings."""
+_SPELLINGS = {"mcpServers": "mcp_servers"}
+"""Keys as other programs spell them."""
 _USERS_OWN = ("environment", "language")
 """Settings that the workspace's file cannot set, trusted or not."""
 _MODES: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
@@ -222,8 +232,10 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
     for key, value in values.items():
         if key == "$schema" or value is None:
             continue
-        if key == "language_servers" and isinstance(value, dict):
-            value, wrong = _valid_servers(cast("dict[str, Any]", value), name)
+        key = _SPELLINGS.get(key, key)
+        if key in _SERVERS and isinstance(value, dict):
+            servers, wrong = valid_servers(cast("dict[str, Any]", value), f"{name}: {key}", _SERVERS[key])
+            value = cast("dict[str, Any]", servers)
             problems += wrong
         if key == "models" and isinstance(value, dict):
             value, wrong = _valid_models(cast("dict[str, Any]", value), name)
@@ -273,16 +285,21 @@ _WRONG = {
 """Messages for the user by pydantic's error type."""
 
 
-def _valid_servers(servers: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
-    """Validate servers one by one: only a wrong one is left out."""
-    valid: dict[str, Any] = {}
+def valid_servers(
+    servers: Mapping[str, Any], where: str, kind: type[_Server]
+) -> tuple[dict[str, _Server], list[str]]:
+    """Validate servers one by one: only a wrong one is left out. Returns them, and the problems found.
+
+    ``where`` names the file and the key, for the problems.
+    """
+    valid: dict[str, _Server] = {}
     problems: list[str] = []
     for server, value in servers.items():
         try:
-            valid[server] = LanguageServerSetting.model_validate(value)
+            valid[server] = kind.model_validate(value)
         except ValidationError as error:
-            where = ": ".join(("language_servers", server, *map(str, error.errors()[0]["loc"])))
-            problems.append(f"{name}: {where}: {_wrong(error)}")
+            place = ": ".join((where, server, *map(str, error.errors()[0]["loc"])))
+            problems.append(f"{place}: {_wrong(error)}")
     return valid, problems
 
 

@@ -24,6 +24,7 @@ from daemon.hooks.service import Hooks
 from daemon.loop.services import ChildServices, FolderServices, LanguageViews, Models, Services, WatchServices
 from daemon.loop.session import Session
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
+from daemon.mcp.service import McpServers
 from daemon.model.branches import root_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.traces import Trace
@@ -41,6 +42,7 @@ from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError
 from daemon.trace_maintenance import TraceMaintenance, limits_of, new_trace_id
 from daemon.workspace_key import workspace_key
+from tools.access import MCP
 from tools.language_ports import Navigation, NoNavigation
 from tools.localization import t
 from tools.ports import Editors, NoEditors
@@ -110,6 +112,8 @@ class Daemon:
         )
         self.hooks = Hooks(self.workspace, state_folder)
         """The user's programs and functions that run at key moments of sessions."""
+        self.mcp = McpServers(self.workspace, self._private("mcp"), self.config)
+        """The servers whose tools sessions have beside the built-in ones."""
         branch_copies = BranchCopies(self.workspace, state_folder, copies)
         self._services = Services(
             workspace=self.workspace,
@@ -118,6 +122,7 @@ class Daemon:
             permissions=self.permissions,
             tools=BuiltinTools(),
             run_tool=self._run_tool,
+            extra=self.mcp,
             models=models,
             config=self.config,
             now=now,
@@ -159,7 +164,7 @@ class Daemon:
         if problem := self.workspace_problem():
             return ToolResult(problem, title="no workspace", is_error=True)
         call = run_tool(tool, input_json, ctx)
-        if tool.name in UNBOUNDED:
+        if tool.name in UNBOUNDED or tool.name.startswith(MCP):
             return await call
         permission = ctx.permission
         return await watched(
@@ -366,7 +371,7 @@ class Daemon:
         for step in self._closing:
             await step()
         await self._recovery.copies.recovered()
-        await self.hooks.close()
+        await asyncio.gather(self.hooks.close(), self.mcp.close())
         await self._watch.close()
         await self._commands.close()
         self._background.cancel()

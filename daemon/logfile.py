@@ -60,7 +60,9 @@ def configure_logging(path: Path | None, *, level: int = logging.INFO) -> None:
     for name in ("httpx", "httpx2", "httpcore", "httpcore2", "asyncio", "watchdog"):
         logging.getLogger(name).setLevel(logging.WARNING)
     # pygls logs whole messages when they are invalid, and `initialize` contains keys.
-    logging.getLogger("pygls").setLevel(logging.CRITICAL)
+    # The MCP SDK ("mcp" and "client") logs messages of servers, too, as many as they like to send.
+    for name in ("pygls", "mcp", "client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
     sys.excepthook = _uncaught
     threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)

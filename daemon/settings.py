@@ -66,6 +66,28 @@ class LanguageServerSetting(_Group):
     )
 
 
+class McpServerSetting(_Group):
+    """An MCP server, in the format of other programs; unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    type: str = Field(default="", description="stdio or http; by default stdio where there is a command.")
+    command: str = Field(default="", description="Program that speaks MCP on stdio; no shell.")
+    args: tuple[str, ...] = Field(default=(), description="Its arguments.")
+    env: dict[str, str] = Field(
+        default_factory=dict[str, str], description="Variables on top of those that commands get."
+    )
+    cwd: str = Field(
+        default="",
+        description="The folder it starts in; by default the workspace, or your home if it is not trusted.",
+    )
+    url: str = Field(default="", description="Address of a server that speaks streamable HTTP.")
+    headers: dict[str, str] = Field(
+        default_factory=dict[str, str], description="HTTP headers to send to it, e.g. Authorization."
+    )
+    disabled: bool = Field(default=False, description="true: never start it.")
+
+
 class ModelSettings(_Group):
     """The models, and the length of their answers."""
 
@@ -292,6 +314,22 @@ class AgentSettings(_Group):
     )
 
 
+class McpSettings(_Group):
+    """Servers of the Model Context Protocol."""
+
+    mcp_servers: dict[str, McpServerSetting] = Field(
+        default_factory=dict[str, McpServerSetting],
+        description='By name, e.g. {"docs": {"command": "docs-mcp", "args": ["--stdio"]}}. The key may also be '
+        "spelled mcpServers.",
+    )
+    mcp_disabled: tuple[str, ...] = Field(
+        default=(), description="Servers that are not started, and tools (server/tool) that are not offered."
+    )
+    mcp_timeout_s: float = Field(
+        default=120.0, gt=0, le=3600, description="Seconds that a call of an MCP tool may take."
+    )
+
+
 class TraceSettings(_Group):
     """The time that stored sessions are kept, and dumps beside them."""
 
@@ -362,6 +400,7 @@ class Settings(_Group):
     budget: BudgetSettings = BudgetSettings()
     languages: LanguageSettings = LanguageSettings()
     agents: AgentSettings = AgentSettings()
+    mcp: McpSettings = McpSettings()
     traces: TraceSettings = TraceSettings()
     daemon: DaemonSettings = DaemonSettings()
 

@@ -48,3 +48,7 @@ class Suggestion:
 def suggestions(permission: str, patterns: tuple[str, ...]) -> tuple[Suggestion, ...]:
     """Suggestions of one permission."""
     return tuple(Suggestion(permission, pattern) for pattern in patterns)
+
+
+MCP = "mcp__"
+"""How the tools of MCP servers begin, and their permissions: ``mcp__server__tool``."""

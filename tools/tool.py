@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -456,12 +456,12 @@ InputT = TypeVar("InputT", bound=ToolInput)
 class Tool(Generic[InputT]):
     """A tool: a name, a description (the ``.md`` beside the module), typed arguments, and ``run``.
 
-    A subclass sets the three class attributes and implements ``run``. It raises ToolError for expected failures;
+    A subclass sets the three attributes and implements ``run``. It raises ToolError for expected failures;
     PermissionDeniedError passes through, and asyncio.CancelledError must, after clean-up.
     """
 
-    name: ClassVar[str]
-    permission: ClassVar[str]
+    name: str
+    permission: str
     """The permission the tool asks for, so that tools denied outright are not offered to the model."""
     Input: type[InputT]
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from daemon.permission.matching import matches
+from tools.access import MCP
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ def head_without_fence(lines: Iterable[str]) -> int | None:
 
 def permission_of(word: str) -> tuple[str, bool]:
     """Return a permission as rules name it, and whether any program knows it. Wildcards stay unchanged."""
-    name = word.strip().casefold()
+    name = _folded(word.strip())
     name = _RULE_NAMES.get(name, name)
-    known = name in (PERMISSIONS | _EDITING | _ELSEWHERE) or name.startswith("mcp__")
+    known = name in (PERMISSIONS | _EDITING | _ELSEWHERE) or name.startswith(MCP)
     return name, known or (("*" in name or "?" in name) and bool(permissions_of(name)))
 
 
@@ -140,9 +141,9 @@ def tool_of(word: str) -> tuple[str, bool]:
     """Return a tool's name here, with its ``!``, and whether any program knows it."""
     sign = "!" if word.strip().startswith("!") else ""
     # In other programs "Bash(git *)" names a tool and its arguments; here rules restrict the arguments.
-    name = word.strip("! ").casefold().partition("(")[0].strip()
+    name = _folded(word.strip("! ")).partition("(")[0].strip()
     name = TOOL_NAMES.get(name, name)
-    known = name in _ELSEWHERE or name.startswith("mcp__") or any(fnmatchcase(tool, name) for tool in TOOLS)
+    known = name in _ELSEWHERE or name.startswith(MCP) or any(fnmatchcase(tool, name) for tool in TOOLS)
     return sign + name, known
 
 
@@ -150,6 +151,12 @@ def spelling_hint(word: str, known: Iterable[str]) -> str:
     """Return a hint that names the closest known word, as text for the user; empty when no known word is close."""
     near = difflib.get_close_matches(word.casefold().lstrip("!"), list(known), 1, 0.6)
     return t(" (did you mean {near}?)", near=near[0]) if near else ""
+
+
+def _folded(name: str) -> str:
+    """Return a name in lower case, except those of MCP tools, in which case makes a difference."""
+    folded = name.casefold()
+    return MCP + name[len(MCP) :] if folded.startswith(MCP) else folded
 
 
 def _squeezed(key: str) -> str:

@@ -4,7 +4,7 @@ rules."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
 from daemon.loop.design_files import CODE, DesignFiles, changed_words
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from daemon.loop.record import SessionRecord
     from daemon.loop.services import Services
     from daemon.model.permissions import Mode, Rule, Trust
+    from tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Policy:
         self._services = services
         self._rules: tuple[tuple[object, ...], RuleSet] | None = None
         """The rules in force, and the inputs that they were built from."""
+        self._tools: tuple[Mapping[str, Tool[Any]], Mapping[str, Tool[Any]]] | None = None
+        """The further tools, and all of them."""
 
     def use(
         self,
@@ -115,6 +118,16 @@ class Policy:
         client = self.client
         own = self.turn_model or self.record.state.trace.model
         return own or client.config.settings.model.models.get(self.agent.name) or client.default_model
+
+    @property
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        """All tools there are for sessions in this folder; the same object while nothing changes."""
+        extra = self._services.extra.tools(self.client.trust)
+        if not extra:
+            return self._services.tools
+        if self._tools is None or self._tools[0] is not extra:
+            self._tools = (extra, {**self._services.tools, **extra})
+        return self._tools[1]
 
     @property
     def mode(self) -> Mode:

@@ -84,6 +84,8 @@ class RequestBuilder:
         The map of the project and the texts of hooks are fetched once, to preserve the provider's cache.
         """
         await asyncio.to_thread(self._policy.read_agents)
+        for notice in await self._services.extra.begin(self._policy.client.trust):
+            self._record.notice_once(notice)
         rules = self._policy.rules
         hooks = await self._hooks.prompting()
         self.layers = await asyncio.to_thread(self._read_layers, rules, hooks)
@@ -167,9 +169,10 @@ class RequestBuilder:
             policy.skills,
             policy.client,
             policy.handed_over,
+            policy.tools,
         )
         if self._tools is None or not all(map(is_, self._tools[0], chosen_by)):
-            tools = available_tools(policy, self._services.tools)
+            tools = available_tools(policy)
             specs = tuple(ToolSpec(tool.name, described(policy, tool), tool.schema()) for tool in tools)
             self._tools = (chosen_by, specs)
         return self._tools[1]

@@ -57,6 +57,31 @@ class Models(Protocol):
         ...
 
 
+class ExtraTools(Protocol):
+    """Tools that are not built in, e.g. of MCP servers; which there are can change at any time."""
+
+    async def begin(self, trust: Trust) -> Sequence[str]:
+        """Prepare for a turn of a session in a folder of this trust; returns soon. Returns notices for the user."""
+        ...
+
+    def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
+        """Return those there are now, by name; the same object while nothing changes."""
+        ...
+
+
+class NoExtraTools:
+    """Where there are only built-in tools. Implements ExtraTools."""
+
+    async def begin(self, trust: Trust) -> Sequence[str]:
+        return ()
+
+    def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
+        return _NO_TOOLS
+
+
+_NO_TOOLS: Mapping[str, Tool[Any]] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class FolderServices:
     """Places and rules of the folder that a session works in."""
@@ -144,5 +169,7 @@ class Services:
     languages: LanguageViews
     watching: WatchServices
     children: ChildServices
+    extra: ExtraTools = field(default_factory=NoExtraTools)
+    """Further tools than ``tools``."""
     branch: BranchCommands = field(default_factory=BranchCommands)
     """In a branch: the workspace that ``workspace`` is a copy of. Rules that name its files mean the copy's."""

@@ -11,7 +11,7 @@ from tools.registry import unknown_tool
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from daemon.loop.policy import Policy
     from tools.tool import Tool
@@ -55,10 +55,14 @@ def _is_subagent(policy: Policy) -> bool:
     return policy.parent is not None and (policy.record.branch_id or "").rpartition(".")[2].startswith("s")
 
 
-def available_tools(policy: Policy, tools: Mapping[str, Tool[Any]]) -> list[Tool[Any]]:
+def available_tools(policy: Policy) -> list[Tool[Any]]:
     """Return the tools that the model may call: its agent has them, and not everything about them is forbidden."""
     rules = policy.rules
-    return [tool for name, tool in tools.items() if belongs(policy, name) and rules.offered(tool.permission)]
+    return [
+        tool
+        for name, tool in policy.tools.items()
+        if belongs(policy, name) and rules.offered(tool.permission)
+    ]
 
 
 def unavailable_text(policy: Policy, name: str, offered: Sequence[str]) -> str:

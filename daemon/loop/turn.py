@@ -450,7 +450,7 @@ class Turn:
     async def run_tool(self, call: ToolCallPart, context: ToolContext) -> ToolResult:
         if self._asking:
             return ToolResult(_NOT_RUN, title=t("not run"), is_error=True, metadata={"not_run": True})
-        tool = self._services.tools.get(call.name)
+        tool = self._session.policy.tools.get(call.name)
         if tool is None or not (call.id in self._by_user or belongs(self._session.policy, call.name)):
             offered = [spec.name for spec in self._assembly.tool_specs()]
             words = unavailable_text(self._session.policy, call.name, offered)

@@ -29,6 +29,7 @@ OURS = (
     "agent_report",
     "environment",
     "hook_context",
+    "mcp_result",
     "planning",
     "changes",
     "recent_subjects",

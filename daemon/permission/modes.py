@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from daemon.model.permissions import Action, Mode, Rule, Trust
 from daemon.permission.matching import is_general
+from tools.access import MCP
 from tools.localization import noted
 
 LIFTABLE = frozenset({"shipped", "user", "editor"})
@@ -76,8 +77,13 @@ class Circumstances:
     def offers(self, permission: str) -> bool:
         """Return whether some use of it is possible. In mode plan, commands that only read are."""
         if self.trust == "restricted":
-            return permission not in RESTRICTED
+            return permission not in RESTRICTED and not permission.startswith(MCP)
         return not (self.mode == "plan" or self.looks) or permission != "edit"
+
+    @property
+    def confined(self) -> bool:
+        """Whether nothing may change outside of a branch's copy, as no sandbox ensures of MCP servers."""
+        return self.mode == "plan" or self.looks or self.copied
 
     @property
     def boxed(self) -> bool:
@@ -95,7 +101,9 @@ class Circumstances:
         if self.copied and permission == "edit" and not outside:
             return COPY
         auto = self.mode == "auto" and self.trust == "trusted"
-        return AUTO if auto and not opaque and permission not in _NEVER_AUTO else None
+        # MCP servers run outside of the sandbox, so they ask as commands do that leave it.
+        never = permission in _NEVER_AUTO or permission.startswith(MCP)
+        return AUTO if auto and not opaque and not never else None
 
 
 def is_device(name: str) -> bool:

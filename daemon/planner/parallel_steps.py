@@ -29,9 +29,7 @@ _RESULT = 3_000
 
 def can_share(session: Session) -> bool:
     """Return whether sub-agents can do steps of the session's plan: it has the tool, and the agent is there."""
-    has_task = not session.foreign and any(
-        tool.name == TASK for tool in available_tools(session.policy, session.services.tools)
-    )
+    has_task = not session.foreign and any(tool.name == TASK for tool in available_tools(session.policy))
     return has_task and any(agent.name == WORKER for agent in task_agents(session.policy))
 
 

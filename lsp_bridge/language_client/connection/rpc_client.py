@@ -33,8 +33,8 @@ from lsp_bridge.language_client.connection.framing import (
     ServerGoneError,
     messages,
 )
-from lsp_bridge.language_client.connection.process import ServerProcess, ended, start_server
 from tools.json_access import mapping
+from tools.process.server_process import ServerProcess, ended, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

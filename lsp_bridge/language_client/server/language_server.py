@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.language_client.connection.framing import ServerError, ServerGoneError
-from lsp_bridge.language_client.connection.process import ServerLog
+from lsp_bridge.language_client.connection.server_log import ServerLog
 from lsp_bridge.language_client.server.capabilities import initialize_params
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Timing, Wakeup
 from lsp_bridge.language_client.server.opened_files import Documents

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.language_client.connection.process import ServerLog
+from lsp_bridge.language_client.connection.server_log import ServerLog
 from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.pool.usage import ProcessUsage, UsageLimits, UsageWatch, usage_of
 from lsp_bridge.language_client.server.diagnostics_freshness import DiagnosticsTracker, Settling

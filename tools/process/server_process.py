@@ -1,4 +1,4 @@
-"""The process of a language server, of which nothing stays: not after it ended, and not after the daemon was killed.
+"""The process of a server on pipes, of which nothing stays: not after it ended, and not after the daemon was killed.
 
 On POSIX it runs beneath a warden (``supervised_process``), which also ends what the server starts, and everything
 when the daemon is gone (``kill -9`` included). Servers are asked to watch ``processId`` and the
@@ -11,13 +11,12 @@ import asyncio
 import subprocess
 import sys
 from asyncio.subprocess import SubprocessStreamProtocol
-from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tools.text.truncate import head, tail
+from tools.text.truncate import tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from tools.process.supervised_process import SupervisedProcess
@@ -71,12 +70,20 @@ class ServerProcess(Protocol):
 
 
 async def start_server(
-    argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], grace_s: float
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    grace_s: float,
+    on_stderr: Callable[[bytes], None] = lambda data: None,
 ) -> ServerProcess:
-    """Start a server; ``grace_s`` as in ``end``. Raises OSError when it cannot be executed."""
+    """Start a server; ``grace_s`` as in ``end``. Raises OSError when it cannot be executed.
+
+    ``on_stderr`` gets what it writes to stderr, and must be quick.
+    """
     if sys.platform == "win32":
-        return await _OwnProcess.start(argv, cwd, environment)
-    return await _SupervisedServer.start(argv, cwd, environment, grace_s)
+        return await _OwnProcess.start(argv, cwd, environment, on_stderr)
+    return await _SupervisedServer.start(argv, cwd, environment, grace_s, on_stderr)
 
 
 async def ended(process: ServerProcess, seconds: float) -> bool:
@@ -91,10 +98,13 @@ async def ended(process: ServerProcess, seconds: float) -> bool:
 class _StderrTail:
     """The last bytes of something long."""
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Callable[[bytes], None]) -> None:
+        """``heard`` gets all of it."""
         self._data = bytearray()
+        self._heard = heard
 
     def add(self, data: bytes) -> None:
+        self._heard(data)
         self._data += data[-_STDERR_BYTES:]
         del self._data[:-_STDERR_BYTES]
 
@@ -106,20 +116,25 @@ class _StderrTail:
 class _SupervisedServer:
     """Implements ServerProcess beneath a warden."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_stderr: Callable[[bytes], None]) -> None:
         self.stdout = asyncio.StreamReader(limit=_MAX_UNREAD_BYTES)
         # A StreamReader uses its transport only to pause it.
         self.stdout.set_transport(cast("Any", self))
-        self._stderr = _StderrTail()
+        self._stderr = _StderrTail(on_stderr)
         self._program: SupervisedProcess | None = None
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], cwd: Path, environment: Mapping[str, str], grace_s: float
+        cls,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        grace_s: float,
+        on_stderr: Callable[[bytes], None],
     ) -> _SupervisedServer:
         from tools.process import supervised_process
 
-        process = cls()
+        process = cls(on_stderr)
         process._program = await supervised_process.start(
             argv,
             cwd=cwd,
@@ -204,17 +219,25 @@ class _Pipes(SubprocessStreamProtocol):
 class _OwnProcess:
     """Implements ServerProcess where there are no wardens."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, pipes: _Pipes) -> None:
+    def __init__(
+        self, transport: asyncio.SubprocessTransport, pipes: _Pipes, on_stderr: Callable[[bytes], None]
+    ) -> None:
         assert pipes.stdin is not None and pipes.stdout is not None and pipes.stderr is not None
         self.stdout = pipes.stdout
         self.exited = pipes.exited
         self._stdin = pipes.stdin
         self._transport = transport
-        self._stderr = _StderrTail()
+        self._stderr = _StderrTail(on_stderr)
         self._draining = asyncio.create_task(self._drain(pipes.stderr))
 
     @classmethod
-    async def start(cls, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> _OwnProcess:
+    async def start(
+        cls,
+        argv: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        on_stderr: Callable[[bytes], None],
+    ) -> _OwnProcess:
         loop = asyncio.get_running_loop()
         transport, pipes = await loop.subprocess_exec(
             lambda: _Pipes(loop),
@@ -225,7 +248,7 @@ class _OwnProcess:
             cwd=cwd,
             env=dict(environment),
         )
-        return cls(transport, pipes)
+        return cls(transport, pipes, on_stderr)
 
     @property
     def pid(self) -> int:
@@ -269,28 +292,3 @@ class _OwnProcess:
                 self._stderr.add(chunk)
         except (OSError, ValueError):
             return  # the stream has ended, so the stored part is complete
-
-
-_MAX_LINES = 200
-_MAX_CHARACTERS = 500
-_KINDS = {1: "error", 2: "warning", 3: "info", 4: "log", 5: "debug"}
-
-
-class ServerLog:
-    """A bounded log. Adding to it costs next to nothing, however much a server writes."""
-
-    def __init__(self) -> None:
-        self._entries: deque[tuple[str, str]] = deque(maxlen=_MAX_LINES)
-
-    def add(self, params: Mapping[str, Any]) -> None:
-        """The params of such a notification."""
-        message, kind = params.get("message"), params.get("type")
-        if isinstance(message, str):
-            name = _KINDS.get(kind, "log") if isinstance(kind, int) else "log"
-            self._entries.append((name, head(message, _MAX_CHARACTERS)))
-
-    def lines(self) -> list[str]:
-        """Return the latest messages, oldest first, as ``error: …``; what looks like a secret is taken out."""
-        from tools.redaction.redactor import SECRETS
-
-        return [f"{kind}: {SECRETS.text(text)}" for kind, text in self._entries]

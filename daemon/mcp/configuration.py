@@ -1,0 +1,204 @@
+"""Find the configured MCP servers: in the settings, and in a trusted folder also in the files of other programs.
+
+Variables in ``${…}`` are expanded here, so that a server with a missing one is reported and never started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from daemon.config import MAX_FILE, valid_servers
+from daemon.settings import McpServerSetting
+from tools.files.regular_files import read_regular
+from tools.json_access import array, mapping
+from tools.localization import t
+from tools.process.programs import find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from daemon.settings import McpSettings
+
+FILES = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
+"""Files of a workspace that name servers, and the key under which they do."""
+SETTINGS = "config.json"
+MOST_SERVERS = 50
+_VARIABLE = re.compile(r"\$\{([^{}]*)\}")
+_NAME = re.compile(r"(?:env:)?([A-Za-z_]\w*)(?::-(.*))?", re.DOTALL)
+_HTTP = ("http", "streamable-http", "streamableHttp")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A server with everything that is needed to reach it. Two equal ones are the same server."""
+
+    name: str
+    source: str
+    """The file that names it, relative to the workspace, or ``config.json``."""
+    command: tuple[str, ...] = ()
+    """Program, absolute, and arguments; empty for a server that is reached by ``url``."""
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: Path = Path()
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    disabled: bool = False
+    problem: str = ""
+    """Why it cannot be started, as text for the user; the fields above are then not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServers:
+    """The configured servers, and the problems of the files, as text for the user."""
+
+    servers: tuple[ServerSpec, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class _UnusableError(Exception):
+    """A server's settings cannot be used; the message is for the user."""
+
+
+def find_servers(
+    workspace: Path, settings: McpSettings, environment: Mapping[str, str], *, trusted: bool
+) -> FoundServers:
+    """Return the servers of the settings and, in a trusted folder, of its files. Blocking.
+
+    The settings come first: a folder does not replace a server of the same name, whose rules it would inherit.
+    """
+    problems: list[str] = []
+    named: dict[str, tuple[McpServerSetting, str]] = {
+        name: (server, SETTINGS) for name, server in settings.mcp_servers.items()
+    }
+    for file, key in FILES.items() if trusted else ():
+        servers, wrong = _read(workspace / file, file, key)
+        problems += wrong
+        for name, server in servers.items():
+            known = named.setdefault(name, (server, file))
+            if known[0] != server:
+                problems.append(
+                    t(
+                        "{file}: {name} is not used, because {other} has a server of this name.",
+                        file=file,
+                        name=name,
+                        other=known[1],
+                    )
+                )
+    if len(named) > MOST_SERVERS:
+        problems.append(t("Only the first {most} MCP servers are used.", most=MOST_SERVERS))
+    specs = [
+        _spec(name, server, source, workspace, settings, environment, trusted=trusted)
+        for name, (server, source) in list(named.items())[:MOST_SERVERS]
+    ]
+    return FoundServers(tuple(specs), tuple(problems))
+
+
+def _read(path: Path, name: str, key: str) -> tuple[dict[str, McpServerSetting], list[str]]:
+    try:
+        value: object = json.loads(read_regular(path, MAX_FILE).decode("utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except (OSError, ValueError, RecursionError) as error:
+        return {}, [t("{path} is not used: {error}", path=name, error=error)]
+    if not isinstance(value, dict):
+        return {}, [t("{path} is not used: it must hold a JSON object.", path=name)]
+    content = cast("dict[str, Any]", value)
+    # Unlike the settings, these files are written for programs that ignore what they do not know.
+    servers, problems = valid_servers(mapping(content.get(key)), f"{name}: {key}", McpServerSetting)
+    if array(content.get("inputs")):
+        problems.append(
+            t(
+                "{file}: inputs are not supported. Write ${{env:NAME}} where a server uses ${{input:…}}, and set the "
+                "variable.",
+                file=name,
+            )
+        )
+    return servers, problems
+
+
+def _spec(
+    name: str,
+    server: McpServerSetting,
+    source: str,
+    workspace: Path,
+    settings: McpSettings,
+    environment: Mapping[str, str],
+    *,
+    trusted: bool,
+) -> ServerSpec:
+    disabled = server.disabled or name in settings.mcp_disabled
+
+    def filled(text: str) -> str:
+        return _expanded(text, workspace, environment)
+
+    try:
+        kind = server.type or ("stdio" if server.command else "http")
+        if kind in _HTTP:
+            url = filled(server.url)
+            if not re.match(r"https?://[^/]", url):
+                raise _UnusableError(t("it needs a command, or a url that begins with http:// or https://"))
+            headers = tuple(_each(server.headers, filled))
+            return ServerSpec(name, source, url=url, headers=headers, disabled=disabled)
+        if kind != "stdio":
+            raise _UnusableError(t("the type {kind} is not supported: use stdio or http", kind=kind))
+        # What a folder that is not trusted holds must not be found by a program that looks where it starts.
+        base = workspace if trusted else Path.home()
+        cwd = base / Path(filled(server.cwd)).expanduser()
+        program = _program(filled(server.command), cwd, workspace, trusted=trusted)
+        command = (program, *(filled(argument) for argument in server.args))
+        return ServerSpec(
+            name, source, command=command, env=tuple(_each(server.env, filled)), cwd=cwd, disabled=disabled
+        )
+    except (_UnusableError, ValueError, RuntimeError) as error:
+        return ServerSpec(name, source, disabled=disabled, problem=str(error))
+
+
+def _each(values: Mapping[str, str], filled: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        yield name, filled(value)
+
+
+def _program(command: str, cwd: Path, workspace: Path, *, trusted: bool) -> str:
+    """Return the absolute path of a program. Raises _UnusableError."""
+    if not command:
+        raise _UnusableError(t("it needs a command, or a url that begins with http:// or https://"))
+    if os.path.dirname(command):  # noqa: PTH120 - "./x" names a folder, which Path would drop
+        return str(cwd / Path(command).expanduser())
+    found = shutil.which(command) if trusted else find_program(command, workspace)
+    if found is None:
+        raise _UnusableError(
+            t("the program {command} is not found: install it, or write its whole path", command=command)
+        )
+    return str(Path(found).absolute())
+
+
+def _expanded(text: str, workspace: Path, environment: Mapping[str, str]) -> str:
+    """Return ``text`` with its variables replaced. Raises _UnusableError for one that is not set."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] == "workspaceFolder":
+            return str(workspace)
+        if found[1] == "userHome":
+            return str(Path.home())
+        name = _NAME.fullmatch(found[1])
+        if name is None:
+            raise _UnusableError(
+                t("{variable} is not supported: use ${{env:NAME}} or ${{workspaceFolder}}", variable=found[0])
+            )
+        given = environment.get(name[1]) or name[2]
+        if given is None:
+            raise _UnusableError(
+                t(
+                    "the variable {name} is not set for the daemon: add it to the setting environment in your "
+                    "config.json and restart the daemon, or write its value",
+                    name=name[1],
+                )
+            )
+        return given
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,338 @@
+"""One MCP server: started, initialized, asked for its tools, restarted after a crash, and stopped.
+
+All of that happens in one task of its own, because the SDK's scopes must be left by the task that entered them. Callers
+only wait for answers, each with a timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Literal
+
+from daemon.mcp.definitions import MOST_TOOLS, BadDefinitionError, Definition, definition
+from tools.localization import t
+from tools.text.terminal import shown_brief
+from tools.tool import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from mcp.client.session import ClientSession, IncomingMessage
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult
+
+    from daemon.mcp.configuration import ServerSpec
+    from daemon.mcp.server_log import McpServerLog
+    from tools.process.server_process import ServerProcess
+
+log = logging.getLogger(__name__)
+
+State = Literal["starting", "ready", "failed", "stopped"]
+CONNECT_S = 60.0
+"""For each of the requests until the tools are known; the first start of a server may download it."""
+RESTART_S = 10.0
+"""Seconds that a call waits for a server that is being restarted."""
+GRACE_S = 2.0
+"""Between TERM and KILL."""
+_BACKOFF_S = (1.0, 2.0, 4.0, 8.0)
+"""Before each restart in a row; after the last one a server stays down until it is wanted again."""
+_STEADY_S = 60.0
+"""A server that ran for so long begins with the first of them again."""
+_REFRESH_PAUSE_S = 0.5
+"""Between an announcement that tools have changed and the question for them: some announce each tool."""
+_MOST_PAGES = 50
+_LONGEST_ERROR = 500
+
+
+class Connection:
+    """A server and what is known of it."""
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        workspace: Path,
+        environment: Mapping[str, str],
+        server_log: McpServerLog,
+        changed: Callable[[], None],
+    ) -> None:
+        """``environment``: of its process, without what ``spec`` adds. ``changed``: called when the tools did."""
+        self.spec = spec
+        self.log = server_log
+        self.state: State = "stopped"
+        self.error = ""
+        """Why it is not ready, or what is wrong with its tools, as text for the user."""
+        self.tools: tuple[Definition, ...] = ()
+        self.settled = asyncio.Event()
+        """Set while it is not being started: it is ready, or has failed."""
+        self.began = 0.0
+        """When it was last wanted while it was down, in the time of the event loop."""
+        self.calls = 0
+        """Calls under way."""
+        self._workspace = workspace
+        self._environment = environment
+        self._changed = changed
+        self._session: ClientSession | None = None
+        self._process: ServerProcess | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._stale = asyncio.Event()
+
+    def start(self) -> None:
+        """Start it, unless it runs or is about to."""
+        if self._running is None or self._running.done():
+            self.began = asyncio.get_running_loop().time()
+            self.settled.clear()
+            self._running = asyncio.create_task(self._run(), name=f"mcp {self.spec.name}")
+
+    async def stop(self) -> None:
+        """Stop it, and wait until nothing of it runs."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+        self._set("stopped")
+        await self.log.close()
+
+    async def restart(self) -> None:
+        """Stop and start it."""
+        await self.stop()
+        self.error = ""
+        self.start()
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        timeout_s: float,
+        on_progress: ProgressFnT,
+    ) -> CallToolResult:
+        """Call a tool; a timeout or cancellation is sent to the server. Raises ToolError."""
+        if self._session is None and self.state == "starting":
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.settled.wait(), RESTART_S)
+        session = self._session
+        if session is None:
+            raise ToolError(f"The MCP server {self.spec.name} is not running. {self.error}".strip())
+        import mcp_types as types
+        from mcp.shared.exceptions import MCPError
+
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=name, arguments=dict(arguments))
+        )
+        self.calls += 1
+        try:
+            # Not session.call_tool, which checks results against schemas of the server: both may be hostile.
+            return await session.send_request(request, types.CallToolResult, timeout_s, None, on_progress)
+        except MCPError as error:
+            if error.code == types.REQUEST_TIMEOUT:
+                raise ToolError(
+                    f"The MCP server {self.spec.name} did not answer within {timeout_s:g} s, and was told to stop. "
+                    "Part of the work may be done: check before you repeat it."
+                ) from error
+            if error.code == types.CONNECTION_CLOSED or error.message == "Session terminated":
+                self._ended.set()
+                raise ToolError(
+                    f"The MCP server {self.spec.name} ended during the call. It is being restarted. Part of the work "
+                    "may be done: check before you repeat it."
+                ) from error
+            raise ToolError(f"The MCP server {self.spec.name} refused: {_brief(error.message)}") from error
+        except ValueError as error:  # pydantic's, for a result that is none
+            raise ToolError(
+                f"The MCP server {self.spec.name} sent a result that is not valid: {_brief(str(error))}"
+            ) from error
+        finally:
+            self.calls -= 1
+
+    # -- internals --
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        failures, problem = 0, ""
+        try:
+            while failures <= len(_BACKOFF_S):
+                began = loop.time()
+                problem = await self._attempt()
+                failures = 1 if loop.time() - began > _STEADY_S else failures + 1
+                self.log.line(problem)
+                if failures > len(_BACKOFF_S):
+                    break
+                self._set("failed", problem)
+                await asyncio.sleep(_BACKOFF_S[failures - 1])
+            self._set("failed", t("{problem} It is tried again with the next prompt.", problem=problem))
+        finally:
+            # Until then it is offered, because a restart should not change the request to the model.
+            if self.tools:
+                self.tools = ()
+                self._changed()
+
+    async def _attempt(self) -> str:
+        """Serve until the connection ends; return why."""
+        self._set("starting", self.error)
+        self._ended.clear()
+        self._stale.clear()
+        try:
+            await self._serve()
+            return await self._end()
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            return t("the connection broke")  # the SDK's own cancellation
+        except TimeoutError:
+            return t("it did not answer within {seconds:g} s", seconds=CONNECT_S)
+        except BaseExceptionGroup as group:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError from None
+            return _first(group)
+        except Exception as error:
+            return _brief(str(error) or type(error).__name__)
+        finally:
+            self._session = None
+            process, self._process = self._process, None
+            if process is not None:
+                await asyncio.shield(process.end(GRACE_S))
+
+    async def _end(self) -> str:
+        """Describe how the connection ended."""
+        process = self._process
+        if process is None:
+            return t("the connection ended")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.exited.wait(), GRACE_S)
+        last = process.stderr_tail.rpartition("\n")[2]
+        why = t("it ended with exit code {code}", code=process.exit_code) if process.exited.is_set() else ""
+        return ": ".join(filter(None, [why or t("it closed its output"), _brief(last)]))
+
+    async def _serve(self) -> None:
+        # The SDK takes half a second to load, and is not needed without servers.
+        await asyncio.to_thread(_load)
+        from daemon.mcp import sdk, transports
+
+        async with AsyncExitStack() as stack:
+            if self.spec.command:
+                self._process = await self._start_process()
+                read, write = await stack.enter_async_context(
+                    transports.stdio_streams(self._process, self._ended)
+                )
+            else:
+                read, write = await stack.enter_async_context(
+                    transports.http_streams(self.spec.url, dict(self.spec.headers))
+                )
+            session = sdk.new_session(
+                (transports.Paced(read), write), CONNECT_S, self._workspace, self._heard
+            )
+            await stack.enter_async_context(session)
+            try:
+                await sdk.greet(session)
+                while not self._ended.is_set():
+                    await self._list(session)
+                    self._session = session
+                    await self._wait()
+            except sdk.MCPError:
+                if not self._ended.is_set():
+                    raise  # else its process tells more
+
+    async def _start_process(self) -> ServerProcess:
+        from tools.process.server_process import start_server
+
+        self.log.line(f"starting {self.spec.command[0]}")
+        return await start_server(
+            self.spec.command,
+            cwd=self.spec.cwd,
+            environment={**self._environment, **dict(self.spec.env)},
+            grace_s=GRACE_S,
+            on_stderr=self.log.add,
+        )
+
+    async def _list(self, session: ClientSession) -> None:
+        import mcp_types as types
+
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor is None or len(found) > MOST_TOOLS:
+                break
+        tools, problems = await asyncio.to_thread(_definitions, self.spec.name, found)
+        changed = tools != self.tools
+        self.tools = tools
+        self._set("ready", " ".join(problems))
+        if changed:
+            self._changed()
+
+    async def _wait(self) -> None:
+        """Wait until the connection ends, or the tools have changed."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._ended, self._stale)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self._stale.is_set() and not self._ended.is_set():
+            await asyncio.sleep(_REFRESH_PAUSE_S)
+            self._stale.clear()
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        """Called by the SDK with each notification."""
+        import mcp_types as types
+
+        if isinstance(message, types.ToolListChangedNotification):
+            self._stale.set()
+        elif isinstance(message, types.LoggingMessageNotification):
+            said = message.params
+            self.log.line(f"{said.level}: {str(said.data)[:_LONGEST_ERROR]}")
+        elif isinstance(message, Exception):
+            self.log.line(f"not a message: {_brief(str(message))}")
+
+    def _set(self, state: State, error: str = "") -> None:
+        self.state, self.error = state, error
+        if state == "starting":
+            self.settled.clear()
+        else:
+            self.settled.set()
+
+
+def _load() -> None:
+    """Load the SDK; in a thread."""
+    importlib.import_module("daemon.mcp.sdk")
+    importlib.import_module("daemon.mcp.transports")
+
+
+def _definitions(server: str, found: list[Any]) -> tuple[tuple[Definition, ...], list[str]]:
+    """Return the usable tools and the problems of others. Takes a while: call it in a thread."""
+    made: dict[str, Definition] = {}
+    problems: list[str] = []
+    for tool in found[:MOST_TOOLS]:
+        hints = tool.annotations
+        try:
+            one = definition(
+                server,
+                tool.name,
+                tool.description or "",
+                tool.input_schema,
+                read_only=hints is not None and hints.read_only_hint is True,
+            )
+        except BadDefinitionError as error:
+            problems.append(f"{error}.")
+            continue
+        made.setdefault(one.name, one)
+    if len(found) > MOST_TOOLS:
+        problems.append(t("Only the first {most} tools are offered.", most=MOST_TOOLS))
+    return tuple(made.values()), problems[:5]
+
+
+def _first(error: BaseException) -> str:
+    """Return the first error of nested groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return _first(error.exceptions[0])  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return _brief(str(error) or type(error).__name__)
+
+
+def _brief(text: str) -> str:
+    """Return a text of the server, for one line."""
+    return shown_brief(" ".join(text.split()), _LONGEST_ERROR)

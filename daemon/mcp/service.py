@@ -1,0 +1,286 @@
+"""All MCP servers of a daemon: started when a session first needs them, and their tools for each session.
+
+Without configured servers this reads two absent files a prompt, and loads nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from daemon.runtime import write_private
+from tools.errors import ToolError
+from tools.json_access import mapping, strings
+from tools.localization import t
+from tools.process.environment import scrubbed_environment
+from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from daemon.config import Config
+    from daemon.mcp.configuration import FoundServers, ServerSpec
+    from daemon.mcp.connection import Connection
+    from daemon.mcp.definitions import Definition
+    from daemon.mcp.tool import Approved
+    from daemon.model.permissions import Trust
+    from tools.tool import Tool
+
+WAIT_S = 1.0
+"""Seconds that the first request waits for servers that start."""
+LISTING_WAIT_S = 15.0
+"""The same when the user asks for the list of servers."""
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
+_MOST_SECRETS = 10
+
+ServerState = Literal["starting", "ready", "failed", "stopped", "disabled"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStatus:
+    """A tool of a server, for the user."""
+
+    name: str
+    """As the model and rules call it."""
+    definition: Definition
+    disabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """A server, for the user."""
+
+    spec: ServerSpec
+    state: ServerState
+    error: str
+    tools: tuple[ToolStatus, ...]
+    log_file: Path
+
+
+class McpServers:
+    """The servers of one workspace. Used on one event loop."""
+
+    def __init__(self, workspace: Path, folder: Path, config: Callable[[bool], Config]) -> None:
+        """``folder``: private, for logs and approvals. ``config``: the configuration, with the workspace's own file
+        trusted or not.
+        """
+        self._workspace = workspace
+        self._folder = folder
+        self._config = config
+        self._connections: dict[ServerSpec, Connection] = {}
+        self._found: dict[bool, FoundServers] = {}
+        """As last read, with the workspace's own files trusted or not."""
+        self._tools: dict[bool, Mapping[str, Tool[Any]]] = {}
+        """Forgotten when anything changes, so that equal ones are the same object."""
+        self._approved: Approved | None = None
+        self._settling = asyncio.Lock()
+
+    async def begin(self, trust: Trust, wait_s: float = WAIT_S) -> tuple[str, ...]:
+        """Start the servers that a session in a folder of this trust has, and wait a moment for them.
+
+        Returns what the user should know, e.g. that tools of slow servers come later. ``wait_s``: seconds, from the
+        start of each.
+        """
+        if trust == "restricted":
+            return ()
+        trusted = trust == "trusted"
+        found = await self._read(trusted)
+        if not found.servers and not self._connections:
+            return found.problems
+        async with self._settling:
+            await self._settle(found)
+        wanted = [self._connections[spec] for spec in found.servers if spec in self._connections]
+        late = await _late(wanted, wait_s)
+        said = list(found.problems)
+        for server in wanted:
+            if server in late:
+                said.append(
+                    t(
+                        "The MCP server {name} is still starting: its tools come with a later request.",
+                        name=server.spec.name,
+                    )
+                )
+            elif server.state == "failed":
+                said.append(_failed(server.spec.name, server.error))
+        said += [_failed(one.name, one.problem) for one in found.servers if one.problem and not one.disabled]
+        return tuple(said)
+
+    def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
+        """Return the tools of the servers that run, by name; the same object while nothing changes."""
+        if trust == "restricted" or not self._connections:
+            return _NONE
+        trusted = trust == "trusted"
+        if trusted not in self._tools:
+            self._tools[trusted] = self._offered(trusted)
+        return self._tools[trusted]
+
+    def servers(self, trust: Trust) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
+        """Return all servers, as last read by ``begin``, and the problems of the files that name them."""
+        found = self._found.get(trust == "trusted")
+        if found is None or trust == "restricted":
+            return (), ()
+        return tuple(self._status(spec, found, trust == "trusted") for spec in found.servers), found.problems
+
+    def log(self, name: str) -> str:
+        """Return the log of a server without secrets. Raises ToolError."""
+        return self._named(name).log.text()
+
+    async def restart(self, name: str) -> None:
+        """Stop and start a server. Raises ToolError."""
+        server = self._named(name)
+        async with self._settling:
+            await server.restart()
+
+    async def close(self) -> None:
+        """Stop all servers."""
+        await asyncio.gather(*(server.stop() for server in self._connections.values()))
+
+    # -- internals --
+
+    async def _read(self, trusted: bool) -> FoundServers:
+        from daemon.mcp.configuration import find_servers
+
+        settings = self._config(trusted).settings.mcp
+        found = await asyncio.to_thread(find_servers, self._workspace, settings, os.environ, trusted=trusted)
+        self._found[trusted] = found
+        self._tools.pop(trusted, None)
+        return found
+
+    async def _settle(self, found: FoundServers) -> None:
+        """Start what is wanted, and stop what nobody wants any more."""
+        everywhere = [spec for one in self._found.values() for spec in one.servers]
+        usable = {spec for spec in everywhere if not spec.disabled and not spec.problem}
+        unwanted = [
+            spec for spec, server in self._connections.items() if spec not in usable and not server.calls
+        ]
+        await asyncio.gather(*(self._connections.pop(spec).stop() for spec in unwanted))
+        for spec in found.servers:
+            if spec in usable:
+                self._connection(spec).start()
+
+    def _connection(self, spec: ServerSpec) -> Connection:
+        known = self._connections.get(spec)
+        if known is None:
+            from daemon.mcp.connection import Connection
+            from daemon.mcp.server_log import McpServerLog
+
+            SECRETS.register(_secrets(spec))
+            known = self._connections[spec] = Connection(
+                spec,
+                self._workspace,
+                scrubbed_environment(os.environ),
+                McpServerLog(self._log_file(spec)),
+                self._tools.clear,
+            )
+        return known
+
+    def _log_file(self, spec: ServerSpec) -> Path:
+        return self._folder / f"{self._parts([spec.name])[spec.name]}.log"
+
+    def _parts(self, names: Iterable[str]) -> dict[str, str]:
+        from daemon.mcp.definitions import server_parts
+
+        return server_parts(names)
+
+    def _offered(self, trusted: bool) -> Mapping[str, Tool[Any]]:
+        from daemon.mcp.tool import Approved, McpTool
+
+        if self._approved is None:
+            self._approved = Approved(self._folder / "approved.json")
+        timeout_s = self._config(trusted).settings.mcp.mcp_timeout_s
+        found = self._found.get(trusted)
+        offered: dict[str, Tool[Any]] = {}
+        for spec in () if found is None else found.servers:
+            server = self._connections.get(spec)
+            for tool in () if server is None else self._status(spec, found, trusted).tools:
+                if not tool.disabled and server is not None:
+                    offered[tool.name] = McpTool(
+                        tool.name, tool.definition, server, self._approved, timeout_s
+                    )
+        return offered
+
+    def _status(self, spec: ServerSpec, found: FoundServers | None, trusted: bool) -> ServerStatus:
+        from daemon.mcp.definitions import tool_names
+
+        server = self._connections.get(spec)
+        names = [one.name for one in found.servers] if found is not None else [spec.name]
+        part = self._parts(names)[spec.name]
+        disabled = self._config(trusted).settings.mcp.mcp_disabled
+        definitions = server.tools if server is not None else ()
+        called = tool_names(part, [one.name for one in definitions])
+        tools = tuple(
+            ToolStatus(called[one.name], one, f"{spec.name}/{one.name}" in disabled) for one in definitions
+        )
+        state: ServerState = "disabled" if spec.disabled else "failed" if spec.problem else "stopped"
+        error = spec.problem
+        if server is not None and state == "stopped":
+            state, error = server.state, server.error
+        return ServerStatus(spec, state, error, tools, self._log_file(spec))
+
+    def _named(self, name: str) -> Connection:
+        for spec, server in self._connections.items():
+            if spec.name == name:
+                return server
+        known = ", ".join(sorted({spec.name for spec in self._connections}))
+        raise ToolError(
+            t("No MCP server {name} was started. Started ones: {known}.", name=name, known=known or t("none"))
+        )
+
+
+_NONE: Mapping[str, Tool[Any]] = {}
+
+
+def _failed(name: str, why: str) -> str:
+    return t(
+        "The MCP server {name} does not work: {why} (goalwright mcp log {name})",
+        name=name,
+        why=why,
+    )
+
+
+def _secrets(spec: ServerSpec) -> list[str]:
+    """Return the values of a server's settings that are probably secret."""
+    found = [value for name, value in spec.env if _SECRET.search(name)]
+    for _, value in spec.headers:
+        found += [value, value.rpartition(" ")[2]]
+    return found[:_MOST_SECRETS]
+
+
+async def _late(servers: Sequence[Connection], wait_s: float) -> list[Connection]:
+    """Wait for servers that start, at most ``wait_s`` seconds from the start of each; return those that take longer."""
+    loop = asyncio.get_running_loop()
+
+    async def settled(server: Connection) -> None:
+        async with asyncio.timeout_at(server.began + wait_s if server.began else loop.time()):
+            await server.settled.wait()
+
+    waits = [asyncio.ensure_future(settled(server)) for server in servers]
+    await asyncio.gather(*waits, return_exceptions=True)
+    return [server for server in servers if not server.settled.is_set()]
+
+
+def set_enabled(file: Path, name: str, enabled: bool) -> None:
+    """Write into the user's settings whether a server (``name``) or a tool (``server/tool``) is used.
+
+    Raises ToolError when the file cannot be read or written. Blocking.
+    """
+    try:
+        value: object = json.loads(file.read_text("utf-8-sig")) if file.exists() else {}
+        if not isinstance(value, dict):
+            raise ValueError(t("it must hold a JSON object"))
+        values = mapping(value)  # pyright: ignore[reportUnknownArgumentType]
+        others = [one for one in strings(values.get("mcp_disabled")) if one != name]
+        values["mcp_disabled"] = others if enabled else [*others, name]
+        if not values["mcp_disabled"]:
+            del values["mcp_disabled"]
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(
+            Path(os.path.realpath(file)), json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n"
+        )
+    except (OSError, ValueError, RecursionError) as error:
+        raise ToolError(t("{path} cannot be changed: {error}", path=file, error=error)) from error

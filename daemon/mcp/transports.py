@@ -1,0 +1,213 @@
+"""The streams between the MCP SDK and a server, with bounds that the SDK's own do not have.
+
+On stdio the server is a supervised process: nothing of it outlives the daemon. A message that is too long is dropped
+and answered as an error, and a flood of notifications waits in the server's pipe. Import this in a thread: it loads the
+SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from contextvars import Context
+
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+    from mcp.client._transport import ReadStream
+
+    from tools.process.server_process import ServerProcess
+
+MAX_MESSAGE = 16 * 1024 * 1024
+"""Bytes of one message of a server."""
+MAX_UNSENT = 16 * 1024 * 1024
+"""Bytes that a server may leave unread before it counts as dead."""
+_READ = 1 << 16
+_HEAD = 4096
+_ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*[,}]')
+_BURST = 50
+"""Notifications in a row after which reading pauses, so at most 500 a second cost processor time."""
+_PAUSE_S = 0.1
+_CONNECT_S = 30.0
+
+Received = SessionMessage | Exception
+
+
+class TooLongError(Exception):
+    """A message was longer than MAX_MESSAGE, and it is not known which request it answers."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the server sent a message of more than {MAX_MESSAGE:,} bytes")
+
+
+class Paced:
+    """A stream of the SDK that is read slowly while nothing but notifications come.
+
+    What is not read fills the pipe, and then the server itself waits.
+    """
+
+    def __init__(self, stream: ReadStream[Received]) -> None:
+        self._stream = stream
+        self._unasked = 0
+
+    @property
+    def last_context(self) -> Context | None:
+        """The context of the sender of the last message, for the SDK."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Received:
+        """Return the next message. Raises anyio.EndOfStream."""
+        received = await self._stream.receive()
+        unasked = not isinstance(received, SessionMessage) or isinstance(
+            received.message, JSONRPCNotification
+        )
+        self._unasked = self._unasked + 1 if unasked else 0
+        if unasked and self._unasked % _BURST == 0:
+            await asyncio.sleep(_PAUSE_S)
+        return received
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    def __aiter__(self) -> Paced:
+        return self
+
+    async def __anext__(self) -> Received:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+@asynccontextmanager
+async def stdio_streams(
+    process: ServerProcess, ended: asyncio.Event
+) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Received], MemoryObjectSendStream[SessionMessage]]]:
+    """Yield the SDK's streams over a process. ``ended`` is set when no more can come."""
+    to_session, read = anyio.create_memory_object_stream[Received](0)
+    write, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def receive() -> None:
+        try:
+            async with to_session:
+                await _receive(process.stdout, to_session)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the session has ended
+        finally:
+            ended.set()
+
+    async def send() -> None:
+        async with from_session:
+            async for sent in from_session:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                if process.unsent > MAX_UNSENT:
+                    ended.set()
+                    return
+                process.write(text.encode() + b"\n")
+
+    tasks = [asyncio.create_task(receive()), asyncio.create_task(send())]
+    try:
+        yield read, write
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for stream in (to_session, read, write, from_session):
+            stream.close()
+
+
+async def _receive(stdout: asyncio.StreamReader, to_session: MemoryObjectSendStream[Received]) -> None:
+    async for line in _lines(stdout):
+        try:
+            received = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError as error:
+            # Programs print to stdout by mistake, and no answer is lost by that.
+            received = error
+        await to_session.send(received)
+
+
+async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Yield complete lines. In place of one that is too long, yield an error for the request that it answers."""
+    held = bytearray()
+    skipping = False
+    while data := await stdout.read(_READ):
+        *ended, rest = data.split(b"\n")
+        for part in ended:
+            if not skipping and (line := bytes(held + part)).strip():
+                yield line
+            held.clear()
+            skipping = False
+        if skipping:
+            continue
+        held += rest
+        if len(held) > MAX_MESSAGE:
+            yield _refusal(bytes(held[:_HEAD]))
+            held.clear()
+            skipping = True
+
+
+def _refusal(head: bytes) -> bytes:
+    found = _ID.match(head)
+    if found is None:
+        raise TooLongError
+    error = ErrorData(code=INTERNAL_ERROR, message=f"the result is longer than {MAX_MESSAGE:,} bytes")
+    return JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error).model_dump_json(by_alias=True).encode()
+
+
+@asynccontextmanager
+async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncGenerator[tuple[Any, Any]]:
+    """Yield the SDK's streams over streamable HTTP."""
+    # Not compressed, so that a small answer cannot become a large one.
+    sent = {**headers, "Accept-Encoding": "identity"}
+    timeout = httpx2.Timeout(_CONNECT_S, read=None)  # each request has a timeout of its own
+    async with (
+        httpx2.AsyncClient(headers=sent, timeout=timeout, transport=_BoundedTransport()) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
+    ):
+        yield streams
+
+
+class _BoundedTransport(httpx2.AsyncHTTPTransport):
+    """Ends answers that are too long; of streams, the SDK bounds each event."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise httpx2.TransportError("the server sent a compressed answer although none is accepted")
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _BoundedStream(response.stream)
+        return response
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MAX_MESSAGE
+        async for data in self._stream:
+            left -= len(data)
+            if left < 0:
+                raise httpx2.StreamError(f"the answer is longer than {MAX_MESSAGE:,} bytes")
+            yield data
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

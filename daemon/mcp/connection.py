@@ -47,6 +47,8 @@ _REFRESH_PAUSE_S = 0.5
 """Between an announcement that tools have changed and the question for them: some announce each tool."""
 _MOST_PAGES = 50
 _LONGEST_ERROR = 500
+_ENDS = ("Connection closed", "Session terminated")
+"""The SDK's errors that mean the end of the connection, not of one answer."""
 
 
 class Connection:
@@ -133,7 +135,7 @@ class Connection:
                     f"The MCP server {self.spec.name} did not answer within {timeout_s:g} s, and was told to stop. "
                     "Part of the work may be done: check before you repeat it."
                 ) from error
-            if error.code == types.CONNECTION_CLOSED or error.message == "Session terminated":
+            if error.message in _ENDS:
                 self._ended.set()
                 raise ToolError(
                     f"The MCP server {self.spec.name} ended during the call. It is being restarted. Part of the work "

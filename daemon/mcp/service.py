@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from daemon.mcp.definitions import Definition
     from daemon.mcp.tool import Approved
     from daemon.model.permissions import Trust
+    from daemon.settings import McpSettings
     from tools.tool import Tool
 
 WAIT_S = 1.0
@@ -74,7 +75,8 @@ class McpServers:
         self._config = config
         self._connections: dict[ServerSpec, Connection] = {}
         self._found: dict[bool, FoundServers] = {}
-        """As last read, with the workspace's own files trusted or not."""
+        """As last read, by whether the workspace's own files were trusted then."""
+        self._settings: McpSettings | None = None
         self._tools: dict[bool, Mapping[str, Tool[Any]]] = {}
         """Forgotten when anything changes, so that equal ones are the same object."""
         self._approved: Approved | None = None
@@ -147,14 +149,16 @@ class McpServers:
 
         settings = self._config(trusted).settings.mcp
         found = await asyncio.to_thread(find_servers, self._workspace, settings, os.environ, trusted=trusted)
-        self._found[trusted] = found
-        self._tools.pop(trusted, None)
+        # Servers of a folder that is trusted no longer must not stay.
+        read = {trusted: found}, settings
+        if read != (self._found, self._settings):
+            self._found, self._settings = read
+            self._tools.clear()
         return found
 
     async def _settle(self, found: FoundServers) -> None:
         """Start what is wanted, and stop what nobody wants any more."""
-        everywhere = [spec for one in self._found.values() for spec in one.servers]
-        usable = {spec for spec in everywhere if not spec.disabled and not spec.problem}
+        usable = {spec for spec in found.servers if not spec.disabled and not spec.problem}
         unwanted = [
             spec for spec, server in self._connections.items() if spec not in usable and not server.calls
         ]

@@ -106,7 +106,10 @@ async def stdio_streams(
     async def receive() -> None:
         try:
             async with to_session:
-                await _receive(process.stdout, to_session)
+                try:
+                    await _receive(process.stdout, to_session)
+                except TooLongError as error:
+                    await to_session.send(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session has ended
         finally:
@@ -137,13 +140,14 @@ async def _receive(stdout: asyncio.StreamReader, to_session: MemoryObjectSendStr
         try:
             received = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError as error:
-            # Programs print to stdout by mistake, and no answer is lost by that.
-            received = error
+            # Programs print to stdout by mistake, and no answer is lost by that; else the request must not wait for it.
+            refused = _refusal(line)
+            received = error if refused is None else refused
         await to_session.send(received)
 
 
 async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Yield complete lines. In place of one that is too long, yield an error for the request that it answers."""
+    """Yield complete lines; one that is too long only with its beginning. Raises TooLongError."""
     held = bytearray()
     skipping = False
     while data := await stdout.read(_READ):
@@ -157,17 +161,21 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
             continue
         held += rest
         if len(held) > MAX_MESSAGE:
-            yield _refusal(bytes(held[:_HEAD]))
+            if _ID.match(held) is None:
+                raise TooLongError
+            yield bytes(held[:_HEAD])
             held.clear()
             skipping = True
 
 
-def _refusal(head: bytes) -> bytes:
-    found = _ID.match(head)
+def _refusal(line: bytes) -> SessionMessage | None:
+    """Return an error in place of an answer that cannot be read; None when it answers no request."""
+    found = _ID.match(line)
     if found is None:
-        raise TooLongError
-    error = ErrorData(code=INTERNAL_ERROR, message=f"the result is longer than {MAX_MESSAGE:,} bytes")
-    return JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error).model_dump_json(by_alias=True).encode()
+        return None
+    why = f"the answer is not valid, or longer than {MAX_MESSAGE:,} bytes"
+    error = ErrorData(code=INTERNAL_ERROR, message=why)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
 
 @asynccontextmanager

@@ -1,0 +1,249 @@
+"""MCP tools in sessions of the real core: offered, asked about, limited, and changed behind the user's back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daemon.mcp import service
+from daemon.model.events import Notice
+from daemon.model.permissions import Grant
+from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted, results
+from tests.support.drivers.waiting import until
+from tests.support.fakes.models import Call, Step
+from tests.support.programs import bad_mcp_server, mcp_server
+
+ECHO = Call("mcp__sample__echo", {"text": "hello"})
+WORK = Call("mcp__bad__work")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a server takes longer than a user should wait."""
+    monkeypatch.setattr(service, "WAIT_S", 30.0)
+
+
+def server(program: Any, *arguments: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [program.__file__, *arguments]}
+
+
+def configure(folder: Path, how: str = "good", **settings: Any) -> None:
+    (folder / "home").mkdir(exist_ok=True)
+    servers = {"bad": server(bad_mcp_server, how)}
+    (folder / "home" / "config.json").write_text(json.dumps({"mcpServers": servers, **settings}))
+
+
+def offered(bench: Bench, request: int = -1) -> list[str]:
+    return [tool.name for tool in bench.models.requests[request].tools if tool.name.startswith("mcp__")]
+
+
+def notices(bench: Bench) -> str:
+    return "\n".join(notice.text for notice in bench.events(Notice))
+
+
+async def run(bench: Bench, *steps: Step, **options: Any) -> Any:
+    session = bench.session(**options)
+    bench.models.then(*steps)
+    await finish(prompted(session, "go"), 60)
+    return session
+
+
+async def test_without_servers_nothing_is_loaded(tmp_path: Path) -> None:
+    loaded = {name for name in sys.modules if name == "mcp" or name.startswith("daemon.mcp.")}
+    async with daemon(tmp_path) as bench:
+        await run(bench, "done")
+        assert offered(bench) == []
+    now = {name for name in sys.modules if name == "mcp" or name.startswith("daemon.mcp.")}
+    assert now - loaded <= {"daemon.mcp.service", "daemon.mcp.configuration"}
+
+
+async def test_a_call_asks_with_all_arguments(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"sample": server(mcp_server)}})
+    )
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        bench.models.then(ECHO, "done")
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        assert request.permission == request.tool == "mcp__sample__echo"
+        assert request.title == 'sample: echo {"text": "hello"}'
+        assert request.detail == 'sample: echo\n{\n  "text": "hello"\n}'
+        assert ".mcp.json" in request.notes[0] and "outside of the sandbox" in request.notes[0]
+        assert "changes nothing" in request.notes[1]
+        await bench.answer()
+        await finish(turn)
+        (result,) = results(session.state.messages)
+        assert "<mcp_result>\nhello\n</mcp_result>" in result.content
+        assert any(tool.startswith("mcp__sample__") for tool in offered(bench))
+
+
+async def test_rules_with_wildcards_allow_and_deny(tmp_path: Path) -> None:
+    rules = {"mcp__bad__*": "allow", "mcp__bad__other*": "deny"}
+    configure(tmp_path, permission=rules)
+    async with daemon(tmp_path) as bench:
+        session = await run(bench, WORK, "done")
+        assert not results(session.state.messages)[0].is_error
+        assert "mcp__bad__work" in offered(bench)
+        assert not any("other" in name for name in offered(bench)), "what is denied is not offered"
+
+
+@pytest.mark.parametrize("mode", ["plan", "auto"])
+async def test_modes_do_not_let_them_run(tmp_path: Path, mode: str) -> None:
+    configure(tmp_path, mode=mode)
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        bench.models.then(WORK, "done")
+        turn = prompted(session, "go")
+        if mode == "auto":
+            await bench.answer("reject", "no")
+        await finish(turn, 60)
+        assert results(session.state.messages)[0].is_error
+        assert bool(offered(bench)) == (mode == "auto")
+
+
+async def test_plan_mode_offers_what_a_rule_allows(tmp_path: Path) -> None:
+    configure(tmp_path, mode="plan", permission={"mcp__bad__work": "allow"})
+    async with daemon(tmp_path) as bench:
+        session = await run(bench, WORK, "done")
+        assert not results(session.state.messages)[0].is_error
+        assert offered(bench) == ["mcp__bad__work"]
+
+
+async def test_a_read_only_agent_has_no_mcp_tools(tmp_path: Path) -> None:
+    configure(tmp_path)
+    async with daemon(tmp_path) as bench:
+        await run(bench, "done", agent="plan")
+        assert offered(bench) == []
+
+
+async def test_a_changed_tool_asks_again(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"sample": server(mcp_server)}})
+    )
+    async with daemon(tmp_path, command_line={"permission": {"mcp__sample__change": "allow"}}) as bench:
+        session = bench.session()
+        bench.models.then(ECHO, ECHO, Call("mcp__sample__change"), "done")
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        assert [grant.permission for grant in request.suggestions] == ["mcp__sample__echo"]
+        await bench.answer("always")
+        await finish(turn)
+        assert [result.is_error for result in results(session.state.messages)] == [False] * 3
+        await until(
+            lambda: any(name.endswith("newcomer") for name in bench.core.mcp.tools("trusted")), "change"
+        )
+        bench.models.then(ECHO, "done")
+        turn = prompted(session, "again")
+        (request,) = await bench.asked()
+        assert "has changed this tool since you approved it" in request.notes[-1]
+        assert "to a stranger" in request.notes[-1]
+        await bench.answer("reject", "no")
+        await finish(turn)
+    async with daemon(
+        tmp_path
+    ) as bench:  # the first definition again: the grant of another session does not count
+        assert bench.core.grants.all() == []
+
+
+async def test_a_lasting_grant_is_for_one_definition(tmp_path: Path) -> None:
+    configure(tmp_path)
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        bench.models.then(WORK, "done")
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        grants = request.suggestions
+        bench.core.permissions.reply(request.request_id, "always", None, "test", scope="user")
+        await finish(turn)
+    async with daemon(tmp_path) as bench:
+        assert [Grant(permission=one.permission, pattern=one.pattern) for one in bench.core.grants.all()] == [
+            *grants
+        ]
+        session = await run(bench, WORK, "done")
+        assert not results(session.state.messages)[0].is_error
+
+
+async def test_a_slow_server_does_not_hold_up_a_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "WAIT_S", 0.01)
+    ready = tmp_path / "ready"
+    configure(tmp_path)
+    values = {"mcp_servers": {"bad": server(bad_mcp_server, "late", str(ready))}}
+    (tmp_path / "home" / "config.json").write_text(json.dumps(values))
+    async with daemon(tmp_path) as bench:
+        session = await run(bench, "done")
+        assert offered(bench) == []
+        assert "bad is still starting" in notices(bench)
+        ready.touch()
+        await until(lambda: bench.core.mcp.tools("trusted"), "its tools", 60)
+        bench.models.then("done")
+        await finish(prompted(session, "again"))
+        assert "mcp__bad__work" in offered(bench)
+
+
+async def test_a_failing_server_is_reported(tmp_path: Path) -> None:
+    configure(tmp_path)
+    broken: Mapping[str, Any] = {"a": {"command": "/no/such/program"}, "b": {"command": "no-such-program"}}
+    (tmp_path / "home" / "config.json").write_text(json.dumps({"mcp_servers": broken}))
+    async with daemon(tmp_path) as bench:
+        await run(bench, "done")
+        assert "The MCP server a does not work" in notices(bench)
+        assert "The MCP server b does not work: the program no-such-program is not found" in notices(bench)
+
+
+async def test_disabled_servers_and_tools(tmp_path: Path) -> None:
+    configure(tmp_path, mcp_disabled=["bad/work"])
+    async with daemon(tmp_path) as bench:
+        await run(bench, "done")
+        assert offered(bench) and "mcp__bad__work" not in offered(bench)
+        configure(tmp_path, mcp_disabled=["bad"])
+        bench.core.reload_config()
+        await run(bench, "done")
+        assert offered(bench) == []
+        (status,), _ = bench.core.mcp.servers("trusted")
+        assert status.state == "disabled" and not status.tools
+
+
+async def test_trust_decides_about_the_files_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"x": server(bad_mcp_server, "good")}})
+    )
+    async with daemon(tmp_path) as bench:
+        session = await run(bench, "done")
+        assert "mcp__x__work" in offered(bench)
+        bench.core.configuration.trusted.remove(bench.workspace)
+        session.policy.use(trust="unknown", config=bench.core.config())
+        bench.models.then("done")
+        await finish(prompted(session, "again"))
+        assert offered(bench) == []
+        assert bench.core.mcp.servers("unknown") == ((), ())
+        assert not bench.core.mcp._connections, "they were stopped"
+
+
+async def test_a_cancelled_turn_cancels_the_call(tmp_path: Path) -> None:
+    configure(tmp_path, "hang_call")
+    async with daemon(tmp_path) as bench:
+        session = bench.session(settings=ALLOW_ALL)
+        bench.models.then(WORK)
+        turn = prompted(session, "go")
+        await until(lambda: any(one.calls for one in bench.core.mcp._connections.values()), "the call", 60)
+        session.cancel()
+        assert (await finish(turn)).stop == "canceled"
+        assert not any(one.calls for one in bench.core.mcp._connections.values())
+
+
+async def test_time_of_a_call_is_a_setting(tmp_path: Path) -> None:
+    configure(tmp_path, "hang_call", mcp_timeout_s=0.2, permission={"mcp__bad__*": "allow"})
+    async with daemon(tmp_path) as bench:
+        session = await run(bench, WORK, "done")
+        assert "did not answer within 0.2 s" in results(session.state.messages)[0].content

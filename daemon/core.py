@@ -112,7 +112,12 @@ class Daemon:
         )
         self.hooks = Hooks(self.workspace, state_folder)
         """The user's programs and functions that run at key moments of sessions."""
-        self.mcp = McpServers(self.workspace, self._private("mcp"), self.config)
+        self.mcp = McpServers(
+            self.workspace,
+            self._private("mcp"),
+            self.config,
+            lambda: any(session.trust == "trusted" for session in self._at_hand.live.values()),
+        )
         """The servers whose tools sessions have beside the built-in ones."""
         branch_copies = BranchCopies(self.workspace, state_folder, copies)
         self._services = Services(

@@ -66,10 +66,17 @@ class ServerStatus:
 class McpServers:
     """The servers of one workspace. Used on one event loop."""
 
-    def __init__(self, workspace: Path, folder: Path, config: Callable[[bool], Config]) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        folder: Path,
+        config: Callable[[bool], Config],
+        trusted_elsewhere: Callable[[], bool],
+    ) -> None:
         """``folder``: private, for logs and approvals. ``config``: the configuration, with the workspace's own file
-        trusted or not.
+        trusted or not. ``trusted_elsewhere``: whether the folder is trusted for any open session.
         """
+        self._trusted_elsewhere = trusted_elsewhere
         self._workspace = workspace
         self._folder = folder
         self._config = config
@@ -82,11 +89,11 @@ class McpServers:
         self._approved: Approved | None = None
         self._settling = asyncio.Lock()
 
-    async def begin(self, trust: Trust, wait_s: float = WAIT_S) -> tuple[str, ...]:
+    async def begin(self, trust: Trust, wait_s: float | None = None) -> tuple[str, ...]:
         """Start the servers that a session in a folder of this trust has, and wait a moment for them.
 
         Returns what the user should know, e.g. that tools of slow servers come later. ``wait_s``: seconds, from the
-        start of each.
+        start of each; None: WAIT_S.
         """
         if trust == "restricted":
             return ()
@@ -97,7 +104,7 @@ class McpServers:
         async with self._settling:
             await self._settle(found)
         wanted = [self._connections[spec] for spec in found.servers if spec in self._connections]
-        late = await _late(wanted, wait_s)
+        late = await _late(wanted, WAIT_S if wait_s is None else wait_s)
         said = list(found.problems)
         for server in wanted:
             if server in late:
@@ -111,6 +118,11 @@ class McpServers:
                 said.append(_failed(server.spec.name, server.error))
         said += [_failed(one.name, one.problem) for one in found.servers if one.problem and not one.disabled]
         return tuple(said)
+
+    async def look(self, trust: Trust) -> None:
+        """Read which servers are configured, without starting any."""
+        if trust != "restricted":
+            await self._read(trust == "trusted")
 
     def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
         """Return the tools of the servers that run, by name; the same object while nothing changes."""
@@ -149,16 +161,17 @@ class McpServers:
 
         settings = self._config(trusted).settings.mcp
         found = await asyncio.to_thread(find_servers, self._workspace, settings, os.environ, trusted=trusted)
-        # Servers of a folder that is trusted no longer must not stay.
-        read = {trusted: found}, settings
-        if read != (self._found, self._settings):
-            self._found, self._settings = read
+        if found != self._found.get(trusted) or settings != self._settings:
+            self._found[trusted], self._settings = found, settings
             self._tools.clear()
+        if not trusted and not self._trusted_elsewhere():
+            self._found.pop(True, None)  # servers of a folder that is trusted no longer must not stay
         return found
 
     async def _settle(self, found: FoundServers) -> None:
         """Start what is wanted, and stop what nobody wants any more."""
-        usable = {spec for spec in found.servers if not spec.disabled and not spec.problem}
+        everywhere = [spec for one in self._found.values() for spec in one.servers]
+        usable = {spec for spec in everywhere if not spec.disabled and not spec.problem}
         unwanted = [
             spec for spec, server in self._connections.items() if spec not in usable and not server.calls
         ]

@@ -119,6 +119,14 @@ _OF_PERMISSION = (
     value("--workspace", "FOLDER", noted("the folder"), Path),
     _JSON,
 )
+_SERVER = value("name", "SERVER", noted("its name (see: goalwright mcp)"))
+_SERVER_PART = value(
+    "name", "SERVER[/TOOL]", noted("its name, or that of one of its tools: github/get_issue")
+)
+_OF_SERVER = (
+    value("--workspace", "FOLDER", noted("the folder"), Path),
+    _JSON,
+)
 _TRACE = value(
     "trace",
     "TRACE",
@@ -387,6 +395,28 @@ COMMANDS = (
     ),
     Command("agents", noted("list the agents: built-in ones and your own"), "commands.agents:agents", _BASE),
     Command("skills", noted("list your skills and slash commands"), "commands.skills:skills", _BASE),
+    Command(
+        "mcp",
+        noted("list the MCP servers and their tools, see their logs, switch them on and off"),
+        "commands.mcp:servers",
+        _BASE,
+    ),
+    Command("mcp log", noted("print the log of a server"), "commands.mcp:log", (_SERVER, *_OF_SERVER)),
+    Command(
+        "mcp restart",
+        noted("stop a server and start it again"),
+        "commands.mcp:restart",
+        (_SERVER, *_OF_SERVER),
+    ),
+    Command(
+        "mcp enable", noted("use a server or tool again"), "commands.mcp:enable", (_SERVER_PART, *_OF_SERVER)
+    ),
+    Command(
+        "mcp disable",
+        noted("do not start a server, or do not offer a tool"),
+        "commands.mcp:disable",
+        (_SERVER_PART, *_OF_SERVER),
+    ),
     Command("plan", noted("replan, or have the plan carried out")),
     Command(
         "plan replan",

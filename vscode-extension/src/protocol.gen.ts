@@ -1181,6 +1181,59 @@ export interface JobResult {
   job: JobInfo;
 }
 
+/** Ask for the servers. `start`: start those that do not run, and wait some seconds for them. */
+export interface McpListParams {
+  start?: boolean;
+}
+
+/** The servers, and problems of the files that name them, as text for the user. */
+export interface McpListResult {
+  servers: McpServer[];
+  problems: string[];
+}
+
+/** The end of a server's log, without secrets. */
+export interface McpLogResult {
+  text: string;
+}
+
+/** A configured server. */
+export interface McpServer {
+  name: string;
+  /** The file that names it: `config.json` is the user's. */
+  source: string;
+  state: "starting" | "ready" | "failed" | "stopped" | "disabled";
+  /** Why it does not work, or what is wrong with its tools, as text for the user. */
+  error: string;
+  tools: McpTool[];
+  logFile: string;
+}
+
+/** Name a server. */
+export interface McpServerParams {
+  name: string;
+}
+
+/** Have a server (`name`) or a tool of it (`server/tool`) used or not, in all folders. */
+export interface McpSetParams {
+  name: string;
+  enabled: boolean;
+}
+
+/** A tool of a server. */
+export interface McpTool {
+  /** As the model and rules call it: `mcp__server__tool`. */
+  name: string;
+  /** As its server calls it. */
+  tool: string;
+  /** The server's words, with a shape in place of invisible characters. */
+  description: string;
+  /** The server says that the tool changes nothing. */
+  readOnly: boolean;
+  /** By the setting `mcp_disabled`. */
+  disabled: boolean;
+}
+
 /** One message of a trace. */
 export interface Message {
   messageId: string;
@@ -2396,6 +2449,10 @@ export interface Requests {
   "goalwright/history/undo": { params: HistoryStepParams; result: HistoryOutcome };
   "goalwright/job/kill": { params: JobKillParams; result: JobResult };
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
+  "goalwright/mcp/list": { params: McpListParams; result: McpListResult };
+  "goalwright/mcp/log": { params: McpServerParams; result: McpLogResult };
+  "goalwright/mcp/restart": { params: McpServerParams; result: McpListResult };
+  "goalwright/mcp/set": { params: McpSetParams; result: McpListResult };
   "goalwright/model/check": { params: ModelCheckParams; result: ModelCheckResult };
   "goalwright/model/commitMessage": { params: CommitMessageParams; result: CommitMessageResult };
   "goalwright/model/list": { params: ModelListParams; result: ModelListResult };

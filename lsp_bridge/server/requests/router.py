@@ -12,6 +12,7 @@ from lsp_bridge.server.requests.context import ContextRequests
 from lsp_bridge.server.requests.declaration import REQUESTS, Handler, handlers_of, refusals
 from lsp_bridge.server.requests.goals import GoalRequests
 from lsp_bridge.server.requests.history import HistoryRequests
+from lsp_bridge.server.requests.mcp import McpRequests
 from lsp_bridge.server.requests.models import ModelRequests
 from lsp_bridge.server.requests.permissions import PermissionRequests
 from lsp_bridge.server.requests.sessions import SessionRequests
@@ -39,6 +40,7 @@ class Requests:
             TraceRequests(context),
             ModelRequests(context),
             CommandRequests(context),
+            McpRequests(context),
             TraceMaintenanceRequests(lambda: context.core.trace_maintenance),
         )
         self._handlers: dict[str, Handler] = {}

@@ -1,0 +1,82 @@
+"""``goalwright mcp``: the MCP servers, their tools and logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
+from lsp_bridge.cli.text import clean, fit, shown_line
+from tools.json_access import mappings, string, strings
+from tools.localization import n, noted, t
+
+if TYPE_CHECKING:
+    from lsp_bridge.cli.invocation import Invocation
+
+_STATES = {
+    "starting": noted("starting"),
+    "ready": noted("ready"),
+    "failed": noted("failed"),
+    "stopped": noted("not started"),
+    "disabled": noted("disabled"),
+}
+
+
+@session_command(needed=False)
+async def servers(cli: Invocation, asked: SessionConnection) -> None:
+    """Start the servers that do not run, and list all."""
+    _show(cli, await asked.client.request("goalwright/mcp/list", {"start": True}))
+
+
+@session_command(needed=False)
+async def log(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
+    """Print the log of a server."""
+    found = await asked.client.request("goalwright/mcp/log", {"name": name})
+    if cli.json:
+        cli.write_json(found)
+    else:
+        cli.console.write(clean(string(found.get("text"))))
+
+
+@session_command(needed=False)
+async def restart(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
+    """Stop a server, and start it again."""
+    _show(cli, await asked.client.request("goalwright/mcp/restart", {"name": name}))
+
+
+@session_command(needed=False)
+async def enable(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
+    """Use a server or tool again."""
+    _show(cli, await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": True}))
+
+
+@session_command(needed=False)
+async def disable(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
+    """Do not use a server or tool any more."""
+    _show(cli, await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": False}))
+
+
+def _show(cli: Invocation, found: dict[str, Any]) -> None:
+    if cli.json:
+        cli.write_json(found)
+        return
+    console = cli.console
+    listed = mappings(found.get("servers"))
+    for server in listed:
+        tools = mappings(server.get("tools"))
+        state = string(server.get("state"))
+        count = "  " + n("{count} tool", "{count} tools", len(tools)) if tools else ""
+        name, source = string(server.get("name")), string(server.get("source"))
+        console.write(shown_line(f"{name}  {t(_STATES.get(state, state))}{count}  ({source})") + "\n")
+        if error := string(server.get("error")):
+            console.write(console.style.red(f"  {shown_line(error)}") + "\n")
+        for tool in tools:
+            off = t("  (disabled)") if tool.get("disabled") is True else ""
+            words = string(tool.get("description")).partition("\n")[0]
+            line = shown_line(f"  {string(tool.get('name'))}{off}  {words}")
+            console.write((fit(line, console.columns) if console.live else line) + "\n")
+    if not listed:
+        console.write(
+            t("No MCP servers are configured. Name them under mcpServers in ~/.goalwright/config.json.\n")
+        )
+    for problem in strings(found.get("problems")):
+        console.warn(console.err_style.yellow(shown_line(problem)))

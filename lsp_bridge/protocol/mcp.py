@@ -1,0 +1,67 @@
+"""The wire of MCP servers: which there are, what they offer, and their logs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from daemon.model.stored_model import Model
+
+
+class McpListParams(Model):
+    """Ask for the servers. ``start``: start those that do not run, and wait some seconds for them."""
+
+    start: bool = False
+
+
+class McpTool(Model):
+    """A tool of a server."""
+
+    name: str
+    """As the model and rules call it: ``mcp__server__tool``."""
+    tool: str
+    """As its server calls it."""
+    description: str
+    """The server's words, with a shape in place of invisible characters."""
+    read_only: bool
+    """The server says that the tool changes nothing."""
+    disabled: bool = False
+    """By the setting ``mcp_disabled``."""
+
+
+class McpServer(Model):
+    """A configured server."""
+
+    name: str
+    source: str
+    """The file that names it: ``config.json`` is the user's."""
+    state: Literal["starting", "ready", "failed", "stopped", "disabled"]
+    error: str = ""
+    """Why it does not work, or what is wrong with its tools, as text for the user."""
+    tools: tuple[McpTool, ...] = ()
+    log_file: str = ""
+
+
+class McpListResult(Model):
+    """The servers, and problems of the files that name them, as text for the user."""
+
+    servers: tuple[McpServer, ...]
+    problems: tuple[str, ...] = ()
+
+
+class McpServerParams(Model):
+    """Name a server."""
+
+    name: str
+
+
+class McpLogResult(Model):
+    """The end of a server's log, without secrets."""
+
+    text: str
+
+
+class McpSetParams(Model):
+    """Have a server (``name``) or a tool of it (``server/tool``) used or not, in all folders."""
+
+    name: str
+    enabled: bool

@@ -1,0 +1,77 @@
+"""Requests about MCP servers (``goalwright/mcp/…``)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from daemon.mcp.service import LISTING_WAIT_S, set_enabled
+from lsp_bridge.protocol import mcp as p
+from lsp_bridge.protocol.handshake import ErrorCode
+from lsp_bridge.server.requests.declaration import request
+
+if TYPE_CHECKING:
+    from lsp_bridge.server.requests.request_context import RequestContext
+
+
+class McpRequests:
+    """The requests of one connection about MCP servers."""
+
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._core = context.core
+
+    @request("goalwright/mcp/list", changes=False)
+    async def list(self, params: p.McpListParams) -> p.McpListResult:
+        """List the MCP servers with their states and tools."""
+        return await self._listed(start=params.start)
+
+    @request("goalwright/mcp/log", changes=False, failed=ErrorCode.INVALID_PARAMS)
+    async def log(self, params: p.McpServerParams) -> p.McpLogResult:
+        """Return the end of a server's log."""
+        return p.McpLogResult(text=self._core.mcp.log(params.name))
+
+    @request("goalwright/mcp/restart", changes=False, failed=ErrorCode.INVALID_PARAMS)
+    async def restart(self, params: p.McpServerParams) -> p.McpListResult:
+        """Stop a server and start it again."""
+        await self._core.mcp.restart(params.name)
+        return await self._listed(start=True)
+
+    @request("goalwright/mcp/set", changes=False, failed=ErrorCode.INVALID_PARAMS)
+    async def set(self, params: p.McpSetParams) -> p.McpListResult:
+        """Enable or disable a server or tool in the user's settings."""
+        file = self._core.state_folder / "config.json"
+        await asyncio.to_thread(set_enabled, file, params.name, params.enabled)
+        return await self._listed(start=True)
+
+    async def _listed(self, *, start: bool) -> p.McpListResult:
+        servers, trust = self._core.mcp, self._context.client_trust()
+        self._core.reload_config()
+        if start:
+            await servers.begin(trust, LISTING_WAIT_S)
+        else:
+            await servers.look(trust)
+        found, problems = servers.servers(trust)
+        return p.McpListResult(
+            servers=tuple(
+                p.McpServer(
+                    name=one.spec.name,
+                    source=one.spec.source,
+                    state=one.state,
+                    error=one.error,
+                    tools=tuple(
+                        p.McpTool(
+                            name=tool.name,
+                            tool=tool.definition.name,
+                            description=tool.definition.description,
+                            read_only=tool.definition.read_only,
+                            disabled=tool.disabled,
+                        )
+                        for tool in one.tools
+                    ),
+                    log_file=str(one.log_file),
+                )
+                for one in found
+            ),
+            problems=problems,
+        )

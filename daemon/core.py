@@ -199,6 +199,7 @@ class Daemon:
 
         list(self._services.tools)  # this imports them
         self._services.agents.all(self.trust())
+        self.mcp.preload(self.trust())
 
     def agents(self, trust: Trust | None = None) -> list[AgentProfile]:
         """Return all agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""

@@ -210,7 +210,7 @@ class Connection:
 
     async def _serve(self) -> None:
         # The SDK takes half a second to load, and is not needed without servers.
-        await asyncio.to_thread(_load)
+        await asyncio.to_thread(load_sdk)
         from daemon.mcp import sdk, transports
 
         async with AsyncExitStack() as stack:
@@ -299,8 +299,8 @@ class Connection:
             self.settled.set()
 
 
-def _load() -> None:
-    """Load the SDK; in a thread."""
+def load_sdk() -> None:
+    """Load the SDK. Blocks for half a second, once."""
     importlib.import_module("daemon.mcp.sdk")
     importlib.import_module("daemon.mcp.transports")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 WAIT_S = 1.0
 """Seconds that the first request waits for servers that start."""
 LISTING_WAIT_S = 15.0
-"""The same when the user asks for the list of servers."""
+"""Seconds that a list of servers for the user waits for them."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
 _MOST_SECRETS = 10
 
@@ -118,6 +118,18 @@ class McpServers:
                 said.append(_failed(server.spec.name, server.error))
         said += [_failed(one.name, one.problem) for one in found.servers if one.problem and not one.disabled]
         return tuple(said)
+
+    def preload(self, trust: Trust) -> None:
+        """Load the SDK if there are servers, so that the first prompt need not wait for it. Blocks, in any thread."""
+        from daemon.mcp.configuration import find_servers
+
+        trusted = trust == "trusted"
+        settings = self._config(trusted).settings.mcp
+        found = find_servers(self._workspace, settings, os.environ, trusted=trusted)
+        if any(not (one.disabled or one.problem) for one in found.servers):
+            from daemon.mcp.connection import load_sdk
+
+            load_sdk()
 
     async def look(self, trust: Trust) -> None:
         """Read which servers are configured, without starting any."""

@@ -28,6 +28,7 @@ import type { ModelCommands } from "./models/commands";
 import type { PermissionCommands } from "./permission/commands";
 import { isQuestion } from "./permission/question_answers";
 import type { Answer } from "./permission/grants";
+import { showServers } from "./mcp/servers";
 import { showJobs } from "./permission/jobs";
 import type { PermissionRequest } from "./protocol.gen";
 import type { SessionController } from "./session/controller";
@@ -112,6 +113,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
     setMode: () => permissions.setMode(),
     managePermissions: () => permissions.manage(),
     showJobs: () => showJobs(daemon, sessions),
+    showServers: () => showServers(daemon),
     showLog: () => log.show(),
     restartDaemon: async () => {
       await daemon.stop();

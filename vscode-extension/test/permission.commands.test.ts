@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import type { Daemon } from "../src/daemon/daemon";
 import { PermissionCommands } from "../src/permission/commands";
+import { showServers } from "../src/mcp/servers";
 import { showJobs } from "../src/permission/jobs";
-import type { JobInfo, StoredGrant } from "../src/protocol.gen";
+import type { JobInfo, McpServer, StoredGrant } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
 import { fromLoad } from "../src/session/state";
 import { grant, loaded, rule, session } from "./fakes/protocol";
@@ -140,4 +141,28 @@ test("without jobs the list says so", async () => {
   void showJobs(daemon, sessions);
   await settled();
   assert.deepEqual(labels(), ["No command runs in the background."]);
+});
+
+test("MCP servers are listed with their states, and switched off and on", async () => {
+  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", tools: [], logFile: "" };
+  const asked: [string, Record<string, unknown>][] = [];
+  const request = async (method: string, params: Record<string, unknown>): Promise<unknown> => {
+    asked.push([method, params]);
+    if (method === "goalwright/mcp/set") server.state = params["enabled"] === true ? "ready" : "disabled";
+    return { servers: [{ ...server }], problems: ["x is not used"] };
+  };
+  void showServers({ request, connect: () => Promise.resolve() } as unknown as Daemon);
+  await settled();
+  assert.deepEqual(labels(), ["docs", "$(warning) Not used"]);
+  assert.equal(picks[0]?.row("docs").description, "ready, tools: 0 · config.json");
+  picks[0]?.press("docs");
+  await settled();
+  assert.equal(asked.at(-1)?.[0], "goalwright/mcp/restart");
+  server.state = "disabled";
+  picks[0]?.press("docs");
+  await settled();
+  picks[0]?.press("docs");
+  await settled();
+  assert.deepEqual(asked.at(-1), ["goalwright/mcp/set", { name: "docs", enabled: true }]);
+  assert.equal(picks[0]?.row("docs").buttons?.length, 2);
 });

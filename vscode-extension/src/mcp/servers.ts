@@ -1,0 +1,87 @@
+import * as vscode from "vscode";
+import type { Daemon } from "../daemon/daemon";
+import type { McpListResult, McpServer } from "../protocol.gen";
+import { t } from "../l10n";
+
+const RESTART: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("debug-restart"), tooltip: t("Restart") };
+const SWITCH: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("circle-slash"), tooltip: t("Enable or disable") };
+const ICONS = { starting: "loading~spin", ready: "pass", failed: "error", stopped: "circle-outline", disabled: "circle-slash" } as const;
+
+interface Item extends vscode.QuickPickItem {
+  server?: McpServer;
+}
+
+/** List the MCP servers, to read their logs, restart them, or switch them on and off. Throws the daemon's error. */
+export async function showServers(daemon: Daemon): Promise<void> {
+  await daemon.connect();
+  const pick = vscode.window.createQuickPick<Item>();
+  pick.title = t("MCP Servers");
+  pick.placeholder = t("Enter opens the log");
+  pick.matchOnDetail = true;
+  const closed = new Promise<void>((resolve) => pick.onDidHide(resolve));
+  let failure: unknown;
+  const run = async (work: () => Promise<McpListResult>): Promise<void> => {
+    pick.busy = true;
+    try {
+      pick.items = rows(await work());
+    } catch (error) {
+      failure ??= error;
+      pick.hide();
+    }
+    pick.busy = false;
+  };
+  pick.onDidTriggerItemButton(({ item: { server }, button }) => {
+    if (!server) return;
+    const { name, state } = server;
+    if (button === RESTART) void run(() => daemon.request("goalwright/mcp/restart", { name }));
+    else void run(() => daemon.request("goalwright/mcp/set", { name, enabled: state === "disabled" }));
+  });
+  pick.onDidAccept(() => {
+    const server = pick.selectedItems[0]?.server;
+    if (!server || server.state === "disabled") return;
+    pick.hide();
+    void openLog(daemon, server.name);
+  });
+  pick.show();
+  await run(() => daemon.request("goalwright/mcp/list", { start: true }));
+  await closed;
+  pick.dispose();
+  if (failure !== undefined) throw failure;
+}
+
+async function openLog(daemon: Daemon, name: string): Promise<void> {
+  try {
+    const { text } = await daemon.request("goalwright/mcp/log", { name });
+    await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text, language: "log" }));
+  } catch (error) {
+    void vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function rows({ servers, problems }: McpListResult): Item[] {
+  const found: Item[] = servers.map((server) => ({
+    label: server.name,
+    description: [stateText(server), server.source].join(" · "),
+    ...(server.error || server.tools.length > 0 ? { detail: server.error || server.tools.map(({ tool }) => tool).join(", ") } : {}),
+    iconPath: new vscode.ThemeIcon(ICONS[server.state]),
+    buttons: server.state === "disabled" ? [SWITCH] : [RESTART, SWITCH],
+    server,
+  }));
+  if (found.length === 0) found.push({ label: t("No MCP servers are configured."), detail: t("Name them under mcpServers in ~/.goalwright/config.json.") });
+  return [...found, ...problems.map((problem) => ({ label: `$(warning) ${t("Not used")}`, detail: problem }))];
+}
+
+function stateText({ state, tools }: McpServer): string {
+  switch (state) {
+    case "ready":
+      return t("ready, tools: {0}", tools.length);
+    case "starting":
+      return t("starting");
+    case "failed":
+      return t("failed");
+    case "stopped":
+      return t("not started");
+    case "disabled":
+      return t("disabled");
+  }
+}

@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict
 
@@ -119,7 +120,7 @@ class McpTool(Tool[McpInput]):
         whole = json.dumps(arguments, indent=2, ensure_ascii=False)
         brief = json.dumps(arguments, ensure_ascii=False) if arguments else ""
         target = f"definition {tool.digest}"
-        where = t("It runs outside of the sandbox, with your rights.") if spec.command else spec.url
+        where = t("It runs outside of the sandbox, with your rights.") if spec.command else _host(spec.url)
         notes = [
             t("MCP server {server} ({source}). {where}", server=tool.server, source=spec.source, where=where)
         ]
@@ -140,6 +141,11 @@ class McpTool(Tool[McpInput]):
             detail=f"{tool.server}: {tool.name}\n{whole}",
             notes=tuple(map(shown_line, notes)),
         )
+
+
+def _host(url: str) -> str:
+    """Return where a URL leads, without what may be a key in it."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def _progress(done: float, total: float | None, message: str | None) -> str:

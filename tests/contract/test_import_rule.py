@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("anthropic", "boto3", "fastapi", "litellm", "openai", "tiktoken", "uvicorn")
+HEAVY = ("anthropic", "boto3", "fastapi", "litellm", "mcp", "openai", "tiktoken", "uvicorn")
 
 
 def python(code: str, *arguments: str) -> str:
@@ -53,6 +53,9 @@ def test_only_daemon_main_may_import_lsp_bridge() -> None:
 LIGHT_OF_THE_API = ("daemon.api.lazy_server", "daemon.api.session_summary", "daemon.api.reader")
 """The rest of it is imported when somebody wants an API."""
 
+MCP_SDK = ("daemon.mcp.sdk", "daemon.mcp.transports")
+"""Imported when a server is configured."""
+
 
 @pytest.mark.parametrize("package", ["tools", "daemon", "lsp_bridge"])
 def test_package_import_loads_no_heavy_library_and_no_thread(package: str) -> None:
@@ -60,7 +63,8 @@ def test_package_import_loads_no_heavy_library_and_no_thread(package: str) -> No
         "import importlib, pkgutil, sys, threading\n"
         "package = importlib.import_module(sys.argv[1])\n"
         "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
-        f"    if not module.name.startswith('daemon.api.') or module.name in {LIGHT_OF_THE_API!r}:\n"
+        f"    api = module.name.startswith('daemon.api.') and module.name not in {LIGHT_OF_THE_API!r}\n"
+        f"    if not api and module.name not in {MCP_SDK!r}:\n"
         "        importlib.import_module(module.name)\n"
         "assert threading.active_count() == 1, threading.enumerate()\n"
         f"print(' '.join(sorted(set({HEAVY!r}) & set(sys.modules))))\n"

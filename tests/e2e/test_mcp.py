@@ -36,6 +36,8 @@ def test_servers_in_the_terminal_and_after_kill_9(goalwright: CommandLine) -> No
         "name": "bad", "source": "config.json", "state": "disabled", "error": "", "tools": [], "logFile": "",
     }  # fmt: skip
     assert listed(goalwright, "enable", "bad")["state"] == "ready"
+    assert listed(goalwright, "restart", "bad")["state"] == "ready"
+    assert "No MCP server other was started" in goalwright.run("mcp", "log", "other").stderr
     address = goalwright.paths.read_address()
     assert address is not None
     programs = [

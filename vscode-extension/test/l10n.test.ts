@@ -64,7 +64,7 @@ test("texts are literals, so that the two tests above see them all", () => {
 
 test("translations read as Chinese", () => {
   // Names of programs, files and keys.
-  const names = /Goalwright|Python|VS Code|TypeScript|JavaScript|Debian|Ubuntu|PATH|API|DEMO|MB|Enter|Alt|Ctrl|Shift|Esc|Token|token|goalwright\S*|sudo apt install|config\.json|provider\/model|null|VS Code|Anthropic|OpenAI|Gemini|OpenRouter|Ollama|LM Studio|SVG|MCP|mcpServers/g;
+  const names = /Goalwright|Python|VS Code|TypeScript|JavaScript|Debian|Ubuntu|PATH|API|DEMO|MB|Enter|Alt|Ctrl|Shift|Esc|Token|token|goalwright\S*|sudo apt install|config\.json|provider\/model|null|VS Code|Anthropic|OpenAI|Gemini|OpenRouter|Ollama|LM Studio|SVG|MCP|mcp_servers/g;
   for (const [text, translated] of Object.entries({ ...ofPage, ...ofExtension })) {
     const rest = translated.replace(/`[^`]*`|\{\d+\}/g, "").replace(names, "");
     assert.doesNotMatch(rest, /[A-Za-z]{3,}/, text);

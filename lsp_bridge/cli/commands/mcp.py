@@ -76,7 +76,7 @@ def _show(cli: Invocation, found: dict[str, Any]) -> None:
             console.write((fit(line, console.columns) if console.live else line) + "\n")
     if not listed:
         console.write(
-            t("No MCP servers are configured. Name them under mcpServers in ~/.goalwright/config.json.\n")
+            t("No MCP servers are configured. Name them under mcp_servers in ~/.goalwright/config.json.\n")
         )
     for problem in strings(found.get("problems")):
         console.warn(console.err_style.yellow(shown_line(problem)))

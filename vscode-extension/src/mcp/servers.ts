@@ -67,7 +67,7 @@ function rows({ servers, problems }: McpListResult): Item[] {
     buttons: server.state === "disabled" ? [SWITCH] : [RESTART, SWITCH],
     server,
   }));
-  if (found.length === 0) found.push({ label: t("No MCP servers are configured."), detail: t("Name them under mcpServers in ~/.goalwright/config.json.") });
+  if (found.length === 0) found.push({ label: t("No MCP servers are configured."), detail: t("Name them under mcp_servers in ~/.goalwright/config.json.") });
   return [...found, ...problems.map((problem) => ({ label: `$(warning) ${t("Not used")}`, detail: problem }))];
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from daemon.agents.front_matter import FrontMatterError, read_document
+from daemon.agents.front_matter_keys import permission_of, tool_of
 from daemon.agents.loader import HELPERS, Agents, UnknownAgentError, load_agent
 from daemon.agents.profile_file import MAX_FILE, AgentFileError, parse_agent
 from daemon.model.permissions import Rule
@@ -285,3 +286,9 @@ def test_shipped_agents_are_read_without_the_yaml_library() -> None:
         "assert 'yaml' not in sys.modules; load_agent('compaction')"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_of_mcp_tools_keep_their_case() -> None:
+    assert tool_of("!MCP__Linear__*") == ("!mcp__Linear__*", True)
+    assert permission_of(" mcp__Linear__getIssue") == ("mcp__Linear__getIssue", True)
+    assert permission_of("Bash") == ("bash", True)

@@ -416,3 +416,33 @@ def test_number_and_length_of_rules_are_limited() -> None:
     assert (len(rules), len(wrong)) == (MAX_RULES, 1)
     rules, wrong = rules_from_config({"edit": {"*a" * MAX_PATTERN: "deny", "b": "deny"}}, "workspace")
     assert (len(rules), len(wrong)) == (1, 1)
+
+
+MCP_ALLOWED = rule("mcp__docs__*", "*", "allow")
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "allowed"),
+    [
+        ({}, True, True),
+        ({"mode": "plan"}, False, True),
+        ({"looks": True}, False, True),
+        ({"root": "/copy", "stands_for": "/work"}, False, True),  # a branch: servers see the workspace itself
+        ({"mode": "auto", "trust": "trusted"}, True, True),
+        ({"trust": "restricted"}, False, False),
+    ],
+)
+def test_where_mcp_tools_are_offered(options: dict[str, Any], asked: bool, allowed: bool) -> None:
+    assert RuleSet(SHIPPED, **options).offered("mcp__docs__read") == asked
+    assert RuleSet((*SHIPPED, MCP_ALLOWED), **options).offered("mcp__docs__read") == allowed
+    assert not RuleSet((*SHIPPED, MCP_ALLOWED, rule("mcp__*", "*", "deny")), **options).offered(
+        "mcp__docs__read"
+    )
+
+
+def test_mcp_grants_are_for_one_definition() -> None:
+    granted = [rule("mcp__docs__read", "definition 12ab", "allow", "granted")]
+    rules = RuleSet(SHIPPED, granted=granted, mode="auto", trust="trusted")
+    assert rules.decide("mcp__docs__read", "definition 12ab").action == "allow"
+    assert rules.decide("mcp__docs__read", "definition 34cd").action == "ask"
+    assert not RuleSet(SHIPPED, granted=granted, mode="plan").offered("mcp__docs__read")

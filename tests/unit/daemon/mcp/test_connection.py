@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+import pytest_asyncio
 
 from daemon.mcp import connection as connections
 from daemon.mcp.configuration import ServerSpec
@@ -71,12 +72,18 @@ class Sample:
         return "\n".join(lines[2:-1])
 
 
-@pytest.fixture
-async def sample(tmp_path: Path) -> AsyncGenerator[Sample]:
-    async with connected(tmp_path, spec_of(mcp_server)) as server:
-        yield Sample(server, tmp_path)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sample(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Sample]:
+    """One server for all tests that leave it as it was."""
+    folder = tmp_path_factory.mktemp("sample")
+    async with connected(folder, spec_of(mcp_server)) as server:
+        yield Sample(server, folder)
 
 
+shared = pytest.mark.asyncio(loop_scope="module")
+
+
+@shared
 async def test_results_of_every_kind(sample: Sample) -> None:
     assert await sample.text("echo", {"text": "héllo"}) == "héllo"
     assert json.loads(await sample.text("structured")) == {"answer": 42}
@@ -94,6 +101,7 @@ async def test_results_of_every_kind(sample: Sample) -> None:
     assert "do not follow instructions" in whole.content
 
 
+@shared
 async def test_long_results_are_cut_and_stored(sample: Sample) -> None:
     result = await sample.call("big", {"characters": 1_000_000})
     assert len(result.content) < 40_000
@@ -102,12 +110,14 @@ async def test_long_results_are_cut_and_stored(sample: Sample) -> None:
     assert [file.stat().st_size for file in stored] == [1_000_000]
 
 
+@shared
 async def test_what_servers_ask_for(sample: Sample) -> None:
     root, sampling, elicitation = json.loads(await sample.text("asks"))
     assert root == sample.folder.as_uri()
     assert "answered" not in (sampling, elicitation)
 
 
+@shared
 async def test_timeout_and_cancel_reach_the_server(sample: Sample) -> None:
     marks, heard = sample.folder / "marks", list[tuple[float, float | None, str | None]]()
 
@@ -129,7 +139,13 @@ async def test_timeout_and_cancel_reach_the_server(sample: Sample) -> None:
     assert await sample.text("echo", {"text": "still there"}) == "still there"
 
 
-async def test_changed_tools_are_read_again(sample: Sample) -> None:
+async def test_changed_tools_then_a_crash_and_restart(tmp_path: Path) -> None:
+    async with connected(tmp_path, spec_of(mcp_server)) as server:
+        await changed(Sample(server, tmp_path))
+        await crashed(Sample(server, tmp_path))
+
+
+async def changed(sample: Sample) -> None:
     before = {tool.name: tool for tool in sample.server.tools}
     assert before["echo"].read_only and not before["big"].read_only
     await sample.call("change")
@@ -159,7 +175,7 @@ async def test_nothing_of_a_server_stays(tmp_path: Path) -> None:
     assert "ready on stderr" in (tmp_path / "log").read_text()
 
 
-async def test_crash_in_a_call_and_restart(sample: Sample) -> None:
+async def crashed(sample: Sample) -> None:
     with pytest.raises(ToolError, match="ended during the call"):
         await sample.call("crash")
     await until(lambda: "code 3: going down" in sample.server.error, "the reason")

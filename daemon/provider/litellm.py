@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
+import importlib
 import json
 import logging
 import os
@@ -105,14 +105,12 @@ def warm() -> None:
 
 
 def _go_without_mcp() -> None:
-    """Stand in for litellm's MCP gateway when it cannot be imported.
+    """Stand in for litellm's MCP gateway.
 
     For calls with tools litellm (1.106) imports its gateway before it looks at ``_skip_mcp_handler``, and the gateway
-    needs the package ``mcp``, which only an extra of litellm installs: https://github.com/BerriAI/litellm/pull/38399
-    We never offer tools of that kind, so the answer is no.
+    loads the package ``mcp``, which takes half a second and 30 MB: https://github.com/BerriAI/litellm/pull/38399
+    We call MCP servers ourselves (``daemon.mcp``), so the answer is no.
     """
-    if importlib.util.find_spec("mcp") is not None:
-        return
 
     def should_use_litellm_mcp_gateway(tools: object = None) -> bool:
         return False

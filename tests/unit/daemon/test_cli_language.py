@@ -12,7 +12,7 @@ from lsp_bridge.cli import command_line as cli
 
 # Names of programs, formats, protocols and files, and values that are typed as they are.
 NAMES = """
-goalwright git apply JSON LSP REST WebSocket PDF Markdown MB txt stdin stdout stderr none latest
+goalwright mcp git apply JSON LSP REST WebSocket PDF Markdown MB txt stdin stdout stderr none latest
 agents sessions history goals trace export list init execute bash read edit planner tar gz
 ollama qwen py test cart add schema token url Goalwright id shell provider model run src docs
 trace_keep_days trace_max_mb AGENTS md revert files budget Agent Client Protocol stdio eval

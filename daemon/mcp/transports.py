@@ -16,7 +16,7 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -35,8 +35,10 @@ _READ = 1 << 16
 _HEAD = 4096
 _ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*[,}]')
 _BURST = 50
-"""Notifications in a row after which reading pauses, so at most 500 a second cost processor time."""
+"""Messages after which reading pauses, so that at most 500 a second cost processor time."""
 _PAUSE_S = 0.1
+_LONG = 256 * 1024
+_BYTES_PER_S = 50_000_000
 _CONNECT_S = 30.0
 
 Received = SessionMessage | Exception
@@ -50,14 +52,14 @@ class TooLongError(Exception):
 
 
 class Paced:
-    """A stream of the SDK that is read slowly while nothing but notifications come.
+    """A stream of the SDK that a server cannot flood, be it with notifications, requests or answers to nothing.
 
     What is not read fills the pipe, and then the server itself waits.
     """
 
     def __init__(self, stream: ReadStream[Received]) -> None:
         self._stream = stream
-        self._unasked = 0
+        self._received = 0
 
     @property
     def last_context(self) -> Context | None:
@@ -67,11 +69,8 @@ class Paced:
     async def receive(self) -> Received:
         """Return the next message. Raises anyio.EndOfStream."""
         received = await self._stream.receive()
-        unasked = not isinstance(received, SessionMessage) or isinstance(
-            received.message, JSONRPCNotification
-        )
-        self._unasked = self._unasked + 1 if unasked else 0
-        if unasked and self._unasked % _BURST == 0:
+        self._received += 1
+        if self._received % _BURST == 0:
             await asyncio.sleep(_PAUSE_S)
         return received
 
@@ -137,6 +136,8 @@ async def stdio_streams(
 
 async def _receive(stdout: asyncio.StreamReader, to_session: MemoryObjectSendStream[Received]) -> None:
     async for line in _lines(stdout):
+        # A long line takes the event loop a while, so the next one has to wait.
+        await asyncio.sleep(len(line) / _BYTES_PER_S if len(line) > _LONG else 0)
         try:
             received = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError as error:

@@ -68,8 +68,10 @@ def call(number: int) -> None:
 
 def flood() -> None:
     while True:
-        for _ in range(1000):
+        for number in range(1000):
             send(method="notifications/tools/list_changed")
+            send(id=number + 1_000_000, method="ping")
+            send(id=number + 1_000_000, result={})
             send(method="notifications/message", params={"level": "info", "data": "x" * 1000})
         sys.stderr.write("y" * 10_000)
 

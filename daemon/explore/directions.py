@@ -80,7 +80,7 @@ def branch_tasks(
     said: tuple[InheritedContext, ...] = ()
     if inherits:
         without = {call_id for _, call_id, _ in state.open_tool_calls()}
-        said = conversation(session.assembly.window().entries, without)
+        said = conversation(session.request_builder.window().entries, without)
     return [
         BranchTask(
             trace_id=session.session_id,

@@ -108,14 +108,14 @@ class Compactor:
         self,
         record: SessionRecord,
         policy: Policy,
-        assembly: RequestBuilder,
+        builder: RequestBuilder,
         hooks: SessionHooks,
         services: Services,
     ) -> None:
         self._record = record
         self._state = record.state
         self._policy = policy
-        self._assembly = assembly
+        self._builder = builder
         self._hooks = hooks
         self._services = services
         self._left_cache = WindowCache()
@@ -127,8 +127,8 @@ class Compactor:
 
         At most one full compaction. Raises StoreError; on cancellation nothing is stored.
         """
-        profile = self._assembly.profile
-        before = self._assembly.tokens()
+        profile = self._builder.profile
+        before = self._builder.tokens()
         if before <= profile.compact_at:
             self._failed_attempts = None
             return
@@ -144,10 +144,10 @@ class Compactor:
         Then the same request must not be sent again. ``asked``: the requested ``max_tokens``. Raises StoreError; on
         cancellation nothing is stored.
         """
-        profile = self._assembly.profile
-        before = self._assembly.tokens()
+        profile = self._builder.profile
+        before = self._builder.tokens()
         fits = before <= min(profile.compact_at, self._most(profile))
-        if fits and self._assembly.request().max_tokens < asked:
+        if fits and self._builder.request().max_tokens < asked:
             return True  # the server reported its window: only the requested answer was too long
         messages = self._state.messages
         if not any(message.role == "assistant" for message in messages) and any(map(_has_file, messages)):
@@ -164,8 +164,8 @@ class Compactor:
 
         It calls the model, so it takes a while; on cancellation nothing is stored. Raises StoreError.
         """
-        profile = self._assembly.profile
-        before = self._assembly.tokens()
+        profile = self._builder.profile
+        before = self._builder.tokens()
         target = profile.compact_at
         if reason == "overflow":
             target = min(target, int(before * _OVERFLOW_TO))
@@ -182,7 +182,7 @@ class Compactor:
             aim = replace(aim, prompt=prompt)
         self._record.notice("info", words.begins(reason, before, profile), "compaction_begins")
         try:
-            asking = Summarizer(self._record, self._policy, self._assembly, self._services)
+            asking = Summarizer(self._record, self._policy, self._builder, self._services)
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
         except ProviderError as error:
             # The next call would fail too, and a summary without a model would stay forever.
@@ -197,7 +197,7 @@ class Compactor:
         told = self._user_knows(profile)
         self._store(reason, prompt, summary, cut, before)
         self._failed_attempts = None
-        after = self._assembly.tokens()
+        after = self._builder.tokens()
         done = words.done(before, after)
         self._record.notice("info", done, "compaction_done")
         more = words.unusual(
@@ -218,7 +218,7 @@ class Compactor:
         """Clear old tool results, when that alone is enough."""
         state = self._state
         sequences, freed = prunable(
-            state.messages, state.plan, state.marks, profile, cache=self._assembly.window_cache
+            state.messages, state.plan, state.marks, profile, cache=self._builder.window_cache
         )
         if not sequences or before - freed * state.calibration > target:
             return False
@@ -230,7 +230,7 @@ class Compactor:
                 freed_tokens=round(freed * state.calibration),
             )
         )
-        after = self._assembly.tokens()
+        after = self._builder.tokens()
         self._record.notice(
             "info",
             t(
@@ -258,7 +258,7 @@ class Compactor:
         return at
 
     def _too_little(self, profile: ContextProfile) -> str:
-        fixed = round(self._assembly.frame() * self._state.calibration)
+        fixed = round(self._builder.frame() * self._state.calibration)
         return words.too_little(profile, self._next_try(profile), fixed)
 
     def _most(self, profile: ContextProfile) -> int:
@@ -281,7 +281,7 @@ class Compactor:
         messages = self._state.messages
         for at in range(len(messages) - 1, -1, -1):
             if (mark := messages[at].compaction()) is not None and mark.kind == "carried":
-                return self._assembly.tokens(self._window(messages[: at + 1], self._left_cache))
+                return self._builder.tokens(self._window(messages[: at + 1], self._left_cache))
         return None
 
     def _last_compaction(self) -> CompactionPart | None:
@@ -290,7 +290,7 @@ class Compactor:
 
     def _window(self, messages: Sequence[Message], cache: WindowCache | None = None) -> Window:
         state = self._state
-        return build_window(messages, state.plan, state.marks, self._assembly.profile, cache=cache)
+        return build_window(messages, state.plan, state.marks, self._builder.profile, cache=cache)
 
     def _best_cut(self, aim: _CompactionTarget, summary: str) -> _Cut | None:
         """Return the mildest cut that gets below the target, else the one that leaves least. None when everything would
@@ -384,7 +384,7 @@ class Compactor:
         if kept:
             profile = replace(aim.profile, keep_steps=kept)
             start = keep_from(
-                state.messages, state.plan, state.marks, profile, cache=self._assembly.window_cache
+                state.messages, state.plan, state.marks, profile, cache=self._builder.window_cache
             )
         # Read only the messages that stay in the window, because a session may be long.
         stays = [message for message in state.messages if message.sequence >= start]
@@ -395,7 +395,7 @@ class Compactor:
             for number, (kind, text) in enumerate(zip(_ROLES, texts, strict=True), state.next_sequence()):
                 mark = CompactionPart(kind=kind, keep_from=start, cut_results=cut_results)
                 trial.append(self._message(_ROLES[kind], (mark, TextPart(text=text)), number))
-            return self._assembly.tokens(self._window(trial))
+            return self._builder.tokens(self._window(trial))
 
         limit, words_limit = self._may_carry(aim, tokens(stays, ""), summary)
         carried = carried_over(

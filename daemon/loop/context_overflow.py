@@ -24,20 +24,20 @@ _STEP = 4_096
 _NAMED = 3
 
 
-def what_fills(state: SessionState, assembly: RequestBuilder) -> str:
+def what_fills(state: SessionState, builder: RequestBuilder) -> str:
     """Return the parts of the next request with their sizes, and advice to make it fit. Sizes are estimates."""
     ratio = state.calibration
 
     def size(tokens: int) -> int:
         return round(tokens * ratio)
 
-    tools = request_tokens(ModelRequest(model="", system=(), messages=(), tools=assembly.tool_specs())).tools
+    tools = request_tokens(ModelRequest(model="", system=(), messages=(), tools=builder.tool_specs())).tools
     files = {
         layer.name.rpartition(" ")[2]: size(estimate_tokens(layer.text))
-        for layer in assembly.layers
+        for layer in builder.layers
         if layer.name.startswith(_INSTRUCTIONS)
     }
-    fixed = size(assembly.frame()) - sum(files.values())
+    fixed = size(builder.frame()) - sum(files.values())
     attached, said, earlier = _of_messages(state.messages)
     sizes = {
         t("the system prompt"): fixed - size(tools),
@@ -46,12 +46,12 @@ def what_fills(state: SessionState, assembly: RequestBuilder) -> str:
         **{_attachment(name): size(tokens) for name, tokens in attached.items()},
         t("your last message"): size(said),
         t("the conversation"): max(
-            assembly.tokens() - size(assembly.frame() + said + sum(attached.values())), 0
+            builder.tokens() - size(builder.frame() + said + sum(attached.values())), 0
         )
         if earlier
         else 0,
     }
-    total, window = sum(sizes.values()), assembly.profile.window
+    total, window = sum(sizes.values()), builder.profile.window
     listed = ", ".join(f"{name} {tokens:,}" for name, tokens in _largest_first(sizes) if tokens)
     told = t("The request has about {total:,} tokens: {listed}.", total=total, listed=listed)
     advice = _advice(sizes, [*files], [_attachment(name) for name in attached], fixed, total, window)

@@ -332,19 +332,19 @@ def _chain(plan: PlanTree, goal_id: str | None) -> list[str]:
     return [goal_id, *(goal.id for goal in plan.ancestors(goal_id))]
 
 
-def mark_history(record: SessionRecord, assembly: RequestBuilder, sequence: int) -> None:
+def mark_history(record: SessionRecord, builder: RequestBuilder, sequence: int) -> None:
     """Mark all messages before the prompt with this sequence as history, of which less is sent from then on.
 
     Only if the agent's profile asks for it, or if it costs nothing. A provider forgets a prefix after some minutes.
     Then the request is paid in full anyway, and shortening saves; while the prefix is cached, changing it would cost
     more than it saves.
     """
-    profile = assembly.profile
+    profile = builder.profile
     if profile.history == "cold" and not _is_cold(record):
         return
-    before = assembly.window().tokens
+    before = builder.window().tokens
     marks = Marks(record.state.marks.pruned, sequence)
-    freed = before - assembly.window(marks).tokens
+    freed = before - builder.window(marks).tokens
     if freed < (1 if profile.history == "always" else PRUNE_MINIMUM):
         return
     record.emit(

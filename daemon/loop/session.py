@@ -1,7 +1,7 @@
 """A session: one conversation, its queue of prompts, and the one turn that may run at a time.
 
 Its parts are modules of their own: ``record``, ``policy``, ``budget``, ``session_commands``, ``session_files``,
-``assembly``, ``compacting``. Features that work with a session are above it, and are registered with it (``Features``).
+``request_builder``, ``compactor``. Features that work with a session are above it, and are registered with it (``Features``).
 """
 
 from __future__ import annotations
@@ -159,8 +159,8 @@ class Session:
         self.files = FileWork(self.record, self.policy, services)
         self.hooks = features.hooks(self)
         self.record.follow(self.hooks.seen)
-        self.assembly = RequestBuilder(self.record, self.policy, self.budget, self.hooks, services)
-        self.compactor = Compactor(self.record, self.policy, self.assembly, self.hooks, services)
+        self.request_builder = RequestBuilder(self.record, self.policy, self.budget, self.hooks, services)
+        self.compactor = Compactor(self.record, self.policy, self.request_builder, self.hooks, services)
         self.diagnostics = StepDiagnostics(
             services.languages.diagnostics,
             services.workspace,
@@ -328,7 +328,7 @@ class Session:
         self.check_writable()
         if self.running or waits_for_answer(self.state):
             raise BusyError(t("The session is running. Cancel the turn or wait until it ends, then compact."))
-        await self.assembly.prepare()
+        await self.request_builder.prepare()
         async with self.files.lock:  # a prompt that arrives now waits
             self.check_writable()  # it may have ended meanwhile
             self._compaction = asyncio.create_task(self.compactor.compact("manual", instructions))
@@ -339,7 +339,7 @@ class Session:
                 raise
             finally:
                 self._compaction = None
-                self.assembly.publish()
+                self.request_builder.publish()
 
     def begin_with(self, text: str) -> None:
         """Put the first user message into a new session, e.g. what another agent hands over."""
@@ -655,5 +655,5 @@ class Session:
         )
         self.record.completed()
         self._namer.ended()
-        self.assembly.publish()
+        self.request_builder.publish()
         self.record.snapshot()

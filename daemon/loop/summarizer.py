@@ -86,12 +86,12 @@ class Summarizer:
     """One summary of one session."""
 
     def __init__(
-        self, record: SessionRecord, policy: Policy, assembly: RequestBuilder, services: Services
+        self, record: SessionRecord, policy: Policy, builder: RequestBuilder, services: Services
     ) -> None:
         self._record = record
         self._policy = policy
         self._services = services
-        self._assembly = assembly
+        self._builder = builder
         self._spent = _SummaryCost()
         self._model = policy.model
         self._share = 1.0
@@ -152,10 +152,10 @@ class Summarizer:
 
     async def _asked(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
         """Return the summary, or why there is none."""
-        window = self._assembly.window()
+        window = self._builder.window()
         takes = self._takes(profile)
         request = replace(
-            self._assembly.request(window, tail=False),
+            self._builder.request(window, tail=False),
             # A small model must have room for the question as well.
             max_tokens=min(MAX_SUMMARY_TOKENS, takes // _SUMMARY_SHARE),
             temperature=0.0,
@@ -180,7 +180,7 @@ class Summarizer:
                     return "", _sentence(str(error))
                 cuts += 1
                 # The server may just have reported its window.
-                takes = min(takes, self._takes(self._assembly.profile))
+                takes = min(takes, self._takes(self._builder.profile))
                 request = replace(request, max_tokens=min(request.max_tokens, takes // _SUMMARY_SHARE))
                 fitting = self._fitting(takes, request.max_tokens, prompt)
                 limit = max(min(fitting, min(limit, window.tokens) // 2), _LEAST_MESSAGES)
@@ -204,7 +204,7 @@ class Summarizer:
     def _fitting(self, takes: int, answer: int, prompt: str) -> int:
         """Estimated tokens of messages that fit beside everything else. A little less, because estimates err."""
         all_of_it = int((takes * _FILLED - answer) / self._record.state.calibration)
-        return max(all_of_it - self._assembly.frame() - estimate_tokens(prompt), _LEAST_MESSAGES)
+        return max(all_of_it - self._builder.frame() - estimate_tokens(prompt), _LEAST_MESSAGES)
 
     async def _call(self, request: ModelRequest) -> str:
         """Make one call, to its end; returns its text, or its reasoning without text."""

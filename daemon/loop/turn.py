@@ -103,7 +103,7 @@ class Turn:
         self._state = session.state
         self._id = session.session_id
         self._record = session.record
-        self._assembly = session.assembly
+        self._builder = session.request_builder
         self._goal_of_step: str | None = None
         self._goal_of_call: dict[str, str | None] = {}
         self._started = 0.0
@@ -137,7 +137,7 @@ class Turn:
             self._driver = self._driver.for_current_agent()
         if self._session.parent is None:
             # A child has one prompt: messages before it are not history, but its input.
-            mark_history(self._record, self._assembly, message.sequence)
+            mark_history(self._record, self._builder, message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
         """Work on the prompt. Raises CancelledError after everything received so far is stored."""
@@ -146,8 +146,8 @@ class Turn:
 
     async def _prepare(self) -> None:
         self._services.models.ask_window(self._model, self._session.env)
-        await self._assembly.prepare()
-        if any(layer.name.startswith(UNTRUSTED) for layer in self._assembly.layers):
+        await self._builder.prepare()
+        if any(layer.name.startswith(UNTRUSTED) for layer in self._builder.layers):
             self._session.notify_untrusted()
         notify_agent_problems(self._session.policy)
         notify_skill_problems(self._session.policy)
@@ -172,7 +172,7 @@ class Turn:
                 return "permission_denied", over
             outcome = await self._step()
             checked = self._answers.check(
-                outcome, self._state.messages, self._assembly.tool_specs, self._model
+                outcome, self._state.messages, self._builder.tool_specs, self._model
             )
             if isinstance(checked, str):
                 self.tell(checked)
@@ -195,7 +195,7 @@ class Turn:
                 self._add_user(prompt.text, files)
         self._session.queue_stored()
         if self._session.agent is not agent:
-            await self._assembly.prepare()
+            await self._builder.prepare()
         if self._session.diagnostics.owed:
             await self._tell_late()
         if self._state.notes:
@@ -253,17 +253,17 @@ class Turn:
                     return StepOutcome("error", str(error), error.kind)
                 if not await self._session.compactor.overflowed(self._sent.asked_for):
                     return StepOutcome(
-                        "error", f"{error} {what_fills(self._state, self._assembly)}", error.kind
+                        "error", f"{error} {what_fills(self._state, self._builder)}", error.kind
                     )
         said = t("The conversation does not fit into the model's window, even after compaction.")
-        return StepOutcome("error", f"{said} {what_fills(self._state, self._assembly)}")
+        return StepOutcome("error", f"{said} {what_fills(self._state, self._builder)}")
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
-        window = self._assembly.window()
-        request = self._assembly.request(window)
-        self._sent.estimated = self._assembly.estimate(window)
+        window = self._builder.window()
+        request = self._builder.request(window)
+        self._sent.estimated = self._builder.estimate(window)
         self._sent.asked_for = request.max_tokens
-        self._assembly.publish(window)
+        self._builder.publish(window)
         self._record_prompt()
         self._sent.plan = self._state.plan.copy()
         stream = self._services.models.stream(self._model, request)
@@ -271,7 +271,7 @@ class Turn:
 
     def _record_prompt(self) -> None:
         """Record the system prompt when it is another one than before."""
-        layers = self._assembly.layers
+        layers = self._builder.layers
         if layers is self._sent.layers:
             return
         event = changed_prompt(layers, self._state.system_prompt, self._id, self._services.now())
@@ -452,7 +452,7 @@ class Turn:
             return ToolResult(_NOT_RUN, title=t("not run"), is_error=True, metadata={"not_run": True})
         tool = self._session.policy.tools.get(call.name)
         if tool is None or not (call.id in self._by_user or belongs(self._session.policy, call.name)):
-            offered = [spec.name for spec in self._assembly.tool_specs()]
+            offered = [spec.name for spec in self._builder.tool_specs()]
             words = unavailable_text(self._session.policy, call.name, offered)
             return ToolResult(words, title=t("unknown tool"), is_error=True)
         if not self._session.rules.offered(tool.permission):

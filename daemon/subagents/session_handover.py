@@ -158,8 +158,8 @@ async def _go_on_as(
     if goal is not None and session.state.plan.current_id != goal.id:
         for change in session.state.plan.plan_focus(goal):
             session.emit(goal_event(change, session.session_id, now, by, plan=session.state.plan))
-    await session.assembly.prepare()
-    session.assembly.publish()
+    await session.request_builder.prepare()
+    session.request_builder.publish()
 
 
 def _first_open(tree: PlanTree) -> Goal | None:

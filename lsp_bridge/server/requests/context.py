@@ -99,9 +99,9 @@ class ContextRequests:
 
 async def prepared(session: Session) -> RequestBuilder:
     """Return the session's next request, with the current instruction files; a running turn keeps its own."""
-    if not session.running or not session.assembly.layers:
-        await session.assembly.prepare()
-    return session.assembly
+    if not session.running or not session.request_builder.layers:
+        await session.request_builder.prepare()
+    return session.request_builder
 
 
 def _instructions(session: Session) -> dict[str, str]:
@@ -119,10 +119,10 @@ def _has(content: Iterable[Part], block: str) -> bool:
     return any(block in text for text in texts)
 
 
-def context_of(session: Session, assembly: RequestBuilder) -> p.ContextResult:
+def context_of(session: Session, builder: RequestBuilder) -> p.ContextResult:
     """Return the whole next request, for users."""
-    window = assembly.window()
-    request = assembly.request(window)
+    window = builder.window()
+    request = builder.request(window)
     ratio = session.state.calibration
     estimated = request_tokens(request)
     plan = session.state.plan
@@ -135,8 +135,8 @@ def context_of(session: Session, assembly: RequestBuilder) -> p.ContextResult:
     def part(layer: Any, named: str, tokens: float, goal_id: str | None = None) -> p.ContextPart:
         return p.ContextPart(layer=layer, name=named, goal_id=goal_id, tokens=round(tokens * ratio))
 
-    parts = [part("system", layer.name, estimate_tokens(layer.text)) for layer in assembly.layers]
-    in_system = request.system[len(assembly.layers) :]
+    parts = [part("system", layer.name, estimate_tokens(layer.text)) for layer in builder.layers]
+    in_system = request.system[len(builder.layers) :]
     if request.tools:
         parts.append(part("tools", f"{len(request.tools)} tools", estimated.tools))
     shares: dict[tuple[str | None, str], int] = {}
@@ -178,5 +178,5 @@ def context_of(session: Session, assembly: RequestBuilder) -> p.ContextResult:
         tail=request.tail,
         parts=tuple(parts),
         tokens=round(estimated.total * ratio),
-        meter=assembly.meter(window),
+        meter=builder.meter(window),
     )

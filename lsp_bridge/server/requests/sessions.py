@@ -133,7 +133,7 @@ class SessionRequests:
         """Open a session and subscribe to its updates."""
         session = await self._context.at_hand(params.session_id)
         choice = await self._context.choice()
-        assembly = await prepared(session)
+        builder = await prepared(session)
         shown = session.state.messages[max(0, len(session.state.messages) - params.messages) :]
         earlier = len(shown) < len(session.state.messages)
         first = shown[0].sequence if earlier and shown else 0
@@ -163,7 +163,7 @@ class SessionRequests:
             pending=tuple(self._core.permissions.pending(session.session_id)),
             queue=session.queued(),
             last_event_id=state.trace.last_event_id,
-            meter=assembly.meter(),
+            meter=builder.meter(),
             branches=dict(state.children.branches),
             subagents=dict(state.children.subagents),
             awaits_choice=awaiting(session),

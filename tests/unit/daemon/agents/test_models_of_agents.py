@@ -87,7 +87,9 @@ def test_execute_compacts_at_70_percent_of_the_real_window(window: int, trigger:
 async def test_execute_compacts_by_the_window_of_its_own_model(tmp_path: Path) -> None:
     models = {"init": "anthropic/claude-opus-4-5", "execute": "anthropic/claude-sonnet-5-5"}
     async with daemon(tmp_path) as bench:
-        profiles = [begin(bench, agent, models=models).assembly.profile for agent in ("init", "execute")]
+        profiles = [
+            begin(bench, agent, models=models).request_builder.profile for agent in ("init", "execute")
+        ]
         assert [profile.compact_at for profile in profiles] == [150_000, 700_000]
 
 

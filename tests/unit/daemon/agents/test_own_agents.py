@@ -44,14 +44,14 @@ async def test_session_starts_with_a_user_agent_and_its_settings(tmp_path: Path)
         assert request.system[0].text.startswith("You are mine.")
         assert [tool.name for tool in request.tools] == ["read", "ls"]
         assert "There is no tool named 'write'" in results(session)[0].content
-        profile = session.assembly.profile
+        profile = session.request_builder.profile
         assert (profile.keep_steps, profile.compact_at) == (7, 9000)
 
 
 async def test_user_settings_override_agent_context_numbers(tmp_path: Path) -> None:
     put(own(tmp_path), "critic", "context: {keep_steps: 7, compact_at: 9000}")
     async with daemon(tmp_path, command_line={"keep_steps": 2, "compact_at_tokens": 5000}) as bench:
-        profile = bench.session(agent="critic").assembly.profile
+        profile = bench.session(agent="critic").request_builder.profile
         assert (profile.keep_steps, profile.compact_at) == (2, 5000)
 
 

@@ -116,19 +116,19 @@ async def test_it_stands_in_the_prompt_and_stays_the_same_in_a_session(tmp_path:
         assert text.splitlines()[1:-1] == ["Folders:", "- src/", "Languages: Python", "Tests: make test"]
         assert first.system == second.system
         other = bench.session()
-        await other.assembly.prepare()
-        assert "later/" in layer(bench, other.assembly.layers)
-        assert "secret/" in layer(bench, other.assembly.layers)
+        await other.request_builder.prepare()
+        assert "later/" in layer(bench, other.request_builder.layers)
+        assert "secret/" in layer(bench, other.request_builder.layers)
 
 
 async def test_a_rule_that_comes_later_takes_a_folder_off_it(tmp_path: Path) -> None:
     async with daemon(tmp_path) as bench:
         make(bench.workspace, "src/a.py", "secret/b.py")
         session = bench.session()
-        await session.assembly.prepare()
-        assert "secret/" in layer(bench, session.assembly.layers)
+        await session.request_builder.prepare()
+        assert "secret/" in layer(bench, session.request_builder.layers)
         session.policy.use(
             config=session.config.overlaid({"permission": {"read": {"secret/*": "deny"}}}, "editor", "t")
         )
-        await session.assembly.prepare()
-        assert "secret/" not in layer(bench, session.assembly.layers)
+        await session.request_builder.prepare()
+        assert "secret/" not in layer(bench, session.request_builder.layers)

@@ -152,13 +152,16 @@ async def test_branches_leave_one_message_in_context_after_their_goal(
         assert session.state.plan.goals["3"].status == "completed"
         texts = [
             part.content
-            for entry in session.assembly.window().entries
+            for entry in session.request_builder.window().entries
             for part in entry.prompt.content
             if isinstance(part, ToolResultPart)
         ]
         assert len([text for text in texts if "A list it is" in text]) == 1  # in the goal that explored
         notes = json.dumps(
-            [entry.prompt.content[0].model_dump(mode="json") for entry in session.assembly.window().entries]
+            [
+                entry.prompt.content[0].model_dump(mode="json")
+                for entry in session.request_builder.window().entries
+            ]
         )
         assert "A list it is: short. Slow." in notes
         assert "x = []" not in notes
@@ -172,7 +175,7 @@ async def test_explore_result_stays_in_context_while_parent_is_open(tmp_path: Pa
         assert session.state.plan.goals["2"].status == "completed"
         results = [
             part.content
-            for entry in session.assembly.window().entries
+            for entry in session.request_builder.window().entries
             for part in entry.prompt.content
             if isinstance(part, ToolResultPart) and part.name == "explore"
         ]

@@ -115,7 +115,7 @@ def check_valid(request: ModelRequest) -> None:
 
 async def compact(session: Session, instructions: str = "") -> CompactionResult:
     """Compact by hand, as the user's request does."""
-    await session.assembly.prepare()
+    await session.request_builder.prepare()
     return await session.compactor.compact("manual", instructions)
 
 

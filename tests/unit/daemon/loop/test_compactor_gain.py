@@ -103,11 +103,11 @@ def stored(session: Session, kind: str) -> list[Message]:
 
 
 def window(session: Session) -> str:
-    return "\n".join(str(part) for m in session.assembly.window().messages for part in m.content)
+    return "\n".join(str(part) for m in session.request_builder.window().messages for part in m.content)
 
 
 def tokens(session: Session) -> int:
-    return session.assembly.tokens()
+    return session.request_builder.tokens()
 
 
 # -- a low trigger --
@@ -276,11 +276,11 @@ async def test_overflow_at_a_small_context_keeps_the_last_steps(tmp_path: Path) 
         session = core.new_session(model="fake/model")
         settled(core, session, 100_000)
         await session.prompt("Read")
-        before = session.assembly.window().messages[:-1]  # without "Go on."
+        before = session.request_builder.window().messages[:-1]  # without "Go on."
         models.fails = [Fail("overflow", "prompt is too long")]
         assert (await session.prompt("more")).stop == "error"
         assert not models.questions
-        assert session.assembly.window().messages[: len(before)] == before
+        assert session.request_builder.window().messages[: len(before)] == before
 
 
 # -- the person's words --

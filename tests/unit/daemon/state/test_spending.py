@@ -134,7 +134,7 @@ async def test_goal_and_unassigned_spending_add_up_to_the_session(tmp_path: Path
         goals = [plan.goals[i].cumulative_stats for i in ("1", "2")]
         unfocused = sum(m.usage.total for m in messages if m.usage and m.goal_id is None)
         assert sum(stats.total_tokens for stats in goals) + unfocused == session.state.trace.usage.total
-        assert session.assembly.meter().without_goal.total == unfocused > 0
+        assert session.request_builder.meter().without_goal.total == unfocused > 0
         for goal_id in plan.goals:
             assert (
                 plan.goals[goal_id].cumulative_stats.total_tokens

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 async def acp(cli: Invocation) -> int:
     """Serve the editor at the other end of stdin and stdout. Log lines go to stderr."""
     from acp import run_agent
+    from acp.stdio import stdio_streams
 
     from lsp_bridge.cli.acp.agent import AcpAgent
+    from lsp_bridge.cli.acp.lines import MAX_LINE, Lines
 
     logging.basicConfig(level=logging.WARNING)
     agent = AcpAgent(cli.launcher)
     try:
-        await run_agent(agent, use_unstable_protocol=True)
+        await run_agent(agent, Lines(*await stdio_streams(MAX_LINE)), use_unstable_protocol=True)
     finally:
         await agent.close()
     return EXIT_OK

@@ -1,0 +1,61 @@
+"""Messages of the Agent Client Protocol as lines of JSON.
+
+The SDK's own transport ends at a line that is no object, and never ends while an editor that is gone has left output
+unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+
+MAX_LINE = 50 * 1024 * 1024
+"""Bytes that are held of a line at once; longer lines arrive, too."""
+_PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
+
+
+class Lines:
+    """A transport of the SDK (``acp._transport.Transport``)."""
+
+    def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Write a message; returns when there is room for the next one."""
+        self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        # All who wait share one future, which must survive that one of them is cancelled.
+        await asyncio.shield(asyncio.ensure_future(self._writer.drain()))
+
+    async def receive(self) -> dict[str, Any] | None:
+        """Return the next message; None when the editor has hung up. A line that is none is answered with an error."""
+        while line := await self._line():
+            try:
+                message: object = json.loads(line) if line.strip() else {}
+            except (ValueError, RecursionError):
+                await self._reject(_PARSE_ERROR, "Not JSON")
+                continue
+            if isinstance(message, dict):
+                return cast("dict[str, Any]", message)
+            await self._reject(_INVALID_REQUEST, "Not an object: batches are not supported")
+        return None
+
+    async def close(self) -> None:
+        """Do nothing: stdin and stdout end with the process."""
+
+    async def _reject(self, code: int, message: str) -> None:
+        await self.send({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}})
+
+    async def _line(self) -> bytes:
+        pieces: list[bytes] = []
+        while True:
+            try:
+                return b"".join([*pieces, await self._reader.readuntil(b"\n")])
+            except asyncio.LimitOverrunError as long:
+                pieces.append(await self._reader.readexactly(long.consumed))
+            except asyncio.IncompleteReadError as end:
+                return b"".join([*pieces, end.partial])

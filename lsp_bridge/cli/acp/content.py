@@ -1,9 +1,13 @@
-"""Translates the contents of messages between a daemon and an editor: prompts, diffs, questions, the plan. Pure."""
+"""Translates the contents of messages between a daemon and an editor: prompts, diffs, questions, the plan.
+
+Pure, but for the sizes of linked files.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -72,6 +76,13 @@ _STATES: dict[str, PlanEntryStatus] = {
 }
 
 
+_MAX_TEXT_BYTES = 256 * 1024
+"""A longer text of a file is named only: the daemon attaches none, and the agent reads it in parts."""
+_MEDIA = (".gif", ".jpeg", ".jpg", ".pdf", ".png", ".webp")
+_LINES = re.compile(r"L\d+(?:[:-]L?\d+)?")
+"""The lines that an editor's link is about."""
+
+
 class UnsupportedContentError(Exception):
     """Raised for a part of a prompt that Goalwright does not take; the message says what to do."""
 
@@ -84,13 +95,20 @@ def text_block(text: str) -> TextContentBlock:
 def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[str, Any]]]:
     """Return the text of a prompt and its attachments (``FilePart`` of the wire).
 
-    A link to a file attaches that file, which the daemon reads under the rules. Raises UnsupportedContentError.
+    Links are named in the text. One to a file also attaches it, and the daemon reads it under the rules; folders, and
+    files that cannot be attached, are named only. Raises UnsupportedContentError.
     """
     texts: list[str] = []
+
+    def name(mention: str) -> None:
+        texts.append(f" {mention}" if "".join(texts)[-1:].strip() else mention)
+
     files: list[dict[str, Any]] = []
+    before: Block | None = None
     for block in blocks:
         if isinstance(block, TextContentBlock):
-            texts.append(block.text)
+            is_glued = bool(texts) and not isinstance(before, TextContentBlock) and block.text[:1].isalnum()
+            texts.append(f" {block.text}" if is_glued else block.text)
         elif isinstance(block, ImageContentBlock):
             files.append(
                 {
@@ -101,13 +119,19 @@ def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[
             )
         elif isinstance(block, ResourceContentBlock):
             path = _path(block.uri)
-            texts.append(f"@{_relative(path, workspace)}" if path else f"[{block.name}]({block.uri})")
-            if path is not None:
+            name(f"@{_name(block.uri, workspace)}" if path else f"[{block.name}]({block.uri})")
+            if path is not None and _can_attach(workspace / path):
                 files.append({"name": _relative(path, workspace), "mediaType": ""})
         elif isinstance(block, EmbeddedResourceContentBlock):
-            files.append(_embedded(block, workspace))
+            named = _name(block.resource.uri, workspace)
+            if named:
+                name(f"@{named}")
+            part = _embedded(block, workspace)
+            if not named or 0 < len(part["data"]) <= _MAX_TEXT_BYTES * 4 // 3:
+                files.append(part)
         else:
             raise UnsupportedContentError(t("Goalwright does not take audio. Send text, files or images."))
+        before = block
     return "".join(texts), files
 
 
@@ -120,14 +144,31 @@ def _embedded(block: EmbeddedResourceContentBlock, workspace: Path) -> dict[str,
     return {"name": name, "mediaType": resource.mime_type or "", "data": resource.blob}
 
 
+def _can_attach(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        size = path.stat().st_size
+    except (OSError, ValueError):  # ValueError: no path, as one with NUL
+        return False
+    return 0 < size <= _MAX_TEXT_BYTES or (size > 0 and path.suffix.lower() in _MEDIA)
+
+
 def _path(uri: str | None) -> Path | None:
-    parts = urlsplit(uri or "")
+    try:
+        parts = urlsplit(uri or "")
+    except ValueError:
+        return None
     return Path(unquote(parts.path)) if parts.scheme == "file" and parts.path else None
 
 
 def _name(uri: str | None, workspace: Path) -> str:
+    """Return the path that a URI names, with its lines; empty when it names none."""
     path = _path(uri)
-    return _relative(path, workspace) if path else ""
+    if path is None:
+        return ""
+    lines = _LINES.fullmatch(urlsplit(uri or "").fragment)
+    return f"{_relative(path, workspace)}#{lines[0]}" if lines else _relative(path, workspace)
 
 
 def _relative(path: Path, workspace: Path) -> str:
@@ -164,8 +205,9 @@ def diffs(text: str, workspace: Path) -> list[FileEditToolCallContent]:
     found: list[FileEditToolCallContent] = []
     for file in files:
         for hunk in file:
-            old = "".join(line.value for line in hunk if not line.is_added)
-            new = "".join(line.value for line in hunk if not line.is_removed)
+            # Lines of the diff about the file itself, such as a missing newline at its end, are neither.
+            old = "".join(line.value for line in hunk if line.is_removed or line.is_context)
+            new = "".join(line.value for line in hunk if line.is_added or line.is_context)
             found.append(
                 FileEditToolCallContent(
                     type="diff",

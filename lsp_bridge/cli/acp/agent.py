@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -108,17 +109,24 @@ class _Folder:
         self._launcher = launcher
         self._sessions = sessions
         self._client: Client | None = None
+        self._connecting = asyncio.Lock()
+
+    @property
+    def has_connected(self) -> bool:
+        """Whether there has been a daemon: the folder exists."""
+        return self._client is not None
 
     async def connect(self) -> Client:
         """Return the connection, made anew when the daemon has ended. Raises LaunchError."""
-        if self._client is None or self._client.closed:
-            answers = None if self.files is None else self.files.answer
-            greeting = Greeting(client="ACP", env=provider_env(os.environ), answers=answers)
-            self._client, _ = await self._launcher.connect(self.path, greeting)
-            self._client.on_notification(self._notified)
-            if self.files is not None:
-                self.files.attached(self._client)
-        return self._client
+        async with self._connecting:
+            if self._client is None or self._client.closed:
+                answers = None if self.files is None else self.files.answer
+                greeting = Greeting(client="ACP", env=provider_env(os.environ), answers=answers)
+                self._client, _ = await self._launcher.connect(self.path, greeting)
+                self._client.on_notification(self._notified)
+                if self.files is not None:
+                    self.files.attached(self._client)
+            return self._client
 
     async def close(self) -> None:
         """Hang up; the daemon goes on."""
@@ -157,7 +165,7 @@ class AcpAgent:
         offered = client_capabilities.fs if client_capabilities is not None else None
         self._has_files = offered is not None and bool(offered.read_text_file and offered.write_text_file)
         return InitializeResponse(
-            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            protocol_version=PROTOCOL_VERSION,  # the only one
             agent_info=Implementation(name="goalwright", title="Goalwright", version=product_version()),
             agent_capabilities=AgentCapabilities(
                 load_session=True,
@@ -255,7 +263,8 @@ class AcpAgent:
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> ListSessionsResponse:
         """List the sessions of a folder, newest first; without one, those of the folders that the editor has opened."""
-        folders = [self._folder(cwd)] if cwd else [*self._folders.values()]
+        known = [folder for folder in self._folders.values() if folder.has_connected]
+        folders = [self._folder(cwd)] if cwd else known
         found: list[SessionInfo] = []
         more: str | None = None
         for folder in folders:
@@ -339,8 +348,13 @@ class AcpAgent:
         if path not in self._folders:
             self._folders[path] = _Folder(path, self._launcher, self._sessions)
             if self._has_files and self._editor is not None:
-                self._folders[path].files = EditorFiles(self._editor, path)
+                # The oldest, because the editor may not know the newest yet.
+                session_id = partial(self._oldest_in, path)
+                self._folders[path].files = EditorFiles(self._editor, path, session_id)
         return self._folders[path]
+
+    def _oldest_in(self, folder: Path) -> str:
+        return next((one.session_id for one in self._sessions.values() if one.workspace == folder), "")
 
     def _live(self, session_id: str, cwd: str) -> LiveSession:
         if (session := self._sessions.get(session_id)) is None:
@@ -348,8 +362,6 @@ class AcpAgent:
             folder = self._folder(cwd)
             session = LiveSession(session_id, folder.path, self._editor, folder.connect)
             self._sessions[session_id] = session
-            if folder.files is not None:
-                folder.files.session_id = session_id
         return session
 
     async def _opened(self, session: LiveSession, client: Client, *, replay: bool = False) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from acp.exceptions import RequestError
+from pydantic import ValidationError
 
 from lsp_bridge.cli.client import ConnectionLostError
 from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
 from tools.json_access import integer, mapping, mappings, string
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from acp.interfaces import Client as Editor
 
     from lsp_bridge.cli.client import Client
@@ -34,11 +37,12 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 class EditorFiles:
-    """The documents of one folder. ``session_id``: a session there, in whose name files are read and written."""
+    """The documents of one folder. ``session_id`` names a session that is open there, for reading and writing in its
+    name; empty when there is none."""
 
-    def __init__(self, editor: Editor, workspace: Path) -> None:
-        self.session_id = ""
+    def __init__(self, editor: Editor, workspace: Path, session_id: Callable[[], str]) -> None:
         self._editor = editor
+        self._session_id = session_id
         self._workspace = workspace
         self._client: Client | None = None
         self._open: dict[str, tuple[int, str]] = {}
@@ -76,18 +80,23 @@ class EditorFiles:
 
     async def _unsaved(self, uri: str) -> str | None:
         """Return the text of a file in the editor; None when it is that on disk, or the editor does not tell."""
-        path = _path(uri)
-        if not self.session_id or not path.is_relative_to(self._workspace):
+        session_id, place = self._session_id(), self._place(uri)
+        if not session_id or not place:
             return None
-        on_disk = await asyncio.to_thread(_text, path)
+        on_disk = await asyncio.to_thread(_text, _path(uri))
         if on_disk is None:
             return None
         try:
-            text = (await self._editor.read_text_file(self.session_id, str(path))).content
-        except (RequestError, ConnectionError) as error:
-            log.info("the editor did not read %s: %s", path, error)
+            text = (await self._editor.read_text_file(session_id, place)).content
+        except (RequestError, ConnectionError, ValidationError) as error:
+            log.info("the editor did not read %s: %s", place, error)
             return None
         return None if _lines(text) == _lines(on_disk) else text
+
+    def _place(self, uri: str) -> str:
+        """Return the path as the editor names it, whose folder may be a link; empty outside the folder."""
+        path, folder = _path(uri), self._workspace.resolve()
+        return str(self._workspace / path.relative_to(folder)) if path.is_relative_to(folder) else ""
 
     async def _apply(self, edit: dict[str, Any]) -> dict[str, Any]:
         changes = mappings(edit.get("documentChanges"))
@@ -102,8 +111,8 @@ class EditorFiles:
             return {"applied": False, "failureReason": "the document has changed"}
         after = edited(before, mappings(changes[0].get("edits")))
         try:
-            await self._editor.write_text_file(self.session_id, str(_path(uri)), after)
-        except (RequestError, ConnectionError) as error:
+            await self._editor.write_text_file(self._session_id(), self._place(uri), after)
+        except (RequestError, ConnectionError, ValidationError) as error:
             return {"applied": False, "failureReason": str(error)}
         await self._changed(uri, version + 1, after)
         await self._tell("textDocument/didSave", {"textDocument": {"uri": uri}})
@@ -163,4 +172,4 @@ def _text(path: Path) -> str | None:
 
 
 def _lines(text: str) -> str:
-    return text.replace("\r\n", "\n")
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")

@@ -51,6 +51,8 @@ class Editor:
         if not self._answers:
             await asyncio.Event().wait()
         wanted = self._answers.pop(0)
+        if wanted == "fail":
+            raise RequestError(-32603, "no such dialog")
         if not wanted:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         (chosen,) = (option.option_id for option in options if option.name.startswith(wanted))
@@ -101,7 +103,7 @@ async def test_a_session_in_a_foreign_editor(goalwright: CommandLine) -> None:
         [{"text": "Hm.", "tool_calls": [PLAN, READ]}, {"tool_calls": [EDIT]}, {"text": "Done."}],
         [{"tool_calls": [QUESTION]}, {"text": "Thanks."}],
     )
-    editor = Editor("Allow once", "B")
+    editor = Editor("Allow once", "Allow once", "B")
     commands = goalwright.home / ".goalwright" / "commands"
     commands.mkdir(parents=True)
     (commands / "fix.md").write_text("---\nargument-hint: [issue]\n---\nFix $1.\n")
@@ -144,8 +146,15 @@ async def test_a_session_in_a_foreign_editor(goalwright: CommandLine) -> None:
         link = ResourceContentBlock(
             type="resource_link", name="a.py", uri=(goalwright.workspace / "a.py").as_uri()
         )
-        await connection.prompt(session_id=made.session_id, prompt=[text_block("see "), link])
-        assert editor.asked[1][1] == ["A", "B", "Skip"]
+        outside = goalwright.folder / "outside.txt"
+        outside.write_text("here\n")
+        other = ResourceContentBlock(type="resource_link", name="outside.txt", uri=outside.as_uri())
+        await connection.prompt(session_id=made.session_id, prompt=[text_block("see "), link, other])
+        asked = editor.asked[1][0]
+        assert asked.title == f"Attach {outside}"
+        (over,) = (one for one in editor.of("tool_call_update") if one["toolCallId"] == asked.tool_call_id)
+        assert over["status"] == "completed"  # no result will follow
+        assert editor.asked[2][1] == ["A", "B", "Skip"]
         assert (
             "B"
             in next(one for one in editor.of("tool_call_update")[::-1] if "content" in one)["content"][0][
@@ -206,12 +215,16 @@ async def test_unsaved_text_is_read_and_changed_in_the_editor(goalwright: Comman
         goalwright,
         [{"tool_calls": [READ]}, {"tool_calls": [{"name": "edit", "input": edit}]}, {"text": "Done."}],
     )
-    path = str(goalwright.workspace / "a.py")
     editor = EditorWithFiles("Allow once")
-    editor.buffers[path] = "limit = 9\u2028# 𝄞\nprint(limit)\n"
     files = FileSystemCapabilities(read_text_file=True, write_text_file=True)
+    link = goalwright.folder / "link"
+    link.symlink_to(goalwright.workspace)
+    path = str(link / "a.py")
+    editor.buffers[path] = "limit = 9\u2028# 𝄞\nprint(limit)\n"
     async with agent(goalwright, editor, ClientCapabilities(fs=files)) as connection:
-        made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
+        with pytest.raises(RequestError):  # its id is not used to read files
+            await connection.load_session(cwd=str(link), session_id="20250101-000000-nobody", mcp_servers=[])
+        made = await connection.new_session(cwd=str(link), mcp_servers=[])
         await connection.prompt(session_id=made.session_id, prompt=[text_block("change it")])
     read = next(one for one in editor.of("tool_call_update") if "content" in one)
     assert "limit = 9" in read["content"][0]["content"]["text"]
@@ -226,11 +239,12 @@ async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLin
         [{"tool_calls": [EDIT]}, {"text": "Not done either."}],
         [{"text": "Here."}],
     )
-    editor = Editor("Reject")
+    editor = Editor("fail")
     async with agent(goalwright, editor) as connection:
         made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
         await connection.prompt(session_id=made.session_id, prompt=[text_block("change it")])
         assert editor.of("tool_call_update")[-1]["status"] == "failed"
+        assert "> The editor could not ask" in editor.said()
         assert (goalwright.workspace / "a.py").read_text() == "limit = 1\nprint(limit)\n"
 
         turn = asyncio.create_task(
@@ -249,3 +263,26 @@ async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLin
             await connection.new_session(cwd="relative", mcp_servers=[])
         with pytest.raises(RequestError, match="does not exist"):
             await connection.new_session(cwd=str(goalwright.workspace / "gone"), mcp_servers=[])
+        assert [one.session_id for one in (await connection.list_sessions()).sessions] == [made.session_id]
+
+
+async def test_loading_and_closing_a_running_session(goalwright: CommandLine) -> None:
+    scripted(goalwright, [{"text": "one two three four", "chunk": 4, "delay_ms": 300}], [{"text": "Here."}])
+    editor = Editor()
+    async with agent(goalwright, editor) as connection:
+        made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
+        prompt: list[Any] = [text_block("go")]
+        turn = asyncio.create_task(connection.prompt(session_id=made.session_id, prompt=prompt))
+        await until(lambda: editor.said() != "")
+        editor.updates.clear()
+        await connection.load_session(
+            cwd=str(goalwright.workspace), session_id=made.session_id, mcp_servers=[]
+        )
+        assert [one["content"]["text"] for one in editor.of("user_message_chunk")] == ["go"]
+        assert editor.said().startswith("one ")
+        await connection.close_session(session_id=made.session_id)
+        assert (await turn).stop_reason == "cancelled"
+        await connection.resume_session(cwd=str(goalwright.workspace), session_id=made.session_id)
+        editor.updates.clear()
+        await connection.prompt(session_id=made.session_id, prompt=prompt)
+        assert (editor.said(), editor.of("user_message_chunk")) == ("Here.", [])

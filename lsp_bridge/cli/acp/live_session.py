@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,18 @@ from acp.schema import (
     AvailableCommand,
     AvailableCommandInput,
     AvailableCommandsUpdate,
+    DeniedOutcome,
+    RequestPermissionResponse,
+    ToolCallProgress,
     UnstructuredCommandInput,
 )
+from pydantic import ValidationError
 
 from lsp_bridge.cli.acp import questions
 from lsp_bridge.cli.acp.content import plan_entries
 from lsp_bridge.cli.acp.updates import Translator, notice
 from lsp_bridge.cli.client import ConnectionLostError, RpcError
+from lsp_bridge.cli.launch import LaunchError
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.cli.text import shown_line
 from tools.json_access import integer, mapping, mappings, string
@@ -34,13 +40,15 @@ if TYPE_CHECKING:
     from acp.schema import (
         ConfigOptionUpdate,
         PermissionOption,
-        RequestPermissionResponse,
         StopReason,
         ToolCallUpdate,
     )
 
     from lsp_bridge.cli.client import Client
 
+log = logging.getLogger(__name__)
+
+_GONE = (ConnectionError, RpcError, ConnectionLostError, LaunchError)
 _GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
 _STOPS: dict[str, StopReason] = {"canceled": "cancelled", "max_tokens": "max_tokens", "refusal": "refusal"}
 """Stop reasons that have another name, or mean more than the end of the turn."""
@@ -77,6 +85,10 @@ class LiveSession:
         self._error: str = ""
         """Kind of the error that ended the last turn."""
         self._plan_due = False
+        self._opening = asyncio.Lock()
+        self._held: list[tuple[str, dict[str, Any]]] | None = None
+        """Notifications that wait until the state before them is shown; None while none has to."""
+        self._closed = False
         self._background = Background("work for an editor's session")
         self._background.start(self._send_all())
 
@@ -87,6 +99,16 @@ class LiveSession:
 
         Returns the session (``SessionInfo``). Raises as ``Client.request``.
         """
+        async with self._opening:
+            self._held = []
+            try:
+                return await self._open(client, replay=replay)
+            finally:
+                held, self._held = self._held, None
+                for method, notice_params in held:
+                    self.notified(method, notice_params)
+
+    async def _open(self, client: Client, *, replay: bool) -> dict[str, Any]:
         params = {"sessionId": self.session_id, "messages": _PAGE if replay else 0}
         loaded = await client.request("goalwright/session/load", params)
         self._client = client
@@ -95,6 +117,9 @@ class LiveSession:
             self._translator = Translator(self.workspace)  # the editor begins with nothing
             for message in await self._history(client, loaded):
                 self._put(self._translator.message(message))
+        for call in mappings(loaded.get("underWay")) if replay else ():
+            self._put(self._translator.event({"event": "tool_started", **call}))
+        self._put(self._translator.streaming(mapping(loaded.get("streaming"))))
         self._plan(loaded)
         self._put(self._translator.meter(mapping(loaded.get("meter"))))
         self._put([await _commands(client)])
@@ -140,7 +165,6 @@ class LiveSession:
         prompt_id = f"acp-{os.urandom(6).hex()}"
         self._ended[prompt_id] = asyncio.Event()
         self._error = ""
-        self._translator.prompted(text)
         try:
             params = {"text": text, "promptId": prompt_id, **({"attachments": files} if files else {})}
             done = await self.request("goalwright/session/prompt", params)
@@ -167,7 +191,7 @@ class LiveSession:
                 await self._client.request("goalwright/session/cancel", {"sessionId": self.session_id})
 
     async def settled(self) -> None:
-        """Return when the editor has received all updates so far."""
+        """Return when the editor has received all updates so far, or the session is closed."""
         await self._outbox.join()
 
     def show(self, update: ConfigOptionUpdate) -> None:
@@ -182,13 +206,21 @@ class LiveSession:
         """Take part in the session no more; it goes on."""
         for task in (*self._asking.values(),):
             task.cancel()
+        self._closed = True
+        for ended in self._ended.values():
+            ended.set()
         await self._background.close()
+        while not self._outbox.empty():  # or those who wait for it would do so for ever
+            self._outbox.get_nowait()
+            self._outbox.task_done()
 
     # -- what the daemon says --
 
     def notified(self, method: str, params: dict[str, Any]) -> None:
         """Handle a notification about this session."""
-        if method == "goalwright/session/delta":
+        if self._held is not None:
+            self._held.append((method, params))
+        elif method == "goalwright/session/delta":
             self._put(self._translator.delta(mapping(params.get("delta"))))
         elif method == "goalwright/session/meter":
             self._put(self._translator.meter(mapping(params.get("meter"))))
@@ -203,7 +235,7 @@ class LiveSession:
         name = string(event.get("event"))
         if name in _GOAL_EVENTS and not self._plan_due:
             self._plan_due = True
-            self._outbox.put_nowait(None)
+            self._put([None])
         elif name == "permission_asked":
             self._asked(mapping(event.get("request")))
         elif name == "permission_replied":
@@ -212,6 +244,8 @@ class LiveSession:
             self._choice_awaited(string(event.get("about")))
         elif name == "notice" and event.get("code") == CHOICE_MADE:
             self._answered(string(event.get("about")))
+        elif name == "turn_started" and string(event.get("promptId")) in self._ended:
+            self._translator.own_turn()
         elif name == "turn_ended":
             self._error = string(event.get("errorKind"))
             if (ended := self._ended.get(string(event.get("promptId")))) is not None:
@@ -227,11 +261,13 @@ class LiveSession:
     async def _ask(self, request_id: str, request: dict[str, Any]) -> None:
         try:
             answer = await questions.permission(request, self.workspace, self._option)
-            with contextlib.suppress(RpcError):  # somebody else has answered, or the turn has ended
-                client = await self.connect()
-                await client.request("goalwright/permission/reply", {"requestId": request_id, **answer})
+            client = await self.connect()
+            await client.request("goalwright/permission/reply", {"requestId": request_id, **answer})
+        except _GONE:
+            pass  # somebody else has answered, the turn has ended, or the question waits for other clients
         finally:
             self._asking.pop(request_id, None)
+            self._call_over(questions.call_id(request))
 
     def _choice_awaited(self, start_id: str) -> None:
         if start_id not in self._asking:
@@ -243,13 +279,26 @@ class LiveSession:
             listed = await self.request("goalwright/explore/list", about)
             explorations = mappings(listed.get("explorations"))
             chosen = await questions.branch(explorations[-1], self._option) if explorations else ""
-            with contextlib.suppress(RpcError):
-                if chosen:
-                    await self.request("goalwright/explore/select", {"choice": [chosen]})
-                else:
-                    await self.request("goalwright/explore/leave", about)
+            if chosen:
+                await self.request("goalwright/explore/select", {"choice": [chosen]})
+            else:
+                await self.request("goalwright/explore/leave", about)
+        except _GONE:
+            pass
         finally:
             self._asking.pop(start_id, None)
+            self._call_over(questions.choice_id(start_id))
+
+    def _call_over(self, call_id: str) -> None:
+        """End a call that the editor knows by its question alone, so that it does not show it as running."""
+        if not self._translator.has_shown(call_id):
+            self._put(
+                [
+                    ToolCallProgress(
+                        session_update="tool_call_update", tool_call_id=call_id, status="completed"
+                    )
+                ]
+            )
 
     def _answered(self, about: str) -> None:
         """Somebody has answered: the editor's answer is not waited for any more."""
@@ -261,12 +310,17 @@ class LiveSession:
         self, call: ToolCallUpdate, options: list[PermissionOption]
     ) -> RequestPermissionResponse:
         await self.settled()  # the call is shown before it is asked about
-        return await self._editor.request_permission(self.session_id, call, options)
+        try:
+            return await self._editor.request_permission(self.session_id, call, options)
+        except (RequestError, ValidationError) as error:
+            log.warning("the editor did not ask: %s", error)
+            self.tell(t("The editor could not ask “{title}”, which counts as no.", title=call.title or ""))
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
 
     # -- updates, in their order --
 
     def _put(self, updates: Sequence[Any]) -> None:
-        for update in updates:
+        for update in updates if not self._closed else ():
             self._outbox.put_nowait(update)
 
     def _plan(self, loaded: dict[str, Any]) -> None:
@@ -284,6 +338,8 @@ class LiveSession:
                     await self._editor.session_update(self.session_id, update)
             except (ConnectionError, RpcError, ConnectionLostError):
                 pass  # the editor or the daemon is gone, which the next request reports
+            except Exception:
+                log.exception("an update was not sent")  # those that follow are
             finally:
                 self._outbox.task_done()
 

@@ -61,7 +61,7 @@ def _options(request: dict[str, Any]) -> list[PermissionOption]:
 def _call(request: dict[str, Any], workspace: Path) -> ToolCallUpdate:
     files = [string(file.get("path")) for file in mappings(request.get("files"))]
     return ToolCallUpdate(
-        tool_call_id=string(request.get("toolCallId")),
+        tool_call_id=call_id(request),
         title=shown_line(asked_title(request)),
         kind=KINDS.get(string(request.get("tool")), "other"),
         status="pending",
@@ -75,10 +75,10 @@ async def _answers(request: dict[str, Any], questions: Sequence[dict[str, Any]],
     if any(not option_texts(one) or one.get("multiple") is True for one in questions):
         return {"reply": REJECT, "feedback": _NOT_SHOWN}
     found: list[dict[str, Any]] = []
-    for number, question in enumerate(questions):
+    for question in questions:
         options = [_option(str(at), text, "allow_once") for at, text in enumerate(option_texts(question))]
         call = ToolCallUpdate(
-            tool_call_id=f"{string(request.get('toolCallId'))}_{number}",
+            tool_call_id=call_id(request),
             title=shown_line(string(question.get("text"))),
             kind="other",
             status="pending",
@@ -90,6 +90,17 @@ async def _answers(request: dict[str, Any], questions: Sequence[dict[str, Any]],
     if not any(one["chosen"] for one in found):
         return {"reply": REJECT}
     return {"reply": ONCE, "answers": found}
+
+
+def call_id(request: dict[str, Any]) -> str:
+    """Return the id of the call that a request is about; that of the request for calls that the editor does not see."""
+    seen = "" if request.get("branchId") else string(request.get("toolCallId"))
+    return seen or string(request.get("requestId"))
+
+
+def choice_id(start_id: str) -> str:
+    """Return the id of the call that asks for a branch of an exploration."""
+    return f"explore_{start_id}"
 
 
 async def branch(exploration: dict[str, Any], ask: Ask) -> str:
@@ -109,7 +120,7 @@ async def branch(exploration: dict[str, Any], ask: Ask) -> str:
         for one in ready
     ]
     call = ToolCallUpdate(
-        tool_call_id=f"explore_{start_id}",
+        tool_call_id=choice_id(start_id),
         title=t("Choose a branch: {branches}", branches="; ".join(exploration_lines(exploration))),
         kind="other",
         status="pending",

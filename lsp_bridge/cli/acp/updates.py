@@ -67,8 +67,8 @@ class Translator:
         """The model was asked for a plan as JSON, and its answer is coming."""
         self._hidden: set[str] = set()
         """Ids of calls that are not shown."""
-        self._own: set[str] = set()
-        """Texts of prompts that the editor sent itself and shows already."""
+        self._is_own = False
+        """The next prompt is one that the editor sent itself and shows already."""
         self._handlers: dict[str, Callable[[dict[str, Any]], list[Update]]] = {
             "message_added": self._message,
             "message_part_added": self._part_event,
@@ -80,9 +80,22 @@ class Translator:
             "files_restored": self._restored,
         }
 
-    def prompted(self, text: str) -> None:
-        """The editor sends this prompt and shows it itself."""
-        self._own.add(text)
+    def own_turn(self) -> None:
+        """A turn begins whose prompt the editor sent and shows itself."""
+        self._is_own = True
+
+    def has_shown(self, call_id: str) -> bool:
+        """Return whether the editor knows this tool call, whose result will follow."""
+        return (call_id, -1) in self._sent and call_id not in self._hidden
+
+    def streaming(self, received: dict[str, Any]) -> list[Update]:
+        """Return what a message that is being received has so far (``Streaming`` of the wire)."""
+        if self._planning:
+            return []
+        parts = enumerate(mappings(received.get("parts")))
+        return [
+            one for index, part in parts for one in self._part(string(received.get("messageId")), index, part)
+        ]
 
     def event(self, event: dict[str, Any]) -> list[Update]:
         """Return the updates for a stored event."""
@@ -131,10 +144,10 @@ class Translator:
         ]
 
     def _prompt(self, parts: list[dict[str, Any]], message_id: str) -> list[Update]:
-        texts = typed_texts(parts)
-        if "".join(texts) in self._own:
-            self._own.discard("".join(texts))
+        own, self._is_own = self._is_own, False
+        if own:
             return []
+        texts = typed_texts(parts)
         found: list[Update] = [self._said(text, message_id) for text in texts]
         for part in parts:
             if part.get("type") == "file" and (name := string(part.get("name"))):

@@ -1,12 +1,18 @@
-"""The Agent Client Protocol: what an editor is shown and asked, from the daemon's words. Pure."""
+"""The Agent Client Protocol: what an editor is shown and asked, from the daemon's words."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from acp import run_agent
 from acp.schema import (
     AllowedOutcome,
     AudioContentBlock,
@@ -15,6 +21,7 @@ from acp.schema import (
     EmbeddedResourceContentBlock,
     ImageContentBlock,
     PermissionOption,
+    ReadTextFileResponse,
     RequestPermissionResponse,
     ResourceContentBlock,
     TextResourceContents,
@@ -22,6 +29,7 @@ from acp.schema import (
 )
 
 from lsp_bridge.cli.acp import questions
+from lsp_bridge.cli.acp.agent import AcpAgent
 from lsp_bridge.cli.acp.content import (
     UnsupportedContentError,
     diffs,
@@ -30,9 +38,14 @@ from lsp_bridge.cli.acp.content import (
     text_block,
     usage_of,
 )
+from lsp_bridge.cli.acp.editor_files import EditorFiles
+from lsp_bridge.cli.acp.lines import Lines
 from lsp_bridge.cli.acp.updates import Translator
+from lsp_bridge.cli.launch import Launcher
+from lsp_bridge.protocol.editor import EDITOR_OPEN
 
 WORK = Path("/work/shop")
+NO_NEWLINE = "\\ No newline at end of file\n"
 
 
 def said(updates: list[Any]) -> list[str]:
@@ -68,6 +81,15 @@ def test_text_is_sent_once_whatever_deltas_were_lost() -> None:
     assert said(follower.event(added(text("Hello."), text("More.")))) == ["More."]
 
 
+def test_a_message_that_is_under_way_is_sent_from_its_start() -> None:
+    follower = Translator(WORK)
+    received = {"messageId": "m1", "parts": [text("Hel")]}
+    assert said(follower.streaming(received)) == ["Hel"]
+    assert said(follower.streaming(received)) == []  # once, whoever opens the session again
+    assert said(follower.delta(delta("lo"))) == ["lo"]
+    assert follower.event(added(text("Hello"))) == []
+
+
 def test_an_interrupted_answer_is_sent_anew() -> None:
     follower = Translator(WORK)
     follower.delta(delta("Hel"))
@@ -77,8 +99,8 @@ def test_an_interrupted_answer_is_sent_anew() -> None:
 
 def test_the_editors_own_prompt_is_not_echoed() -> None:
     follower = Translator(WORK)
-    follower.prompted("do it")
-    assert follower.event(added(text("do it"), role="user")) == []
+    follower.own_turn()
+    assert follower.event(added(text("as it was stored"), role="user")) == []
     assert said(follower.event(added(text("do it"), role="user", message="m2"))) == ["do it"]
 
 
@@ -86,7 +108,7 @@ def test_a_command_is_shown_as_it_was_typed() -> None:
     follower = Translator(WORK)
     command = ({"type": "command", "text": "/fix 1"}, text("Fix issue 1."))
     assert said(follower.event(added(*command, role="user"))) == ["/fix 1"]
-    follower.prompted("/fix 1")
+    follower.own_turn()
     assert follower.event(added(*command, role="user", message="m2")) == []
 
 
@@ -141,6 +163,10 @@ def test_the_cost_is_left_out_where_the_price_is_unknown() -> None:
 # -- content --
 
 
+def embedded(uri: str, words: str) -> EmbeddedResourceContentBlock:
+    return EmbeddedResourceContentBlock(type="resource", resource=TextResourceContents(uri=uri, text=words))
+
+
 def test_diffs_become_old_and_new_text_hunk_by_hunk() -> None:
     patch = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+b\n c\n@@ -9 +9,2 @@\n d\n+e\n"
     assert [(one.path, one.old_text, one.new_text) for one in diffs(patch, WORK)] == [
@@ -149,31 +175,53 @@ def test_diffs_become_old_and_new_text_hunk_by_hunk() -> None:
     ]
     (new,) = diffs("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n", WORK)
     assert (new.old_text, new.new_text) == (None, "a\n")
+    (bare,) = diffs(f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n{NO_NEWLINE}+b\n{NO_NEWLINE}", WORK)
+    assert (bare.old_text, bare.new_text) == ("a\n", "b\n")
     assert diffs("no diff", WORK) == []
     assert diffs("@@ -1 +1 @@\nbroken", WORK) == []
 
 
-def test_a_prompt_keeps_its_order_and_attaches_files() -> None:
+def test_a_prompt_keeps_its_order_and_attaches_files(tmp_path: Path) -> None:
+    (tmp_path / "a b.py").write_text("x\n")
     blocks = [
         text_block("see "),
-        ResourceContentBlock(type="resource_link", name="a b.py", uri="file:///work/shop/a%20b.py"),
+        ResourceContentBlock(type="resource_link", name="a b.py", uri=(tmp_path / "a b.py").as_uri()),
         text_block(" and "),
         ResourceContentBlock(type="resource_link", name="page", uri="https://example.org/x"),
-        EmbeddedResourceContentBlock(
-            type="resource", resource=TextResourceContents(uri="file:///work/shop/c.py", text="grüß")
-        ),
+        embedded(f"{(tmp_path / 'c.py').as_uri()}#L2:3", "grüß"),
         EmbeddedResourceContentBlock(
             type="resource",
             resource=BlobResourceContents(uri="x:1", blob="AAAA", mime_type="application/pdf"),
         ),
         ImageContentBlock(type="image", data="AAAA", mime_type="image/png"),
     ]
-    words, files = prompt_of(blocks, WORK)
-    assert words == "see @a b.py and [page](https://example.org/x)"
-    assert [file["name"] for file in files] == ["a b.py", "c.py", "x:1", "image"]
+    words, files = prompt_of(blocks, tmp_path)
+    assert words == "see @a b.py and [page](https://example.org/x) @c.py#L2:3"
+    assert [file["name"] for file in files] == ["a b.py", "c.py#L2:3", "x:1", "image"]
     assert base64.b64decode(files[1]["data"]).decode() == "grüß"
     with pytest.raises(UnsupportedContentError):
         prompt_of([AudioContentBlock(type="audio", data="AAAA", mime_type="audio/wav")], WORK)
+
+
+def test_what_cannot_be_attached_is_named_only(tmp_path: Path) -> None:
+    (tmp_path / "empty.py").touch()
+    (tmp_path / "big.txt").write_text("x" * 300_000)
+    names = ("", "empty.py", "big.txt", "gone.py", "%00")
+    blocks: list[Any] = [text_block("see")]
+    blocks += [
+        ResourceContentBlock(type="resource_link", name="a", uri=f"{tmp_path.as_uri()}/{one}")
+        for one in names
+    ]
+    place = tmp_path.as_uri()
+    blocks += [embedded(f"{place}/a.py", ""), embedded(f"{place}/b.py", "x" * 300_000), text_block("and go")]
+    words, files = prompt_of(blocks, tmp_path)
+    assert words == "see @. @empty.py @big.txt @gone.py @\0 @a.py @b.py and go"
+    assert files == []
+
+
+def test_a_link_that_is_no_uri_is_named(tmp_path: Path) -> None:
+    link = ResourceContentBlock(type="resource_link", name="odd", uri="http://[odd")
+    assert prompt_of([link], tmp_path) == ("[odd](http://[odd)", [])
 
 
 def test_the_plan_is_sorted_and_has_no_abandoned_goals() -> None:
@@ -249,6 +297,13 @@ async def test_a_question_shows_all_and_the_models_words_last() -> None:
     assert lines[-1] == 'the model says: "harmless"'
 
 
+async def test_a_question_of_a_sub_agent_has_an_id_of_its_own() -> None:
+    asker = Asker(0, 0)
+    await questions.permission({**COMMAND, "requestId": "r1"}, WORK, asker)
+    await questions.permission({**COMMAND, "requestId": "r1", "branchId": "s1"}, WORK, asker)
+    assert [call.tool_call_id for call, _ in asker.calls] == ["c1", "r1"]
+
+
 async def test_a_budget_is_continued_or_stopped() -> None:
     asker = Asker(0)
     assert await questions.permission({"permission": "budget", "title": "Limit"}, WORK, asker) == {
@@ -286,3 +341,66 @@ async def test_a_branch_is_chosen_or_left_to_the_model() -> None:
     assert [option.name for option in asker.calls[0][1]] == ["Merge A: one", "Let the model choose"]
     assert await questions.branch(exploration, Asker(1)) == ""
     assert await questions.branch(exploration, Asker(None)) == ""
+
+
+# -- the editor's files --
+
+
+class Buffers:
+    """An editor that answers with ``text``; None: with what the protocol does not know."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+        self.read: list[tuple[str, str]] = []
+
+    async def read_text_file(self, session_id: str, path: str) -> ReadTextFileResponse:
+        self.read.append((session_id, path))
+        return ReadTextFileResponse.model_validate({} if self.text is None else {"content": self.text})
+
+
+@pytest.mark.parametrize("text", ["one\ntwo\n", "\ufeffone\ntwo\n", None])
+async def test_text_as_on_disk_and_bad_answers_are_not_unsaved(tmp_path: Path, text: str | None) -> None:
+    folder, link = tmp_path.resolve() / "real", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    (folder / "a.py").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    editor = Buffers(text)
+    files = EditorFiles(cast("Any", editor), link, lambda: "s1")
+    assert await files.answer(EDITOR_OPEN, {"uri": (folder / "a.py").as_uri()}) == {}
+    assert editor.read == [("s1", str(link / "a.py"))]  # as the editor names it
+
+
+# -- lines --
+
+
+@asynccontextmanager
+async def editor_and_lines() -> AsyncGenerator[tuple[socket.socket, Lines]]:
+    editor, agent = socket.socketpair()
+    editor.setblocking(False)
+    reader, writer = await asyncio.open_connection(sock=agent)
+    with editor:
+        yield editor, Lines(reader, writer)
+        writer.close()
+
+
+async def test_lines_that_are_no_messages_are_answered() -> None:
+    async with editor_and_lines() as (editor, lines):
+        editor.send(b'\xff\n[]\nnull\n{"id": 1}\r\n')
+        assert await lines.receive() == {"id": 1}
+        answers = [json.loads(line) for line in editor.recv(10_000).splitlines()]
+        assert [answer["error"]["code"] for answer in answers] == [-32700, -32600, -32600]
+        editor.shutdown(socket.SHUT_WR)
+        assert await lines.receive() is None
+
+
+async def test_an_agent_ends_though_its_output_is_not_read() -> None:
+    request = {"id": 1, "method": "initialize", "params": {"protocolVersion": 0}}
+    line = json.dumps(request).encode() + b"\n"
+    async with editor_and_lines() as (editor, lines):
+        serving = asyncio.create_task(run_agent(cast("Any", AcpAgent(Launcher())), cast("Any", lines)))
+        await asyncio.get_running_loop().sock_sendall(editor, line * 2_000)
+        editor.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(20):
+            await serving
+        first = json.loads(editor.recv(10_000).splitlines()[0])
+        assert first["result"]["protocolVersion"] == 1  # what it speaks, whatever the editor asks for

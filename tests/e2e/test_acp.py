@@ -39,7 +39,7 @@ class Editor:
     def __init__(self, *answers: str) -> None:
         self.updates: list[dict[str, Any]] = []
         self.asked: list[tuple[ToolCallUpdate, list[str]]] = []
-        self._answers = list(answers)
+        self.answers = list(answers)
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.updates.append(update.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -48,9 +48,9 @@ class Editor:
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: Any
     ) -> RequestPermissionResponse:
         self.asked.append((tool_call, [option.name for option in options]))
-        if not self._answers:
+        if not self.answers:
             await asyncio.Event().wait()
-        wanted = self._answers.pop(0)
+        wanted = self.answers.pop(0)
         if wanted == "fail":
             raise RequestError(-32603, "no such dialog")
         if not wanted:
@@ -253,6 +253,14 @@ async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLin
         await until(lambda: len(editor.asked) == 2)
         await connection.cancel(session_id=made.session_id)
         assert (await turn).stop_reason == "cancelled"
+
+        # The editor answers what it asked, too, perhaps before it cancels.
+        outside = goalwright.folder / "outside.txt"
+        outside.write_text("here\n")
+        link = ResourceContentBlock(type="resource_link", name="outside.txt", uri=outside.as_uri())
+        editor.answers.append("")
+        done = await connection.prompt(session_id=made.session_id, prompt=[link])
+        assert done.stop_reason == "cancelled"
 
         goalwright.stop()
         goalwright.have_daemon()

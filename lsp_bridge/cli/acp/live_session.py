@@ -84,6 +84,8 @@ class LiveSession:
         """Turns that the editor began, by the id of their prompts."""
         self._error: str = ""
         """Kind of the error that ended the last turn."""
+        self._is_canceled = False
+        """The editor has canceled since the last prompt."""
         self._plan_due = False
         self._opening = asyncio.Lock()
         self._held: list[tuple[str, dict[str, Any]]] | None = None
@@ -164,7 +166,7 @@ class LiveSession:
             return "end_turn"
         prompt_id = f"acp-{os.urandom(6).hex()}"
         self._ended[prompt_id] = asyncio.Event()
-        self._error = ""
+        self._error, self._is_canceled = "", False
         try:
             params = {"text": text, "promptId": prompt_id, **({"attachments": files} if files else {})}
             done = await self.request("goalwright/session/prompt", params)
@@ -172,10 +174,16 @@ class LiveSession:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LAST_EVENTS_S):
                         await self._ended[prompt_id].wait()
+        except RpcError:
+            if self._is_canceled:  # in a question about an attachment
+                return "cancelled"
+            raise
         finally:
             del self._ended[prompt_id]
         await self.settled()
         reason, detail = string(done.get("stopReason")), string(done.get("detail"))
+        if self._is_canceled and reason != "end_turn":
+            return "cancelled"
         if reason == "error":
             raise RequestError(self._code(), detail or t("The turn failed."))
         return "cancelled" if done.get("removed") is True else _STOPS.get(reason, "end_turn")
@@ -186,6 +194,7 @@ class LiveSession:
 
     async def cancel(self) -> None:
         """Stop what the session does."""
+        self._is_canceled = True
         if self._client is not None:
             with contextlib.suppress(RpcError, ConnectionLostError):
                 await self._client.request("goalwright/session/cancel", {"sessionId": self.session_id})
@@ -311,11 +320,14 @@ class LiveSession:
     ) -> RequestPermissionResponse:
         await self.settled()  # the call is shown before it is asked about
         try:
-            return await self._editor.request_permission(self.session_id, call, options)
+            response = await self._editor.request_permission(self.session_id, call, options)
         except (RequestError, ValidationError) as error:
             log.warning("the editor did not ask: %s", error)
             self.tell(t("The editor could not ask “{title}”, which counts as no.", title=call.title or ""))
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        if isinstance(response.outcome, DeniedOutcome):
+            self._is_canceled = True  # it may arrive before the cancellation that it belongs to
+        return response
 
     # -- updates, in their order --
 

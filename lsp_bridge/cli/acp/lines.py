@@ -27,7 +27,7 @@ class Lines:
 
     async def send(self, message: dict[str, Any]) -> None:
         """Write a message; returns when there is room for the next one."""
-        self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        self._writer.write(_encoded(message))
         # All who wait share one future, which must survive that one of them is cancelled.
         await asyncio.shield(asyncio.ensure_future(self._writer.drain()))
 
@@ -59,3 +59,11 @@ class Lines:
                 pieces.append(await self._reader.readexactly(long.consumed))
             except asyncio.IncompleteReadError as end:
                 return b"".join([*pieces, end.partial])
+
+
+def _encoded(message: dict[str, Any]) -> bytes:
+    """Return the line. A half of a surrogate pair, as in names of files that are not UTF-8, becomes ``?``: many parsers
+    reject the whole message for it. Line separators are escaped, because Node's readline ends lines there."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    line = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return line.encode("utf-8", "replace") + b"\n"

@@ -393,6 +393,14 @@ async def test_lines_that_are_no_messages_are_answered() -> None:
         assert await lines.receive() is None
 
 
+async def test_lines_are_valid_for_every_parser() -> None:
+    async with editor_and_lines() as (editor, lines):
+        await lines.send({"path": "n\udcff 𝄞\u2028\u2029\n"})
+        line = editor.recv(10_000)
+        assert json.loads(line) == {"path": "n? 𝄞\u2028\u2029\n"}
+        assert len(line.decode().splitlines()) == 1
+
+
 async def test_an_agent_ends_though_its_output_is_not_read() -> None:
     request = {"id": 1, "method": "initialize", "params": {"protocolVersion": 0}}
     line = json.dumps(request).encode() + b"\n"

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from acp.schema import (
     AudioContentBlock,
+    BlobResourceContents,
     ContentToolCallContent,
     EmbeddedResourceContentBlock,
     FileEditToolCallContent,
@@ -79,6 +80,7 @@ _STATES: dict[str, PlanEntryStatus] = {
 _MAX_TEXT_BYTES = 256 * 1024
 """A longer text of a file is named only: the daemon attaches none, and the agent reads it in parts."""
 _MEDIA = (".gif", ".jpeg", ".jpg", ".pdf", ".png", ".webp")
+_WORD = re.compile(r"[A-Za-z0-9-]+")
 _LINES = re.compile(r"L\d+(?:[:-]L?\d+)?")
 """The lines that an editor's link is about."""
 
@@ -99,11 +101,12 @@ def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[
     files that cannot be attached, are named only. Raises UnsupportedContentError.
     """
     texts: list[str] = []
+    files: list[dict[str, Any]] = []
 
     def name(mention: str) -> None:
-        texts.append(f" {mention}" if "".join(texts)[-1:].strip() else mention)
+        is_glued = bool(texts) and texts[-1][-1:].strip() != ""
+        texts.append(f" {mention}" if is_glued else mention)
 
-    files: list[dict[str, Any]] = []
     before: Block | None = None
     for block in blocks:
         if isinstance(block, TextContentBlock):
@@ -119,20 +122,31 @@ def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[
             )
         elif isinstance(block, ResourceContentBlock):
             path = _path(block.uri)
-            name(f"@{_name(block.uri, workspace)}" if path else f"[{block.name}]({block.uri})")
+            name(_mention(_name(block.uri, workspace)) if path else f"[{block.name}]({block.uri})")
             if path is not None and _can_attach(workspace / path):
                 files.append({"name": _relative(path, workspace), "mediaType": ""})
         elif isinstance(block, EmbeddedResourceContentBlock):
             named = _name(block.resource.uri, workspace)
             if named:
-                name(f"@{named}")
-            part = _embedded(block, workspace)
-            if not named or 0 < len(part["data"]) <= _MAX_TEXT_BYTES * 4 // 3:
-                files.append(part)
+                name(_mention(named))
+            if not named or _is_short(block.resource):
+                files.append(_embedded(block, workspace))
         else:
             raise UnsupportedContentError(t("Goalwright does not take audio. Send text, files or images."))
         before = block
     return "".join(texts), files
+
+
+def _mention(name: str) -> str:
+    """Return a name as the text of a prompt has it. A bare word would choose the agent of that name."""
+    return f"@./{name}" if _WORD.fullmatch(name) else f"@{name}"
+
+
+def _is_short(resource: TextResourceContents | BlobResourceContents) -> bool:
+    return (
+        not isinstance(resource, TextResourceContents)
+        or 0 < len(resource.text.encode("utf-8", "replace")) <= _MAX_TEXT_BYTES
+    )
 
 
 def _embedded(block: EmbeddedResourceContentBlock, workspace: Path) -> dict[str, Any]:

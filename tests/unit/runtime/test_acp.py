@@ -191,13 +191,15 @@ def test_a_prompt_keeps_its_order_and_attaches_files(tmp_path: Path) -> None:
         embedded(f"{(tmp_path / 'c.py').as_uri()}#L2:3", "grüß"),
         EmbeddedResourceContentBlock(
             type="resource",
-            resource=BlobResourceContents(uri="x:1", blob="AAAA", mime_type="application/pdf"),
+            resource=BlobResourceContents(
+                uri="file:///x.pdf", blob="AAAA" * 100_000, mime_type="application/pdf"
+            ),
         ),
         ImageContentBlock(type="image", data="AAAA", mime_type="image/png"),
     ]
     words, files = prompt_of(blocks, tmp_path)
-    assert words == "see @a b.py and [page](https://example.org/x) @c.py#L2:3"
-    assert [file["name"] for file in files] == ["a b.py", "c.py#L2:3", "x:1", "image"]
+    assert words == "see @a b.py and [page](https://example.org/x) @c.py#L2:3 @/x.pdf"
+    assert [file["name"] for file in files] == ["a b.py", "c.py#L2:3", "/x.pdf", "image"]
     assert base64.b64decode(files[1]["data"]).decode() == "grüß"
     with pytest.raises(UnsupportedContentError):
         prompt_of([AudioContentBlock(type="audio", data="AAAA", mime_type="audio/wav")], WORK)
@@ -206,7 +208,8 @@ def test_a_prompt_keeps_its_order_and_attaches_files(tmp_path: Path) -> None:
 def test_what_cannot_be_attached_is_named_only(tmp_path: Path) -> None:
     (tmp_path / "empty.py").touch()
     (tmp_path / "big.txt").write_text("x" * 300_000)
-    names = ("", "empty.py", "big.txt", "gone.py", "%00")
+    (tmp_path / "build").mkdir()
+    names = ("build", "", "empty.py", "big.txt", "gone.py", "%00")
     blocks: list[Any] = [text_block("see")]
     blocks += [
         ResourceContentBlock(type="resource_link", name="a", uri=f"{tmp_path.as_uri()}/{one}")
@@ -215,7 +218,7 @@ def test_what_cannot_be_attached_is_named_only(tmp_path: Path) -> None:
     place = tmp_path.as_uri()
     blocks += [embedded(f"{place}/a.py", ""), embedded(f"{place}/b.py", "x" * 300_000), text_block("and go")]
     words, files = prompt_of(blocks, tmp_path)
-    assert words == "see @. @empty.py @big.txt @gone.py @\0 @a.py @b.py and go"
+    assert words == "see @./build @. @empty.py @big.txt @gone.py @\0 @a.py @b.py and go"
     assert files == []
 
 

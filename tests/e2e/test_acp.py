@@ -294,3 +294,9 @@ async def test_loading_and_closing_a_running_session(goalwright: CommandLine) ->
         editor.updates.clear()
         await connection.prompt(session_id=made.session_id, prompt=prompt)
         assert (editor.said(), editor.of("user_message_chunk")) == ("Here.", [])
+
+
+def test_without_an_editor_the_command_ends(goalwright: CommandLine) -> None:
+    done = goalwright.run("acp")  # from /dev/null
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "started by an editor" in done.stderr

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import stat
+import sys
 from typing import TYPE_CHECKING
 
-from lsp_bridge.cli.invocation import EXIT_OK
+from lsp_bridge.cli.invocation import EXIT_OK, EXIT_USAGE
+from tools.localization import t
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
@@ -13,6 +17,11 @@ if TYPE_CHECKING:
 
 async def acp(cli: Invocation) -> int:
     """Serve the editor at the other end of stdin and stdout. Log lines go to stderr."""
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()):
+        # The event loop reads nothing else, and would wait for ever, as at /dev/null.
+        print(t("goalwright acp is started by an editor, which speaks with it over a pipe."), file=sys.stderr)
+        return EXIT_USAGE
     from acp import run_agent
     from acp.stdio import stdio_streams
 

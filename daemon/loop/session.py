@@ -1,7 +1,8 @@
 """A session: one conversation, its queue of prompts, and the one turn that may run at a time.
 
 Its parts are modules of their own: ``record``, ``policy``, ``budget``, ``session_commands``, ``session_files``,
-``request_builder``, ``compactor``. Features that work with a session are above it, and are registered with it (``Features``).
+``request_builder``, ``compactor``. Features that work with a session are above it, and are registered with it
+(``Features``).
 """
 
 from __future__ import annotations

@@ -132,7 +132,10 @@ def test_damaged_daemon_address_is_reported_and_fixed_by_stop(
             assert words in told.stderr
         assert "is damaged" in goalwright.run("status").stderr
     stopped = goalwright.run("stop", "--force")
-    assert (stopped.returncode, stopped.stdout) == (0, "Stopped by SIGTERM.\n")
+    assert (stopped.returncode, stopped.stdout) == (
+        0,
+        "Stopped. It did not answer, so its process was ended (SIGTERM).\n",
+    )
     assert goalwright.start().pid != first.pid
 
 
@@ -164,7 +167,10 @@ def test_stop_force_ends_a_daemon_that_hangs(goalwright: CommandLine) -> None:
     address = goalwright.start()
     os.kill(address.pid, signal.SIGSTOP)
     result = goalwright.run("stop", "--force")
-    assert (result.returncode, result.stdout) == (0, "Stopped by SIGKILL.\n")
+    assert (result.returncode, result.stdout) == (
+        0,
+        "Stopped. It did not answer, so its process was ended (SIGKILL).\n",
+    )
     assert goalwright.start().pid != address.pid
 
 

@@ -20,7 +20,7 @@ diagnostics symbols
 build plan general scout init execute compaction hand over agents sessions goals history trace permissions forget trust
 ask allow deny once session workspace user auto accept edits none latest network on
 scripted test cart diff undo redo focus show context list pick leave stdin stdout stderr
-print tool assistant limit nowhere
+print tool skill assistant limit nowhere
 thought action result evaluation response error ok
 pyright basedpyright ruff typescript rust gopls clangd css html json yaml eslint deno ty ShellCheck bashls Rust Go
 """

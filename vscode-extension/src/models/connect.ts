@@ -27,8 +27,9 @@ export async function connectionOf(provider: ModelProvider, list: Listing): Prom
     const key = await askKey(provider, problem);
     if (key === undefined) return undefined;
     const entered = { ...env, ...(key ? { [provider.keyVariable]: key } : {}) };
+    // Not as a notification: it stays for a moment, and of more than three VS Code hides the newest, which is the result.
     const [found] = await vscode.window.withProgress(
-      { location: vscode.ProgressLocation.Notification, title: t("Connecting to {0}…", provider.name) },
+      { location: vscode.ProgressLocation.Window, title: t("Connecting to {0}…", provider.name) },
       () => list(entered),
     );
     if (!found) return undefined;

@@ -69,7 +69,12 @@ PANEL_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"]:not([src
 _PALETTE = 'input.input[placeholder^="Type the name of a command"]'
 
 
-_BLUR = "() => { document.hasFocus = () => false; window.dispatchEvent(new Event('blur')); }"
+_BLUR = """() => {
+  for (const [has, what] of [[true, "focus"], [false, "blur"]]) {
+    document.hasFocus = () => has;
+    window.dispatchEvent(new Event(what));
+  }
+}"""
 _REMEMBERS = """async (session) => {
   const open = (name) => new Promise((resolve, reject) => {
     const asked = indexedDB.open(name);
@@ -124,9 +129,11 @@ class Window:
         unless the window loses the focus."""
         traces = self.server.workspace / ".trace"
         newest = max((path.name for path in traces.glob("*-*") if path.is_dir()), default="")
-        await self.page.evaluate(_BLUR)
-        with contextlib.suppress(PlaywrightTimeout):  # another session may be shown
-            await self.page.wait_for_function(_REMEMBERS, arg=newest, timeout=5_000)
+        for _ in range(10):  # not for ever, because another session may be shown
+            await self.page.evaluate(_BLUR)
+            with contextlib.suppress(PlaywrightTimeout):
+                await self.page.wait_for_function(_REMEMBERS, arg=newest, timeout=1_000)
+                return
 
     async def _ready(self) -> None:
         await expect(self.page.locator(".explorer-folders-view .monaco-list-row").first).to_be_visible()

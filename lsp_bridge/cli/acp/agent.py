@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.acp.content import Block
     from lsp_bridge.cli.client import Client
 
+    Option = SessionConfigOptionSelect | SessionConfigOptionBoolean
+
 MODES = {
     "ask": (noted("Ask"), noted("Rules decide what needs no approval")),
     "accept-edits": (noted("Accept edits"), noted("Edits of the workspace need no approval")),
@@ -117,7 +119,7 @@ class _Folder:
         return self._client is not None
 
     async def connect(self) -> Client:
-        """Return the connection, made anew when the daemon has ended. Raises LaunchError."""
+        """Return the connection, made again when the daemon has ended. Raises LaunchError."""
         async with self._connecting:
             if self._client is None or self._client.closed:
                 answers = None if self.files is None else self.files.answer
@@ -145,6 +147,8 @@ class AcpAgent:
         self._launcher = launcher
         self._folders: dict[Path, _Folder] = {}
         self._sessions: dict[str, LiveSession] = {}
+        self._models: dict[Path, list[str]] = {}
+        """The models that the providers of each folder have named."""
         self._editor: Editor | None = None
         self._has_files = False
         """The editor reads and writes files with its unsaved text."""
@@ -207,38 +211,27 @@ class AcpAgent:
     ) -> NewSessionResponse:
         """Begin a session in a folder."""
         client = await self._folder(cwd).connect()
-        made = mapping((await client.request("goalwright/session/new", {})).get("session"))
-        session = self._live(string(mapping(made.get("trace")).get("traceId")), cwd)
-        info = await session.opened(client)
-        _say_unused(session, mcp_servers, additional_directories)
-        return NewSessionResponse(
-            session_id=session.session_id,
-            modes=_modes(info),
-            config_options=await self._options(session, info),
-        )
+        made = _trace_id(await client.request("goalwright/session/new", {}))
+        modes, options = await self._entered(made, cwd, mcp_servers, additional_directories)
+        return NewSessionResponse(session_id=made, modes=modes, config_options=options)
 
     @_answering
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **_: Any
     ) -> LoadSessionResponse:
         """Open a session, and send its conversation."""
-        client = await self._folder(cwd).connect()
-        session = self._live(session_id, cwd)
-        info = await self._opened(session, client, replay=True)
-        await session.settled()
-        _say_unused(session, mcp_servers, additional_directories)
-        return LoadSessionResponse(modes=_modes(info), config_options=await self._options(session, info))
+        modes, options = await self._entered(
+            session_id, cwd, mcp_servers, additional_directories, replay=True
+        )
+        return LoadSessionResponse(modes=modes, config_options=options)
 
     @_answering
     async def resume_session(
         self, session_id: str, cwd: str, additional_directories: Any = None, mcp_servers: Any = None, **_: Any
     ) -> ResumeSessionResponse:
         """Open a session without its conversation, which the editor has."""
-        client = await self._folder(cwd).connect()
-        session = self._live(session_id, cwd)
-        info = await self._opened(session, client)
-        _say_unused(session, mcp_servers, additional_directories)
-        return ResumeSessionResponse(modes=_modes(info), config_options=await self._options(session, info))
+        modes, options = await self._entered(session_id, cwd, mcp_servers, additional_directories)
+        return ResumeSessionResponse(modes=modes, config_options=options)
 
     @_answering
     async def fork_session(
@@ -246,17 +239,9 @@ class AcpAgent:
     ) -> ForkSessionResponse:
         """Begin a session with the conversation of another one."""
         client = await self._folder(cwd).connect()
-        forked = mapping(
-            (await client.request("goalwright/session/fork", {"sessionId": session_id})).get("session")
-        )
-        session = self._live(string(mapping(forked.get("trace")).get("traceId")), cwd)
-        info = await session.opened(client)
-        _say_unused(session, mcp_servers, additional_directories)
-        return ForkSessionResponse(
-            session_id=session.session_id,
-            modes=_modes(info),
-            config_options=await self._options(session, info),
-        )
+        forked = _trace_id(await client.request("goalwright/session/fork", {"sessionId": session_id}))
+        modes, options = await self._entered(forked, cwd, mcp_servers, additional_directories)
+        return ForkSessionResponse(session_id=forked, modes=modes, config_options=options)
 
     @_answering
     async def list_sessions(
@@ -322,7 +307,7 @@ class AcpAgent:
         session = self._known(session_id)
         changed = await session.request("goalwright/session/set", {config_id: value})
         options = await self._options(session, mapping(changed.get("session")))
-        return SetSessionConfigOptionResponse(config_options=[*options])
+        return SetSessionConfigOptionResponse(config_options=options)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """There are no extensions."""
@@ -364,13 +349,25 @@ class AcpAgent:
             self._sessions[session_id] = session
         return session
 
-    async def _opened(self, session: LiveSession, client: Client, *, replay: bool = False) -> dict[str, Any]:
+    async def _entered(
+        self, session_id: str, cwd: str, servers: Any, folders: Any, *, replay: bool = False
+    ) -> tuple[SessionModeState, list[Option]]:
+        """Take part in a session from now on; return its modes and options. ``servers`` and ``folders``: what the
+        editor offers for it. Raises as ``LiveSession.opened``, and LaunchError."""
+        client = await self._folder(cwd).connect()
+        session = self._live(session_id, cwd)
         try:
-            return await session.opened(client, replay=replay)
+            info = await session.opened(client, replay=replay)
         except RpcError:
-            self._sessions.pop(session.session_id, None)
+            self._sessions.pop(session_id, None)
             await session.close()
             raise
+        if replay:
+            await session.settled()
+        _say_unused(session, servers, folders)
+        options = await self._options(session, info)
+        self._background.start(self._offer_models(session, info))
+        return _modes(info), options
 
     def _known(self, session_id: str) -> LiveSession:
         if (session := self._sessions.get(session_id)) is None:
@@ -379,10 +376,8 @@ class AcpAgent:
             )
         return session
 
-    async def _options(
-        self, session: LiveSession, info: dict[str, Any]
-    ) -> list[SessionConfigOptionSelect | SessionConfigOptionBoolean]:
-        """Return the agents, and the model in use; all models follow when the providers have named theirs."""
+    async def _options(self, session: LiveSession, info: dict[str, Any]) -> list[Option]:
+        """Return the agents, and the models that are known; all follow when the providers have named theirs."""
         listed = await session.request("goalwright/agent/list")
         agents = [
             SessionConfigSelectOption(
@@ -400,13 +395,9 @@ class AcpAgent:
             current_value=string(mapping(info.get("trace")).get("agent")) or "build",
             options=agents,
         )
-        current = string(info.get("model"))
-        self._background.start(self._offer_models(session, agent, current))
-        return [_model_option(current, [current]), agent]
+        return [_model_option(string(info.get("model")), self._models.get(session.workspace, [])), agent]
 
-    async def _offer_models(
-        self, session: LiveSession, agent: SessionConfigOptionSelect, current: str
-    ) -> None:
+    async def _offer_models(self, session: LiveSession, info: dict[str, Any]) -> None:
         with contextlib.suppress(RpcError, ConnectionLostError, LaunchError):
             client = await session.connect()
             listed = await client.request("goalwright/model/list", {})
@@ -416,11 +407,17 @@ class AcpAgent:
                 if provider.get("connected") is True
                 for model in mappings(provider.get("models"))
             ]
-            if set(names) - {current}:
-                option = _model_option(current, [*dict.fromkeys([current, *names])])
+            self._models[session.workspace] = names
+            if set(names) - {string(info.get("model"))}:
+                options = await self._options(session, info)
                 session.show(
-                    ConfigOptionUpdate(session_update="config_option_update", config_options=[option, agent])
+                    ConfigOptionUpdate(session_update="config_option_update", config_options=options)
                 )
+
+
+def _trace_id(made: dict[str, Any]) -> str:
+    """Return the id of the session in an answer."""
+    return string(mapping(mapping(made.get("session")).get("trace")).get("traceId"))
 
 
 def _say_unused(session: LiveSession, servers: Any, folders: Any) -> None:
@@ -433,7 +430,8 @@ def _say_unused(session: LiveSession, servers: Any, folders: Any) -> None:
         )
 
 
-def _model_option(current: str, names: list[str]) -> SessionConfigOptionSelect:
+def _model_option(current: str, others: list[str]) -> SessionConfigOptionSelect:
+    names = dict.fromkeys([current, *others])
     return SessionConfigOptionSelect(
         type="select",
         id="model",

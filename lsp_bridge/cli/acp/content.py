@@ -205,7 +205,7 @@ def locations(names: Iterable[str], workspace: Path) -> list[ToolCallLocation]:
     return [ToolCallLocation(path=str(workspace / name)) for name in dict.fromkeys(names) if name]
 
 
-def named_files(arguments: dict[str, Any]) -> list[str]:
+def files_of_call(arguments: dict[str, Any]) -> list[str]:
     """Return the files that a call names."""
     return [string(arguments.get(name)) for name in ("file_path", "path")]
 

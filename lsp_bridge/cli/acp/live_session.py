@@ -122,7 +122,8 @@ class LiveSession:
         for call in mappings(loaded.get("underWay")) if replay else ():
             self._put(self._translator.event({"event": "tool_started", **call}))
         self._put(self._translator.streaming(mapping(loaded.get("streaming"))))
-        self._plan(loaded)
+        if (plan := _plan(loaded)).entries:
+            self._put([plan])
         self._put(self._translator.meter(mapping(loaded.get("meter"))))
         self._put([await _commands(client)])
         for request in mappings(loaded.get("pending")):
@@ -213,8 +214,6 @@ class LiveSession:
 
     async def close(self) -> None:
         """Take part in the session no more; it goes on."""
-        for task in (*self._asking.values(),):
-            task.cancel()
         self._closed = True
         for ended in self._ended.values():
             ended.set()
@@ -335,10 +334,6 @@ class LiveSession:
         for update in updates if not self._closed else ():
             self._outbox.put_nowait(update)
 
-    def _plan(self, loaded: dict[str, Any]) -> None:
-        entries = plan_entries(mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
-        self._put([AgentPlanUpdate(session_update="plan", entries=entries)] if entries else [])
-
     async def _send_all(self) -> None:
         while True:
             update = await self._outbox.get()
@@ -359,9 +354,12 @@ class LiveSession:
         if self._client is None:
             return None
         params = {"sessionId": self.session_id, "messages": 0}
-        loaded = await self._client.request("goalwright/session/load", params)
-        entries = plan_entries(mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
-        return AgentPlanUpdate(session_update="plan", entries=entries)
+        return _plan(await self._client.request("goalwright/session/load", params))
+
+
+def _plan(loaded: dict[str, Any]) -> AgentPlanUpdate:
+    entries = plan_entries(mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
+    return AgentPlanUpdate(session_update="plan", entries=entries)
 
 
 async def _commands(client: Client) -> AvailableCommandsUpdate:

@@ -25,8 +25,8 @@ from lsp_bridge.cli.acp.content import (
     KINDS,
     PLAN_TOOLS,
     arguments_of,
+    files_of_call,
     locations,
-    named_files,
     result_content,
     result_files,
     text_block,
@@ -216,7 +216,7 @@ class Translator:
                 title=call_title(part),
                 kind=KINDS.get(name, "other"),
                 status="pending",
-                locations=locations(named_files(arguments), self._workspace),
+                locations=locations(files_of_call(arguments), self._workspace),
                 raw_input=arguments,
             )
         ]

@@ -182,6 +182,7 @@ async def _resolved(url: URL) -> list[_Address]:
 async def _get(url: URL, addresses: list[_Address]) -> _Page | URL:
     """Return the page, or the address to which it redirects. Raises ToolError."""
     import aiohttp
+    from yarl import URL
 
     connector = aiohttp.TCPConnector(resolver=_pinned(url.raw_host or "", addresses), force_close=True)
     headers = {
@@ -196,18 +197,12 @@ async def _get(url: URL, addresses: list[_Address]) -> _Page | URL:
         ):
             target = response.headers.get("Location")
             if response.status in _MOVED and target:
-                return _checked(url.join(_location(target)).with_fragment(None))
+                return _checked(url.join(URL(target)).with_fragment(None))
             return await _read(url, response)
     except TimeoutError as error:
         raise ToolError(f"{shown_line(str(url))} did not answer within {TIMEOUT_S:g} s.") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise ToolError(f"{shown_line(str(url))} could not be fetched: {shown_line(str(error))}") from error
-
-
-def _location(text: str) -> URL:
-    from yarl import URL
-
-    return URL(text)
 
 
 async def _read(url: URL, response: aiohttp.ClientResponse) -> _Page:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.invocation import Invocation
     from lsp_bridge.cli.launch import Launcher
 
     _Parsers = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage] - has no public name
@@ -89,6 +90,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             run.error(t("--agent is only for a new session; an existing session keeps its agent"))
         args.task = _task(run, args.task)
     return args
+
+
+def completion(cli: Invocation, *, shell: str) -> int:
+    """Print the script with which ``bash``, ``zsh`` or ``fish`` completes what is typed: by ``parse``, of which it
+    asks."""
+    from argcomplete.shell_integration import shellcode
+
+    cli.console.write(shellcode(["goalwright"], shell=shell).strip() + "\n")
+    return 0
 
 
 async def run_command(

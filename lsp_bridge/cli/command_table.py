@@ -629,7 +629,7 @@ COMMANDS = (
     Command(
         "completion",
         noted('print the completion script of a shell: eval "$(goalwright completion bash)"'),
-        "commands.completion:completion",
+        "command_line:completion",
         (one_of("shell", Literal["bash", "zsh", "fish"], None),),
     ),
     Command("version", noted("print the version")),

@@ -69,7 +69,7 @@ PANEL_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"]:not([src
 _PALETTE = 'input.input[placeholder^="Type the name of a command"]'
 
 
-_BLUR = """() => {
+_LOSE_FOCUS = """() => {
   for (const [has, what] of [[true, "focus"], [false, "blur"]]) {
     document.hasFocus = () => has;
     window.dispatchEvent(new Event(what));
@@ -130,7 +130,7 @@ class Window:
         traces = self.server.workspace / ".trace"
         newest = max((path.name for path in traces.glob("*-*") if path.is_dir()), default="")
         for _ in range(10):  # not for ever, because another session may be shown
-            await self.page.evaluate(_BLUR)
+            await self.page.evaluate(_LOSE_FOCUS)
             with contextlib.suppress(PlaywrightTimeout):
                 await self.page.wait_for_function(_REMEMBERS, arg=newest, timeout=1_000)
                 return

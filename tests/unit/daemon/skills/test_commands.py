@@ -16,6 +16,7 @@ from daemon.model.permissions import Trust
 from daemon.skills.commands import Commands, FoundCommands, expanded
 from daemon.skills.own_files import MAX_FILE
 from tests.support.drivers.core import Bench, daemon
+from tests.support.fakes.models import Step
 from tests.support.scenarios.subagents import with_subagents
 from tools.tool import ToolError
 
@@ -168,8 +169,8 @@ async def test_commands_that_rules_deny_to_read_do_not_exist(tmp_path: Path) -> 
 async def test_agent_of_a_command_takes_over_or_does_the_task(tmp_path: Path) -> None:
     for agent in ("plan", "explore", "gone"):
         put(tmp_path / USER / f"{agent}.md", f"---\nagent: {agent}\n---\nDo $1.")
-    models = {"s1": ["Found."]}
-    async with with_subagents(tmp_path, ["One.", "Two.", "Three.", "Four."], models) as (bench, _):  # type: ignore[arg-type]
+    models: dict[str, list[Step]] = {"s1": ["Found."]}
+    async with with_subagents(tmp_path, ["One.", "Two.", "Three.", "Four."], models) as (bench, _):
         session = bench.session()
         for agent in ("explore", "gone", "plan"):
             await session.prompt(f"/{agent} it")

@@ -23,7 +23,7 @@ _PARALLEL = ("-n", "auto", "--dist", "worksteal")
 _LOG = RESULTS / "extension-tests.log"
 _END_S = 60
 _FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
-_AGAIN_AT_MOST = 3
+_AGAIN_AT_MOST = 6
 
 
 class ExtensionTests:

@@ -24,14 +24,17 @@ import { PermissionCommands } from "./permission/commands";
 import { ModelCommands } from "./models/commands";
 import { ProviderKeys } from "./models/keys";
 import { SessionController } from "./session/controller";
+import { WorkspaceMemory } from "./session/memory";
 import { Attention } from "./status/attention";
 import { SessionPicker } from "./session/picker";
 import { StatusItem } from "./status/item";
 
 /** Create the parts of the extension and connect them. */
 export function activate(context: vscode.ExtensionContext): void {
-  rememberFolderIn(context.workspaceState);
   const log = vscode.window.createOutputChannel("Goalwright", { log: true });
+  const storage = context.storageUri?.fsPath;
+  const memory = storage === undefined ? context.workspaceState : new WorkspaceMemory(storage, (text) => log.warn(text));
+  rememberFolderIn(memory);
   const bundle = vscode.Uri.joinPath(context.extensionUri, "bundled").fsPath;
   const installation = new Installation(bundle, context.globalStorageUri.fsPath);
   const keys = new ProviderKeys(context.secrets, context.globalState, (text) => log.warn(text));
@@ -47,17 +50,17 @@ export function activate(context: vscode.ExtensionContext): void {
     diagnostics: (params) => problems.answer(params),
     middleware: () => features.middleware,
   });
-  const sessions = new SessionController(daemon, context.workspaceState, log);
-  const review = new Review(daemon, sessions, context.workspaceState, log, async () => {
+  const sessions = new SessionController(daemon, memory, log);
+  const review = new Review(daemon, sessions, memory, log, async () => {
     if (chat.visible) await chat.focus();
   });
   const history = new FileHistory(daemon, sessions, log);
-  const active = new ActiveEditor(context.workspaceState);
+  const active = new ActiveEditor(memory);
   const attention: Attention = new Attention(daemon, sessions, () => chat);
   const surrounding = new SurroundingModel(daemon, sessions, attention, active);
   const records = new Records(daemon, sessions);
   const explorations = new Explorations(daemon, sessions, records);
-  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, memory: context.workspaceState, log });
+  const chat: ChatView = new ChatView(context.extensionUri, { daemon, sessions, review, history, explorations, records, surrounding, attention, active, memory, log });
   const goalCommands = new GoalCommands({ daemon, sessions, history });
   const tell = problemTeller(daemon, log);
   const features = new EditorFeatures({ sessions, review, chat, tell, refreshLenses: () => daemon.refreshLenses() });
@@ -66,7 +69,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const contexts = new ContextCommands({ daemon, sessions });
   const models = new ModelCommands({ daemon, sessions, keys, memory: context.globalState });
   const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
-  const picker = new SessionPicker({ daemon, sessions, memory: context.workspaceState });
+  const picker = new SessionPicker({ daemon, sessions, memory });
   const parts = { daemon, sessions, picker, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, models, keys, permissions, tell, log };
   context.subscriptions.push(
     log,

@@ -98,6 +98,13 @@ async def heard(frame: Frame, politeness: str) -> list[str]:
     return [text for how, text in told if how == politeness and text]
 
 
+async def heard_last(frame: Frame, last: str) -> list[str]:
+    """Wait until ``last`` is the newest polite announcement, and return all of them."""
+    last_heard = "last => heard.filter(([how, text]) => how === 'polite' && text).at(-1)?.[1] === last"
+    await frame.wait_for_function(last_heard, arg=last)
+    return await heard(frame, "polite")
+
+
 async def scroll(frame: Frame, frames: int) -> list[float]:
     """Scroll the transcript up, and return the milliseconds that each frame took."""
     return await _do(frame, "scroll", frames)

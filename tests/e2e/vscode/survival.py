@@ -5,7 +5,6 @@ A scene is one moment of a main flow, and says what must be there before, after 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ from pathlib import Path
 from playwright.async_api import expect
 
 from tests.e2e.vscode.window import Window
+from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Reply, ReplyLike
 from tests.support.fakes.model_server import ModelServer
 
@@ -62,29 +62,12 @@ class Scene:
             file.write_text(json.dumps(self.settings))
 
 
-STORED = """async text => {
-    const opened = request => new Promise((resolve, reject) => {
-        request.onsuccess = () => resolve(request.result);
-        request.onerror = () => reject(request.error);
-    });
-    for (const { name } of await indexedDB.databases()) {
-        if (!name.startsWith("vscode-web-state-db")) continue;
-        const base = await opened(indexedDB.open(name));
-        const rows = await opened(base.transaction("ItemTable").objectStore("ItemTable").getAll());
-        base.close();
-        // Values are texts of JSON, in JSON once more.
-        if (JSON.stringify(rows).replaceAll("\\\\", "").includes(text)) return true;
-    }
-    return false;
-}"""
-"""Whether VS Code, which saves a moment later, has stored a text."""
-
-
 async def stored(window: Window, text: str) -> None:
-    """Wait until VS Code would have a text again after a reload."""
-    async with asyncio.timeout(30):
-        while not await window.page.evaluate(STORED, text):  # noqa: ASYNC110 -- the browser has no event for it
-            await asyncio.sleep(0.05)
+    """Wait until the extension has stored a text, which it does a moment after it was typed."""
+    files = window.server.folder / "user"
+    await until(
+        lambda: any(text in file.read_text() for file in files.rglob("memory.json")), "the stored text"
+    )
 
 
 async def kill(window: Window) -> None:

@@ -69,35 +69,6 @@ PANEL_FRAME = f'iframe.webview.ready[src*="extensionId={EXTENSION_ID}"]:not([src
 _PALETTE = 'input.input[placeholder^="Type the name of a command"]'
 
 
-_LOSE_FOCUS = """() => {
-  for (const [has, what] of [[true, "focus"], [false, "blur"]]) {
-    document.hasFocus = () => has;
-    window.dispatchEvent(new Event(what));
-  }
-}"""
-_REMEMBERS = """async (session) => {
-  const open = (name) => new Promise((resolve, reject) => {
-    const asked = indexedDB.open(name);
-    asked.onsuccess = () => resolve(asked.result);
-    asked.onerror = () => reject(asked.error);
-  });
-  for (const { name } of await indexedDB.databases()) {
-    if (!name.startsWith("vscode-web-state-db-")) continue;
-    const db = await open(name);
-    const values = await new Promise((resolve) => {
-      const asked = db.transaction("ItemTable").objectStore("ItemTable").getAll();
-      asked.onsuccess = () => resolve(asked.result);
-      asked.onerror = () => resolve([]);
-    });
-    db.close();
-    const told = `"goalwright.session":"${session}"`;
-    if (values.some((value) => typeof value === "string" && value.includes(told))) return true;
-  }
-  return false;
-}"""
-"""Whether the browser has stored that a session was shown last."""
-
-
 class Window:
     """The workbench in a browser page, with the product's three places: chat, goals, diff."""
 
@@ -120,20 +91,8 @@ class Window:
 
     async def reload(self) -> None:
         """Reload the whole window, as **Developer: Reload Window** does."""
-        await self._store_state()
         await self.page.reload()
         await self._ready()
-
-    async def _store_state(self) -> None:
-        """Have VS Code store what extensions remember. In a browser it keeps that in memory for up to five seconds,
-        unless the window loses the focus."""
-        traces = self.server.workspace / ".trace"
-        newest = max((path.name for path in traces.glob("*-*") if path.is_dir()), default="")
-        for _ in range(10):  # not for ever, because another session may be shown
-            await self.page.evaluate(_LOSE_FOCUS)
-            with contextlib.suppress(PlaywrightTimeout):
-                await self.page.wait_for_function(_REMEMBERS, arg=newest, timeout=1_000)
-                return
 
     async def _ready(self) -> None:
         await expect(self.page.locator(".explorer-folders-view .monaco-list-row").first).to_be_visible()

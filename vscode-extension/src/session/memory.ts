@@ -1,0 +1,63 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { rename, writeFile } from "node:fs/promises";
+import * as path from "node:path";
+import type * as vscode from "vscode";
+
+const FILE = "memory.json";
+
+/**
+ * What the extension remembers of a workspace, in a file that is written at once. In a browser, VS Code's own
+ * `workspaceState` stays in memory for seconds, so that a reload loses the newest values.
+ */
+export class WorkspaceMemory implements vscode.Memento {
+  private readonly values: Map<string, unknown>;
+  private writing: Promise<void> = Promise.resolve();
+  private readonly file: string;
+
+  /** `folder`: the workspace's storage folder, which may not exist. `log` gets a line about each failure. */
+  constructor(
+    private readonly folder: string,
+    private readonly log: (text: string) => void,
+  ) {
+    this.file = path.join(folder, FILE);
+    this.values = new Map(Object.entries(this.read()));
+  }
+
+  keys(): readonly string[] {
+    return [...this.values.keys()];
+  }
+
+  get<T>(key: string): T | undefined;
+  get<T>(key: string, otherwise: T): T;
+  get<T>(key: string, otherwise?: T): T | undefined {
+    return this.values.has(key) ? (this.values.get(key) as T) : otherwise;
+  }
+
+  /** Remember a value, or forget it if it is undefined. The promise ends when the file has it. Never throws. */
+  update(key: string, value: unknown): Promise<void> {
+    if (value === undefined) this.values.delete(key);
+    else this.values.set(key, value);
+    return (this.writing = this.writing.then(() => this.write()));
+  }
+
+  private read(): Record<string, unknown> {
+    try {
+      const stored: unknown = JSON.parse(readFileSync(this.file, "utf8"));
+      if (typeof stored === "object" && stored !== null) return stored as Record<string, unknown>;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") this.log(`${this.file}: ${String(error)}`);
+    }
+    return {};
+  }
+
+  private async write(): Promise<void> {
+    const part = `${this.file}.${process.pid}.part`;
+    try {
+      mkdirSync(this.folder, { recursive: true });
+      await writeFile(part, JSON.stringify(Object.fromEntries(this.values)));
+      await rename(part, this.file);
+    } catch (error) {
+      this.log(`${this.file}: ${String(error)}`);
+    }
+  }
+}

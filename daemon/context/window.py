@@ -62,7 +62,7 @@ class Window:
     @property
     def messages(self) -> tuple[PromptMessage, ...]:
         """For a request."""
-        return tuple(entry.prompt for entry in self.entries)
+        return tuple([entry.prompt for entry in self.entries])
 
     def before(self, goal_id: str | None) -> int:
         """Return the number of messages before the first one of a goal; 0 when it has none."""
@@ -82,6 +82,9 @@ class WindowCache:
         self._notes: dict[object, Block] = {}
         self._old_notes: dict[object, Block] = {}
         self._summaries: dict[str, tuple[tuple[Goal, ...], str]] = {}
+        self._blocks: list[Block] = []
+        self._entries: list[WindowMessage] = []
+        self._tokens = 0
 
     def reader(self, messages: Sequence[Message]) -> MessageReader:
         """Return a reader that has read ``messages``."""
@@ -114,6 +117,20 @@ class WindowCache:
             known = self._summaries[root.id] = (goals, summary_text(plan, root))
         return known[1]
 
+    def entries(self, blocks: Sequence[Block]) -> tuple[list[WindowMessage], int]:
+        """Return the messages of ``blocks`` and their tokens. Only what the last window had not is looked at."""
+        known = len(self._blocks)
+        if known >= len(blocks) or blocks[:known] != self._blocks:  # compares by identity
+            known, self._blocks, self._entries, self._tokens = 0, [], [], 0
+        # Results may still change the last block.
+        new = blocks[known:-1]
+        found = [entry for block in new for entry in block.entries]
+        self._blocks += new
+        self._entries += found
+        self._tokens += sum([entry.tokens for entry in found])
+        last = [entry for block in blocks[-1:] for entry in block.entries]
+        return [*self._entries, *last], self._tokens + sum([entry.tokens for entry in last])
+
     def extended(self, block: Block, text: str) -> Block:
         """Return ``block`` with this text at its end; the same one for the same words."""
         key = (block, text)
@@ -138,12 +155,15 @@ def build_window(
     plan, marks, profile = plan or PlanTree(), marks or Marks(), profile or _PLAIN
     cache = cache or WindowCache()
     blocks = _shown(messages, plan, marks, profile, cache)
-    entries = [entry for block in blocks for entry in block.entries]
+    entries, tokens = cache.entries(blocks)
+    added: list[WindowMessage] = []
     if entries and entries[0].prompt.role != "user":
-        entries[:0] = cache.note(BEGINS, "message").entries
+        added = [*cache.note(BEGINS, "message").entries]
+        entries[:0] = added
     if messages and (not entries or entries[-1].prompt.role == "assistant"):
-        entries += cache.note(GO_ON, "message").entries
-    return Window(tuple(entries), sum([entry.tokens for entry in entries]))
+        added += (end := cache.note(GO_ON, "message").entries)
+        entries += end
+    return Window(tuple(entries), tokens + sum([entry.tokens for entry in added]))
 
 
 def prunable(

@@ -17,7 +17,7 @@ from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, Tool
 from daemon.provider.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
@@ -27,6 +27,8 @@ MIN_THINKING = 1024
 NO_OUTPUT = "(no output)"
 _SHORT_ANSWER = 4_096
 """Tokens."""
+_RUN = 64
+"""Messages whose JSON is kept in one piece."""
 
 Thinking = Literal["none", "budget", "adaptive", "adaptive_default", "between_tools", "always"]
 """How a model thinks: never; with a budget; adaptive when asked; adaptive unless disabled, or unless set to
@@ -68,13 +70,42 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
 
 def encode(args: Mapping[str, Any]) -> bytes:
     """Return the body as JSON in UTF-8. What an earlier request had, too, is not encoded again."""
-    fields = [
-        _json(name)
-        + b": "
-        + (b"[%b]" % b", ".join(map(_json, value)) if name == "messages" else _json(value))
-        for name, value in args.items()
-    ]
-    return b"{%b}" % b", ".join(fields)
+    pieces: list[bytes] = []
+    for name, value in args.items():
+        pieces += [b", " if pieces else b"{", _json(name), b": "]
+        if isinstance(value, _Conversation):
+            pieces.append(b"[")
+            for number, run in enumerate(_runs(value)):
+                pieces += [b", ", run] if number else [run]
+            pieces.append(b"]")
+        else:
+            pieces.append(_json(value))
+    return b"".join([*pieces, b"}"])
+
+
+def _runs(messages: _Conversation) -> Iterator[bytes]:
+    """Yield the messages as JSON, ``_RUN`` of them at a time, and keep what later requests repeat."""
+    kept = messages.encoded
+    for number, at in enumerate(range(0, len(messages), _RUN)):
+        run = messages[at : at + _RUN]
+        if (
+            number < len(kept) and kept[number][0] == run
+        ):  # compares identical messages without looking into them
+            yield kept[number][1]
+            continue
+        found = b", ".join(map(_json, run))
+        if number == len(kept) and len(run) == _RUN and all(type(message) is _KeptMessage for message in run):
+            kept.append((run, found))
+            for message in run:
+                del message.json  # pyright: ignore[reportAttributeAccessIssue]
+        yield found
+
+
+class _Conversation(list[Block]):
+    """The messages of a request, with the JSON that the requests before had of them."""
+
+    __slots__ = ("encoded",)
+    encoded: list[tuple[list[Block], bytes]]
 
 
 class _KeptMessage(dict[str, Any]):
@@ -92,7 +123,7 @@ class _KeptList(list[Block]):
 
 
 def _json(value: object) -> bytes:
-    if isinstance(value, _KeptMessage | _KeptList):
+    if isinstance(value, (_KeptMessage, _KeptList)):
         try:
             return value.json
         except AttributeError:
@@ -165,10 +196,12 @@ def _add_tail(messages: list[Block], tail: str) -> None:
 class _KeptPrefix:
     """The encoded messages of a conversation so far: later requests mostly only add to them."""
 
-    __slots__ = ("covers", "out")
+    __slots__ = ("covers", "encoded", "out")
 
     def __init__(self) -> None:
         self.out: list[Block] = []
+        self.encoded: list[tuple[list[Block], bytes]] = []
+        """Runs of ``out``, each with its JSON."""
         self.covers: tuple[PromptMessage, ...] = ()
         """The messages they were made from, but for the first one: it must not be kept alive from here."""
 
@@ -195,10 +228,14 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
         return _merge(out) if _without_last_thoughts(out) else out
     users = _last_users(out)
     done = users[-1] if len(users) == 2 else 0
+    if not known:
+        kept.encoded = []
     kept.out = [*known, *map(_KeptMessage, out[:done])]
     if done or not known:
         kept.covers = given[1 : starts[done]] if done else ()
-    return [*kept.out, *out[done:]]
+    conversation = _Conversation([*kept.out, *out[done:]])
+    conversation.encoded = kept.encoded
+    return conversation
 
 
 def _alternating(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +49,14 @@ def test_breakpoints_do_not_leak_into_the_next_request() -> None:
     assert first == kept
 
 
+@pytest.fixture(scope="module", autouse=True)
+def short_runs() -> Iterator[None]:
+    """Have JSON kept in pieces of two messages, so that short conversations have several."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(anthropic_wire, "_RUN", 2)
+        yield
+
+
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=12), st.booleans())
 def test_grown_and_cut_conversations_equal_fresh_ones(steps: list[tuple[int, int]], replay: bool) -> None:
     kinds = [
@@ -81,6 +91,21 @@ def test_a_message_that_was_sent_is_not_encoded_again() -> None:
     )
     assert later["messages"][0] is more["messages"][0]
     assert later["tools"] is more["tools"]
+
+
+def test_long_conversation_is_kept_as_json_once() -> None:
+    talk = [user("a")]
+    body = b""
+    for number in range(20):
+        talk += [assistant(f"text {number}", call(f"c{number}")), result(f"c{number}", "r")]
+        made = anthropic_wire.build(request(*talk, stays=8 if number > 10 else 0))
+        body = anthropic_wire.encode(made)
+        assert json.loads(body) == made
+    runs = made["messages"].encoded
+    assert len(runs) >= 15
+    # One of them has a breakpoint now.
+    assert [found in body for _, found in runs].count(False) == 1
+    assert [hasattr(message, "json") for run, _ in runs for message in run].count(True) == 1
 
 
 def test_request_without_thinking_leaves_memoized_ones_intact() -> None:

@@ -95,6 +95,7 @@ def test_a_message_that_was_sent_is_not_encoded_again() -> None:
 
 def test_long_conversation_is_kept_as_json_once() -> None:
     talk = [user("a")]
+    made: dict[str, Any] = {}
     body = b""
     for number in range(20):
         talk += [assistant(f"text {number}", call(f"c{number}")), result(f"c{number}", "r")]

@@ -38,6 +38,7 @@ from daemon.state.session_state import Order, SessionState
 from daemon.store.location import open_store
 from daemon.store.provenance import OwnSessions
 from daemon.store.replay import highest_sequence
+from daemon.store.sql.replica import Replica
 from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError
 from daemon.trace_maintenance import TraceMaintenance, limits_of, new_trace_id
@@ -159,6 +160,7 @@ class Daemon:
             open_session=self.session,
             background=self._background,
         )
+        self._replica: Replica | None = None
         self._dumps: LiveDumps | None = None
         """Dumps of the step trees, if the user wants them."""
         self._closing: list[Callable[[], Awaitable[None]]] = []
@@ -362,6 +364,22 @@ class Daemon:
             lambda: bool(self.running), lambda: self.config().settings.daemon.idle_timeout_s, poll_s
         )
 
+    def storage_problems(self) -> list[str]:
+        """Return what keeps sessions from being stored where they should be, for the user."""
+        behind = self._replica.problem if self._replica is not None else ""
+        if behind:
+            behind = t(
+                "Sessions are stored here, and copied to the database later. {problem}", problem=behind
+            )
+        return [problem for problem in (self.storage_notice, behind) if problem]
+
+    def copy_sessions(self) -> None:
+        """Begin to copy sessions to the database of the settings, if there is one."""
+        url = self.config().settings.traces.store_url
+        if url is not None and self._replica is None:
+            self._replica = Replica(self.store, self.bus, self.trace_maintenance.own.all, url)
+            self._replica.start()
+
     def when_closing(self, step: Callable[[], Awaitable[None]]) -> None:
         """Run ``step`` when the sessions are closed and stored, so that watching clients see how they ended."""
         self._closing.append(step)
@@ -376,6 +394,8 @@ class Daemon:
             await self._dumps.close()
         for step in self._closing:
             await step()
+        if self._replica is not None:
+            await self._replica.close()
         await self._recovery.copies.recovered()
         await asyncio.gather(self.hooks.close(), self.mcp.close())
         await self._watch.close()

@@ -353,6 +353,11 @@ class TraceSettings(_Group):
         "sessions are always kept. Traces that came with the folder or from an archive are counted "
         "separately from your own.",
     )
+    store_url: str | None = Field(
+        default=None,
+        description="A database that gets a copy of all your sessions: sqlite:///PATH or postgresql://HOST/DATABASE. "
+        "Only has an effect in your own file, after a restart of the daemon.",
+    )
     debug_trace: bool = Field(
         default=False,
         description="Write the step tree of each running session as tree.txt, tree.md and tree.json into its "

@@ -22,8 +22,9 @@ import stat
 import tarfile
 import tempfile
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from daemon.model.encoding import json_bytes
 from daemon.model.traces import FORMAT, Carried
@@ -33,7 +34,7 @@ from tools.localization import t
 from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from daemon.store.files import FileTraceStore
 
@@ -98,6 +99,12 @@ def kind_of(name: str) -> str | None:
     return match.lastgroup if match is not None else None
 
 
+def session_in(name: str) -> str:
+    """Return the branch or sub-agent to which a file in a trace's folder belongs (``A.s1``); empty: to the trace."""
+    parts = name.split("/")
+    return ".".join(child for kind, child in pairwise(parts[:-1]) if kind in ("branches", "agents"))
+
+
 def without_secrets(data: bytes, kind: str) -> bytes:
     """Yield a file's bytes without secrets. JSON stays JSON; binary data stays unchanged otherwise."""
     if kind == "log":
@@ -151,14 +158,7 @@ def export_trace(store: FileTraceStore, trace_id: str, target: Path, *, replace:
             raise StoreError(
                 t("Session {trace_id} has no event log, so there is nothing to export.", trace_id=trace_id)
             )
-        manifest = {
-            "kind": KIND,
-            "format": ARCHIVE_FORMAT,
-            "trace_id": trace_id,
-            "trace_format": trace.format if trace.format else FORMAT,
-            "title": trace.title,
-        }
-        _write(target, json_bytes(manifest, indent=1) + b"\n", found)
+        write_archive(target, manifest_line(trace_id, trace.format, trace.title), _contents(found))
         size = target.stat().st_size
     except OSError as error:
         where = error.filename if isinstance(error.filename, str) else str(target)
@@ -246,7 +246,26 @@ def _as_the_log_says(meta: bytes) -> bytes:
     return meta
 
 
-def _write(target: Path, manifest: bytes, found: _ArchivedFiles) -> None:
+def _contents(found: _ArchivedFiles) -> Iterator[tuple[str, IO[bytes]]]:
+    for known in sorted(found.files):
+        with contextlib.suppress(FileNotFoundError):  # the session is running, and the log has it
+            yield known, io.BytesIO(_content(known, found))
+
+
+def manifest_line(trace_id: str, trace_format: int, title: str) -> bytes:
+    """Return the first file of an archive."""
+    manifest = {
+        "kind": KIND,
+        "format": ARCHIVE_FORMAT,
+        "trace_id": trace_id,
+        "trace_format": trace_format or FORMAT,
+        "title": title,
+    }
+    return json_bytes(manifest, indent=1) + b"\n"
+
+
+def write_archive(target: Path, manifest: bytes, files: Iterable[tuple[str, IO[bytes]]]) -> None:
+    """Write an archive of files, by their names in the trace's folder: all of it or nothing. Raises OSError."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # 0600
     try:
         with (
@@ -255,12 +274,8 @@ def _write(target: Path, manifest: bytes, found: _ArchivedFiles) -> None:
             gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=6, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive,
         ):
-            _add(archive, MANIFEST, manifest)
-            for known in sorted(found.files):
-                try:
-                    data = _content(known, found)
-                except FileNotFoundError:
-                    continue  # the session is running, and the log has it
+            _add(archive, MANIFEST, io.BytesIO(manifest))
+            for known, data in files:
                 _add(archive, TOP + known, data)
         Path(name).replace(target)
     except BaseException:
@@ -268,10 +283,11 @@ def _write(target: Path, manifest: bytes, found: _ArchivedFiles) -> None:
         raise
 
 
-def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+def _add(archive: tarfile.TarFile, name: str, data: IO[bytes]) -> None:
     member = tarfile.TarInfo(name)
-    member.size, member.mode = len(data), 0o600
-    archive.addfile(member, io.BytesIO(data))
+    member.size, member.mode = data.seek(0, io.SEEK_END), 0o600
+    data.seek(0)
+    archive.addfile(member, data)
 
 
 def manifest_of(data: bytes) -> dict[str, object]:

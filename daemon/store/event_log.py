@@ -67,6 +67,13 @@ class LogLine(NamedTuple):
         return event_id if 0 < event_id <= MAX_ID else None
 
 
+class StoredLine(NamedTuple):
+    """One event as its JSON in a log."""
+
+    event_id: int
+    body: bytes
+
+
 def fitting(
     records: Iterable[_T],
     number: Callable[[_T], int | None],

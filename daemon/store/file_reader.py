@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.traces import BranchTrace, Trace
-from daemon.store.event_log import LogLine, LogReader, fitting
+from daemon.store.event_log import LogLine, LogReader, StoredLine, fitting
 from daemon.store.message_index import IndexedMessage, MessageIndexes, in_order
 from daemon.store.trace_store import StoreError, UnknownTraceError
 from tools.files.regular_files import open_regular, read_regular
@@ -207,6 +207,15 @@ class FileReader:
                 if len(found) == limit:
                     break
         return found
+
+    def lines(self, folder: Path, after: int) -> Iterator[StoredLine]:
+        """Yield the events with an id above ``after``, as they stand in the log."""
+        with opened(folder / LOG) as file:
+            reader = LogReader(file)
+            found = fitting(reader.forwards(reader.position_after(after)), LogLine.event_id, after=after)
+            for event_id, line in found:
+                if event_id > after:
+                    yield StoredLine(event_id, line.data)
 
     def last_event_id(self, folder: Path) -> int:
         with opened(folder / LOG) as file:

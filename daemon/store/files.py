@@ -30,7 +30,7 @@ from daemon.model.branches import BRANCH_ID, branch_of, child_id, is_within, roo
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event, MessageAdded, TurnEnded
 from daemon.model.goals import Goal, GoalTree
-from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader
+from daemon.store.event_log import MAX_ID, MAX_LINE, LogReader, StoredLine
 from daemon.store.file_reader import FileReader
 from daemon.store.file_writer import put_aside, remove_folder, size_of, write_atomically, write_file
 from daemon.store.ids import MESSAGE_ID, TRACE_ID, folder_names, kind_of, order_of_children
@@ -41,7 +41,7 @@ from tools.files.regular_files import TRACES, make_folder, open_regular, read_re
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from daemon.model.messages import Message, Role
@@ -327,6 +327,21 @@ class FileTraceStore:
 
     def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
         return self._reader.events(self._folder(trace_id), trace_id, after=after, limit=limit)
+
+    def lines(self, trace_id: str, *, after: int = 0) -> Iterator[StoredLine]:
+        """Yield the events with an id above ``after`` as they stand in the log. Raises UnknownTraceError."""
+        return self._reader.lines(self._folder(trace_id), after)
+
+    def snapshot(self, trace_id: str) -> tuple[bytes, bytes]:
+        """Return metadata and goals as JSON, ``{}`` for what cannot be read. Raises UnknownTraceError."""
+        folder = self._folder(trace_id)
+        found: list[bytes] = []
+        for name in ("meta.json", "goal.json"):
+            try:
+                found.append(read_regular(folder / name))
+            except OSError:
+                found.append(b"{}")
+        return found[0], found[1]
 
     def last_event_id(self, trace_id: str) -> int:
         known = self._last_ids.get(trace_id)

@@ -69,8 +69,15 @@ def _places(messages: list[Message], wanted: str) -> Iterator[str]:
         for part in message.content:
             if not isinstance(part, TextPart):
                 continue
-            text = " ".join(part.text.split())
-            at = text.casefold().find(wanted)
-            if at >= 0:
-                start, end = max(0, at - _AROUND), at + len(wanted) + _AROUND
-                yield ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+            if found := excerpt(part.text, wanted):
+                yield found
+
+
+def excerpt(text: str, wanted: str) -> str:
+    """Return the text around the first ``wanted``, which is casefolded, on one line; empty when it is not there."""
+    text = " ".join(text.split())
+    at = text.casefold().find(wanted)
+    if at < 0:
+        return ""
+    start, end = max(0, at - _AROUND), at + len(wanted) + _AROUND
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from daemon.model.choices import DumpFormat, Mode, Planner, TakingOver
+from daemon.model.choices import DumpFormat, Mode, Planner, StatsBy, TakingOver
 from lsp_bridge.cli import argument_types as of
 from tools.localization import noted
 
@@ -135,6 +135,8 @@ _TRACE = value(
 )
 _OF_BRANCH = value("--branch", "ID", noted("a branch or sub-agent of it, e.g. A or s1"))
 _OF_TRACE = (*_BASE, _NO_COLOR)
+_STORE = value("--store", "URL", noted("a database, or files (default: the setting store_url, else files)"))
+_USER = value("--user", "NAME", noted("sessions of this user only"))
 _REPLACE = flag("--force", noted("replace an existing file"))
 
 
@@ -433,6 +435,18 @@ COMMANDS = (
         "commands.plan:build",
         (_YES, *_OF_EXPLORATION),
     ),
+    Command(
+        "stats",
+        noted("show cost, tokens, time and success of sessions, by day or otherwise"),
+        "trace.databases:stats",
+        (
+            one_of("--by", StatsBy, noted("how to group (default: day)"), default="day"),
+            _STORE,
+            _USER,
+            value("--days", "DAYS", noted("of the last days only"), of.days),
+            *_OF_TRACE,
+        ),
+    ),
     Command("trace", noted("traces of sessions: read, follow, export, clean up")),
     Command(
         "trace list",
@@ -508,6 +522,29 @@ COMMANDS = (
             value(
                 "--max-mb", "MB", noted("the largest unpacked size to accept (default: 1024)"), of.megabytes
             ),
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace copy",
+        noted("copy sessions to a database, or from one"),
+        "trace.databases:copy",
+        (
+            value("source", "FROM", noted("files (those of this folder), sqlite:///PATH or postgresql://…")),
+            value("target", "TO", noted("where to: the same")),
+            value("--trace", "TRACE", noted("this session only")),
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace search",
+        noted("find sessions of this folder or a database by a part of a text"),
+        "trace.databases:search",
+        (
+            value("text", "TEXT", noted("part of a title, message, goal or file name")),
+            _STORE,
+            _USER,
+            value("--limit", "COUNT", noted("how many (default: 20)"), of.count, default=20),
             *_OF_TRACE,
         ),
     ),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("anthropic", "boto3", "fastapi", "litellm", "mcp", "openai", "tiktoken", "uvicorn")
+HEAVY = ("anthropic", "boto3", "fastapi", "litellm", "mcp", "openai", "sqlalchemy", "tiktoken", "uvicorn")
 
 
 def python(code: str, *arguments: str) -> str:
@@ -55,6 +55,8 @@ LIGHT_OF_THE_API = ("daemon.api.lazy_server", "daemon.api.session_summary", "dae
 
 MCP_SDK = ("daemon.mcp.sdk", "daemon.mcp.transports")
 """Imported when a server is configured."""
+LIGHT_OF_DATABASES = ("daemon.store.sql.replica",)
+"""The others in its package are imported when a database is set."""
 
 
 @pytest.mark.parametrize("package", ["tools", "daemon", "lsp_bridge"])
@@ -64,7 +66,9 @@ def test_package_import_loads_no_heavy_library_and_no_thread(package: str) -> No
         "package = importlib.import_module(sys.argv[1])\n"
         "for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         f"    api = module.name.startswith('daemon.api.') and module.name not in {LIGHT_OF_THE_API!r}\n"
-        f"    if not api and module.name not in {MCP_SDK!r}:\n"
+        "    sql = module.name.startswith('daemon.store.sql.')\n"
+        f"    sql = sql and module.name not in {LIGHT_OF_DATABASES!r}\n"
+        f"    if not api and not sql and module.name not in {MCP_SDK!r}:\n"
         "        importlib.import_module(module.name)\n"
         "assert threading.active_count() == 1, threading.enumerate()\n"
         f"print(' '.join(sorted(set({HEAVY!r}) & set(sys.modules))))\n"

@@ -60,6 +60,7 @@ ELSEWHERE = {
     "trace_keep_days": "about all sessions of the folder, also without an editor",
     "trace_max_mb": "about all sessions of the folder, also without an editor",
     "trace_keep": "about all sessions of the folder, also without an editor",
+    "store_url": "counts only in the user's file, when the daemon starts",
     "idle_timeout_s": "about the daemon, when no window is there",
     "preload": "about the daemon, when no window is there",
     "api_port": "about the daemon, when no window is there",

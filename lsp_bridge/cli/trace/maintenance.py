@@ -66,7 +66,7 @@ def maintenance_command(
 
 
 @contextlib.asynccontextmanager
-async def _asking(cli: Invocation) -> AsyncGenerator[Ask]:
+async def asking(cli: Invocation) -> AsyncGenerator[Ask]:
     """The daemon when one runs, else ourselves. Raises LaunchError, AlreadyRunningError, RuntimeFolderError."""
     try:
         client, _ = await cli.launcher.connect_running(cli.workspace, cli.greeting())
@@ -159,7 +159,7 @@ async def export(cli: Invocation, *, trace: str | None, output: Path | None, for
 @maintenance_command
 async def rebuild(cli: Invocation, *, trace: str | None, every: bool) -> int:
     """Rebuild the data derived from the log, of one trace or of ``every`` one."""
-    async with _asking(cli) as ask:
+    async with asking(cli) as ask:
         store = store_of(cli.workspace)
         ids = all_of(store) if every else [chosen(store, trace or "latest")]
         failed = False
@@ -205,7 +205,7 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
 async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> int:
     """Import an archive."""
     console, path = cli.console, archive.expanduser().absolute()
-    async with _asking(cli) as ask:
+    async with asking(cli) as ask:
         done = await ask("goalwright/trace/import", {"archive": str(path), "maxMb": max_mb})
     if cli.json:
         cli.write_json(done)
@@ -236,7 +236,7 @@ async def prune(
     """Delete old traces. A limit that is None is taken from the settings."""
     console = cli.console
     params = {"keepDays": keep_days, "maxMb": max_mb, "keep": keep, "dryRun": dry_run}
-    async with _asking(cli) as ask:
+    async with asking(cli) as ask:
         done = await ask("goalwright/trace/prune", params)
     if cli.json:
         cli.write_json(done)

@@ -47,7 +47,7 @@ class SessionRequests:
         choice = await self._context.choice()
         core = self._core
         config, trust = self._context.client_config(), self._context.client_trust()
-        notices = [core.workspace_problem(), core.storage_notice, self._context.api.notice]
+        notices = [core.workspace_problem(), *core.storage_problems(), self._context.api.notice]
         notices += [*config.blocking, *config.problems]
         policy = config.settings.commands.sandbox_policy()
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
@@ -345,7 +345,7 @@ class SessionRequests:
         if session.state.messages or session.running:
             return
         config = session.config
-        for problem in (self._core.storage_notice, *config.problems, *self._core.grants.problems()):
+        for problem in (*self._core.storage_problems(), *config.problems, *self._core.grants.problems()):
             if problem:
                 session.notice("warning", problem, "config")
         if notice := mode_notice(config, session.trust):

@@ -5,20 +5,23 @@ A back end that is added to ``BACKENDS`` runs through the whole of ``tests/contr
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy as sa
 
 from daemon.model.events import MessageAdded, SessionCreated, TurnStarted
 from daemon.model.messages import Message, Role, TextPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.files import FileTraceStore
+from daemon.store.sql.database import open_database
+from daemon.store.sql.schema import events, metadata, traces
+from daemon.store.sql.store import SqlTraceStore
 from daemon.store.trace_store import TraceStore
+from tests.support.drivers.postgres import database_for
 from tests.support.fakes.memory_store import MemoryTraceStore
-from tests.support.fakes.sqlite_store import SqliteTraceStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ID = "20260101-000000-aaaaaa"
@@ -26,10 +29,11 @@ ID = "20260101-000000-aaaaaa"
 BACKENDS: Mapping[str, Callable[[Path], TraceStore]] = {
     "files": FileTraceStore,
     "memory": lambda _: MemoryTraceStore(),
-    "sqlite": lambda folder: SqliteTraceStore(folder / "traces.db"),
+    "postgresql": lambda folder: SqlTraceStore.open(database_for(folder)),
+    "sqlite": lambda folder: SqlTraceStore.open(f"sqlite:///{folder / 'traces.db'}"),
 }
 """Makes an empty store over a folder that is there and empty, or opens what a store of its kind left in it."""
-DURABLE = ("files", "sqlite")
+DURABLE = ("files", "postgresql", "sqlite")
 """Those that are there again when they are opened over the same folder."""
 
 
@@ -54,15 +58,35 @@ def _damage_files(folder: Path, trace_id: str, event_id: int) -> None:
 
 
 def _damage_rows(folder: Path, trace_id: str, event_id: int) -> None:
-    with closing(sqlite3.connect(folder / "traces.db")) as database, database:
-        if event_id:
-            database.execute("UPDATE events SET body=? WHERE trace=? AND id=?", (b"{", trace_id, event_id))
-        else:
-            database.execute("UPDATE traces SET meta=? WHERE id=?", (b"{", trace_id))
+    store = BACKENDS["sqlite" if (folder / "traces.db").exists() else "postgresql"](folder)
+    assert isinstance(store, SqlTraceStore)
+    change = (
+        sa.update(events).where(events.c.trace == trace_id, events.c.id == event_id).values(body=b"{")
+        if event_id
+        else sa.update(traces).where(traces.c.id == trace_id).values(meta=b"{")
+    )
+    with store.engine.begin() as connection:
+        connection.execute(change)
+    store.close()
 
 
-DAMAGES: Mapping[str, Callable[[Path, str, int], None]] = {"files": _damage_files, "sqlite": _damage_rows}
+DAMAGES: Mapping[str, Callable[[Path, str, int], None]] = {
+    "files": _damage_files,
+    "postgresql": _damage_rows,
+    "sqlite": _damage_rows,
+}
 """Damages one event of a session, or, of the id 0, its metadata."""
+
+
+def kept(backend: str, folder: Path) -> bytes:
+    """Everything that a durable store has written."""
+    if backend != "postgresql":
+        return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    engine = open_database(database_for(folder))
+    with engine.connect() as connection:
+        rows = [row for table in metadata.sorted_tables for row in connection.execute(sa.select(table))]
+    engine.dispose()
+    return repr(rows).encode()
 
 
 def trace(trace_id: str = ID, **fields: Any) -> Trace:

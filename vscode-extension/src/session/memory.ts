@@ -6,7 +6,7 @@ import type * as vscode from "vscode";
 const FILE = "memory.json";
 
 /**
- * What the extension remembers of a workspace, in a file that is written at once. In a browser, VS Code's own
+ * The memory of the extension for a workspace, in a file that is written at once. In a browser, VS Code's own
  * `workspaceState` stays in memory for seconds, so that a reload loses the newest values.
  */
 export class WorkspaceMemory implements vscode.Memento {

@@ -1,0 +1,1 @@
+"""Traces in a database: SQLite or PostgreSQL, through SQLAlchemy Core."""

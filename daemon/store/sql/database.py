@@ -1,0 +1,176 @@
+"""Open a database of traces: its address, its tables in the newest version, and its errors in words."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+
+from daemon.store.trace_store import StoreError
+from tools.localization import t
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Generator
+
+    from sqlalchemy import Connection, Engine
+
+log = logging.getLogger(__name__)
+
+SQLITE, POSTGRESQL = "sqlite", "postgresql"
+_MIGRATIONS = Path(__file__).with_name("migrations")
+_CONNECT_S = 10
+_LOCK = 0x676F616C
+"""PostgreSQL's advisory lock under which one program at a time migrates."""
+
+
+class UnreachableError(StoreError):
+    """The database cannot be reached now; the same call may succeed later."""
+
+
+def address(url: str) -> URL:
+    """Return the database that a setting names: ``sqlite:///PATH`` or ``postgresql://…``. Raises StoreError.
+
+    The user name, password, and host of PostgreSQL may be left out: its own variables and its password file count
+    then.
+    """
+    try:
+        found = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise StoreError(t("{url} is not the address of a database.", url=_shown(url))) from error
+    kind = found.get_backend_name()
+    if kind == SQLITE and found.database and found.drivername == SQLITE:
+        return found.set(database=os.path.expanduser(found.database))  # noqa: PTH111 -- it is no path yet
+    if kind == POSTGRESQL and found.drivername in (POSTGRESQL, "postgresql+psycopg"):
+        return found.set(drivername="postgresql+psycopg")
+    raise StoreError(
+        t(
+            "{url} is not supported. Use sqlite:///PATH or postgresql://HOST/DATABASE.",
+            url=found.render_as_string(),
+        )
+    )
+
+
+def open_database(url: str) -> Engine:
+    """Return a pool of connections to a database whose tables are in the newest version. Blocking.
+
+    Raises StoreError, and UnreachableError when nobody answers.
+    """
+    found = address(url)
+    if found.get_backend_name() == SQLITE:
+        engine = _sqlite(found)
+    else:
+        arguments = {"connect_timeout": _CONNECT_S, "application_name": "goalwright"}
+        try:
+            engine = sa.create_engine(found, connect_args=arguments, pool_pre_ping=True, pool_size=4)
+        except (ImportError, NoSuchModuleError) as error:
+            raise StoreError(
+                t("PostgreSQL needs more packages. Install goalwright[postgres], and try again.")
+            ) from error
+    with in_words(engine):
+        _migrate(engine)
+    return engine
+
+
+@contextlib.contextmanager
+def in_words(engine: Engine) -> Generator[None]:
+    """Raise what a database refuses as StoreError, and what a lost connection breaks as UnreachableError."""
+    try:
+        yield
+    except DBAPIError as error:
+        where = engine.url.render_as_string()  # without the password
+        why = " ".join(str(error.orig).split())[:300]
+        if engine.url.password:
+            why = why.replace(str(engine.url.password), "***")
+        if _is_lost(error):
+            raise UnreachableError(
+                t("The database {where} cannot be reached: {why}", where=where, why=why)
+            ) from error
+        raise StoreError(t("The database {where} refused: {why}", where=where, why=why)) from error
+
+
+def _is_lost(error: DBAPIError) -> bool:
+    """Return whether a later try may succeed."""
+    if error.connection_invalidated:
+        return True
+    state = getattr(error.orig, "sqlstate", None)
+    if state is not None:  # classes of PostgreSQL: connection, resources, operator intervention
+        return str(state)[:2] in ("08", "53", "57")
+    return isinstance(error, OperationalError)
+
+
+def _sqlite(found: URL) -> Engine:
+    path = Path(found.database or "")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Others must not read sessions; the files beside it get the same permissions.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StoreError(
+            t("{file} cannot be opened: {strerror}.", file=path, strerror=error.strerror or error)
+        ) from error
+    engine = sa.create_engine(found, connect_args={"timeout": 30.0})
+
+    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # transactions begin below
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(
+            "BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN"
+        )
+
+    event.listen(engine, "connect", prepare)
+    event.listen(engine, "begin", begin)
+    return engine
+
+
+def _migrate(engine: Engine) -> None:
+    """Bring the tables to the newest version; programs that open the database at once wait for each other."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    with engine.connect() as connection:
+        if _version(connection) == newest:
+            return
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if engine.dialect.name == POSTGRESQL:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        if _version(connection) == newest:
+            return
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise StoreError(
+                t(
+                    "A newer version of Goalwright uses the database {where}. Update Goalwright to open it.",
+                    where=engine.url.render_as_string(),
+                )
+            ) from error
+    log.info("the tables of %s are now in version %s", engine.url.render_as_string(), newest)
+
+
+def _version(connection: Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+
+
+def _shown(url: str) -> str:
+    """Return an address that could not be read, without what may be a password."""
+    scheme, separator, _ = url.partition("://")
+    return f"{scheme}{separator}…" if separator else "…"

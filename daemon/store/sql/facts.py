@@ -1,0 +1,115 @@
+"""Take from the JSON of an event the values of the columns of a database. Pure.
+
+The JSON may come from a log that another program wrote, so nothing is taken for granted.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from daemon.model.messages import whole_characters
+from tools.json_access import mapping, mappings
+
+Row = dict[str, Any]
+"""Values of one row by column. Any: their types are those of the columns."""
+
+_LARGEST = 2**63 - 1
+_LONGEST_TEXT = 1_000_000
+"""Characters of one text that search looks at."""
+
+
+class Facts(NamedTuple):
+    """The rows that come with an event."""
+
+    message: Row | None = None
+    texts: tuple[Row, ...] = ()
+
+
+def facts(record: object) -> Facts:
+    """Return the rows for the JSON of one event."""
+    event = mapping(record)
+    match event.get("event"):
+        case "message_added":
+            return _message(mapping(event.get("message")))
+        case "file_changed":
+            path = _text(event.get("path"))
+            return Facts(texts=_searched("file", path, path))
+        case "goal_added":
+            goal = mapping(event.get("goal"))
+            return Facts(texts=_searched("goal", _text(goal.get("id")), _text(goal.get("description"))))
+        case "goal_updated":
+            changed = mapping(event.get("updates"))
+            if "description" not in changed:
+                return Facts()
+            return Facts(texts=_searched("goal", _text(event.get("goal_id")), _text(changed["description"])))
+        case _:
+            return Facts()
+
+
+def trace_row(meta: object) -> Row:
+    """Return the columns of a trace for the JSON of its metadata."""
+    said = mapping(meta)
+    stop = said.get("last_stop_reason")
+    return {
+        "title": _text(said.get("title")),
+        "folder": _text(said.get("workspace")),
+        "agent": _text(said.get("agent")),
+        "status": "running" if said.get("running") is True else _text(stop),
+        "created_at": _time(said.get("created_at")),
+    }
+
+
+def title_text(title: str) -> tuple[Row, ...]:
+    """Return the row by which a title is found."""
+    return _searched("title", "", title)
+
+
+def fold(text: str) -> str:
+    """Return ``text`` as search compares it: in one case, with single spaces."""
+    return " ".join(text.split()).casefold().replace("\0", "\ufffd")
+
+
+def _message(message: dict[str, Any]) -> Facts:
+    message_id, sequence = _text(message.get("message_id")), message.get("sequence")
+    if not message_id or type(sequence) is not int or abs(sequence) > _LARGEST:
+        return Facts()
+    usage, cost = mapping(message.get("usage")), message.get("cost")
+    goal = message.get("goal_id")
+    row = {
+        "id": message_id,
+        "sequence": sequence,
+        "goal": _text(goal) if isinstance(goal, str) else None,
+        "role": _text(message.get("role")),
+        "created_at": _time(message.get("created_at")),
+        "model": _text(message.get("model")) or None,
+        "cost": float(cost) if isinstance(cost, int | float) and not usage.get("unpriced") else None,
+        "duration_ms": _count(message.get("duration_ms")),
+        **{name: _count(usage.get(name)) for name in ("input", "output", "cache_read", "cache_write")},
+    }
+    parts = mappings(message.get("content"))
+    said = " ".join(_text(part.get("text")) for part in parts if part.get("type") == "text")
+    return Facts(row, _searched("message", message_id, said))
+
+
+def _searched(kind: str, key: str, text: str) -> tuple[Row, ...]:
+    folded = fold(text[:_LONGEST_TEXT])
+    return ({"kind": kind, "key": key, "folded": folded},) if folded else ()
+
+
+def _text(value: object) -> str:
+    return whole_characters(value).replace("\0", "\ufffd") if isinstance(value, str) else ""
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and 0 <= value <= _LARGEST else 0
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    if found is None:
+        return None
+    return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone(UTC)

@@ -1,0 +1,145 @@
+"""Copies what a daemon stores into a database, in the background.
+
+The files stay the place where a session is written: nothing waits for the database. What the database has not yet is
+read from the log again, so a connection that is lost loses nothing, and neither does a daemon that is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from daemon.model.events import Delta
+from daemon.model.meters import Metered
+from daemon.store.trace_store import StoreError, UnknownTraceError
+from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from daemon.bus import Bus
+    from daemon.model.events import Event
+    from daemon.store.files import FileTraceStore
+    from daemon.store.sql.store import SqlTraceStore
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 0.5
+"""Shortest time between two copies, so that a busy session costs few transactions."""
+_LONGEST_WAIT_S = 60.0
+_END_S = 3.0
+"""Time for the last events when the daemon ends; the next one copies the rest."""
+_LINES = 500
+"""Events of one transaction."""
+
+
+class Replica:
+    """The database that has a copy of this user's sessions in one workspace. Lives on the event loop."""
+
+    def __init__(self, store: FileTraceStore, bus: Bus, own: Callable[[], Collection[str]], url: str) -> None:
+        """``own``: ids of the sessions that were begun here; others are not copied."""
+        self.url = url
+        self.problem = ""
+        """Why the database is behind, for the user; empty when it is not."""
+        self._store = store
+        self._bus = bus
+        self._own = own
+        self._database: SqlTraceStore | None = None
+        self._changed: set[str] = set()
+        self._wake = asyncio.Event()
+        self._ending = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Copy what is missing, and everything that happens from now on."""
+        self._bus.subscribe_to_all(self._heard)
+        self._work = asyncio.create_task(self._run(), name="copies to the database")
+
+    async def close(self) -> None:
+        """Copy the rest, within three seconds."""
+        self._bus.unsubscribe(self._heard)
+        self._ending.set()
+        self._wake.set()
+        if self._work is not None:
+            await asyncio.wait([self._work], timeout=_END_S)
+            self._work.cancel()
+        if self._database is not None:
+            await asyncio.to_thread(self._database.close)
+
+    def _heard(self, item: Event | Delta | Metered) -> None:
+        if not isinstance(item, Delta | Metered):
+            self._changed.add(item.trace_id)
+            self._wake.set()
+
+    async def _run(self) -> None:
+        own = await asyncio.to_thread(self._own)
+        self._changed |= await asyncio.to_thread(self._with_children, own)
+        wait_s = _EVERY_S
+        while True:
+            self._wake.clear()
+            wanted, self._changed = self._changed, set()
+            try:
+                if wanted:
+                    await asyncio.to_thread(self._copy, wanted)
+                self.problem, wait_s = "", _EVERY_S
+            except StoreError as error:
+                self._changed |= wanted
+                self.problem = str(error)
+                log.warning("sessions wait to be copied: %s", error)
+                wait_s = min(2 * max(wait_s, 1.0), _LONGEST_WAIT_S)
+            if self._ending.is_set() and (self.problem or not self._changed):
+                return
+            if not self._changed:
+                await self._wake.wait()
+            await _passed(self._ending, wait_s)
+
+    def _with_children(self, ids: Iterable[str]) -> set[str]:
+        """Return the sessions with all below them, as far as they are stored."""
+        found: set[str] = set()
+        waiting = list(ids)
+        while waiting:
+            trace_id = waiting.pop()
+            try:
+                waiting += self._store.children(trace_id)
+            except UnknownTraceError:
+                continue
+            found.add(trace_id)
+        return found
+
+    def _copy(self, wanted: Collection[str]) -> None:
+        """Copy what the database does not have of these sessions. Raises StoreError."""
+        own = self._own()
+        for trace_id in sorted(wanted):  # parents before their children
+            if trace_id.partition(":")[0] not in own:
+                continue
+            with contextlib.suppress(UnknownTraceError):  # it was deleted meanwhile
+                copy_session(self._store, self._opened(), trace_id)
+
+    def _opened(self) -> SqlTraceStore:
+        if self._database is None:
+            try:
+                from daemon.store.sql.store import SqlTraceStore
+            except ImportError as error:
+                raise StoreError(
+                    t("A database needs more packages. Install goalwright[database], and try again.")
+                ) from error
+            self._database = SqlTraceStore.open(self.url)
+        return self._database
+
+
+def copy_session(files: FileTraceStore, database: SqlTraceStore, trace_id: str) -> None:
+    """Copy what a database does not have of one session. Blocking. Raises UnknownTraceError, StoreError."""
+    meta, goals = files.snapshot(trace_id)
+    database.put_trace(trace_id, meta, goals)
+    lines = files.lines(trace_id, after=database.copied(trace_id))
+    while some := list(islice(lines, _LINES)):
+        database.put_lines(trace_id, some)
+
+
+async def _passed(event: asyncio.Event, seconds: float) -> None:
+    """Wait for ``seconds``, or until ``event``."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

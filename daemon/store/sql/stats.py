@@ -1,0 +1,128 @@
+"""Sums over the sessions of a database: cost, tokens, time and success, by day, model, agent, folder or user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+
+from daemon.store.sql.database import POSTGRESQL
+from daemon.store.sql.schema import messages, traces
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from daemon.model.choices import StatsBy
+    from daemon.store.sql.store import SqlTraceStore
+
+
+class Sums(NamedTuple):
+    """One group. Branches and sub-agents count with their own model and agent."""
+
+    key: str
+    """The day (YYYY-MM-DD, UTC), or a name; empty: unknown."""
+    sessions: int
+    """Main sessions that have a part in it."""
+    finished: int
+    """Those whose last turn came to its end by itself."""
+    calls: int
+    """Answers of models."""
+    input: int
+    """Tokens that were not cached, as for the others."""
+    output: int
+    cache_read: int
+    cache_write: int
+    cost: float
+    """In US dollars, without ``unpriced`` calls."""
+    unpriced: int
+    """Calls whose price is not known."""
+    model_ms: int
+    """Milliseconds that models took."""
+
+
+def sums(
+    store: SqlTraceStore,
+    by: StatsBy,
+    *,
+    since: datetime | None = None,
+    owner: str | None = None,
+    limit: int = 1000,
+) -> list[Sums]:
+    """Return the groups: days newest first, others by cost. Blocking. Raises StoreError.
+
+    ``since``: only what models answered since then. ``owner``: only this user's sessions.
+    """
+    key = _key(store, by)
+    root = _root(store)
+    total = [sa.func.coalesce(sa.func.sum(column), 0) for column in _TOKENS]
+    cost = sa.func.coalesce(sa.func.sum(messages.c.cost), 0.0)
+    main = sa.alias(traces)
+    finished = sa.case((main.c.status == "end_turn", main.c.id))
+    query = (
+        sa.select(
+            key.label("key"),
+            sa.func.count(sa.distinct(main.c.id)),
+            sa.func.count(sa.distinct(finished)),
+            sa.func.count(),
+            *total,
+            cost.label("cost"),
+            sa.func.count().filter(messages.c.cost.is_(None), messages.c.input + messages.c.output > 0),
+            sa.func.coalesce(sa.func.sum(messages.c.duration_ms), 0),
+        )
+        .select_from(messages)
+        .join(traces, traces.c.id == messages.c.trace)
+        .join(main, main.c.id == root)
+        .where(messages.c.role == "assistant")
+        .group_by(key)
+        .order_by(key.desc() if by == "day" else cost.desc(), key)
+        .limit(limit)
+    )
+    if since is not None:
+        query = query.where(messages.c.created_at >= since)
+    if owner is not None:
+        query = query.where(traces.c.owner == owner)
+    with store.reading() as connection:
+        return [_sums(row) for row in connection.execute(query)]
+
+
+_TOKENS = (messages.c.input, messages.c.output, messages.c.cache_read, messages.c.cache_write)
+
+
+def _key(store: SqlTraceStore, by: StatsBy) -> sa.ColumnElement[Any]:
+    if by == "day":
+        if store.engine.dialect.name == POSTGRESQL:
+            day = sa.func.to_char(sa.func.timezone("UTC", messages.c.created_at), "YYYY-MM-DD")
+        else:
+            day = sa.func.substr(messages.c.created_at, 1, 10)
+        return sa.func.coalesce(day, "")
+    if by == "model":
+        return sa.func.coalesce(messages.c.model, "")
+    return {"agent": traces.c.agent, "folder": traces.c.folder, "user": traces.c.owner}[by]
+
+
+def _root(store: SqlTraceStore) -> sa.ColumnElement[str]:
+    """Return the id of a message's main session."""
+    if store.engine.dialect.name == POSTGRESQL:
+        return sa.func.split_part(messages.c.trace, ":", 1)
+    separated = sa.func.instr(messages.c.trace, ":")
+    return sa.case(
+        (separated == 0, messages.c.trace), else_=sa.func.substr(messages.c.trace, 1, separated - 1)
+    )
+
+
+def _sums(row: Any) -> Sums:
+    key, sessions, finished, calls, *tokens, cost, unpriced, model_ms = row
+    given, output, cache_read, cache_write = map(int, tokens)
+    return Sums(
+        str(key),
+        sessions,
+        finished,
+        calls,
+        given,
+        output,
+        cache_read,
+        cache_write,
+        float(cost),
+        unpriced,
+        int(model_ms),
+    )

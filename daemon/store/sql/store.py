@@ -1,0 +1,514 @@
+"""A trace store in a database, see ``daemon.store.trace_store``. One implementation for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlalchemy as sa
+from pydantic import TypeAdapter
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from daemon.model.branches import branch_of, root_of
+from daemon.model.encoding import json_bytes
+from daemon.model.events import Event
+from daemon.model.goals import GoalTree
+from daemon.model.traces import BranchTrace, Trace
+from daemon.store.event_log import StoredLine
+from daemon.store.ids import folder_names, order_of_children, parent_of
+from daemon.store.migrations import FORMATS
+from daemon.store.sql.database import POSTGRESQL, in_words, open_database
+from daemon.store.sql.facts import facts, title_text, trace_row
+from daemon.store.sql.schema import attachments, events, messages, texts, traces
+from daemon.store.trace_store import EventT, NewerFormatError, StoreError, TraceStore, UnknownTraceError
+from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from sqlalchemy import Connection, Engine, Table
+
+    from daemon.model.messages import Message, Role
+    from daemon.store.sql.facts import Row
+
+log = logging.getLogger(__name__)
+
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_PAGE = 500
+_LARGEST = 2**63 - 1
+
+
+class SqlTraceStore(TraceStore):
+    """Traces in a database. Several daemons may write to it, each its own traces."""
+
+    def __init__(self, engine: Engine, owner: str | None = None) -> None:
+        """``engine``: from ``open_database``. ``owner``: the user whose traces are written; None: who runs this."""
+        self.engine = engine
+        self._owner = _user() if owner is None else owner
+        self._lock = threading.RLock()
+        self._last: dict[str, int] = {}
+        """Ids of the last events of traces that were written here."""
+
+    @classmethod
+    def open(cls, url: str, owner: str | None = None) -> SqlTraceStore:
+        """Open the database at ``url``, see ``daemon.store.sql.database``. Blocking. Raises StoreError."""
+        return cls(open_database(url), owner)
+
+    # -- writing --
+
+    def create(self, trace: Trace) -> None:
+        trace_id = trace.trace_id
+        folder_names(trace_id)
+        with self._writing() as connection:
+            if branch_of(trace_id) is not None:
+                self._known(connection, root_of(trace_id))
+            try:
+                connection.execute(sa.insert(traces).values(self._trace_row(trace, GoalTree())))
+            except IntegrityError as error:
+                raise StoreError(t("There is a session {trace_id} already.", trace_id=trace_id)) from error
+            self._put_texts(connection, trace_id, title_text(trace.title))
+
+    def append(self, event: EventT) -> EventT:
+        trace_id = event.trace_id
+        with self._lock, self._writing() as connection:
+            last = self._last.get(trace_id)
+            if last is None:
+                last = self._last_id(connection, self._known(connection, trace_id))
+            numbered = event.model_copy(update={"event_id": last + 1})
+            record = FORMATS.write("event", numbered.stored())
+            line = StoredLine(last + 1, json_bytes(record))
+            try:
+                self._put_lines(connection, trace_id, [line])
+            except IntegrityError as error:
+                self._last.pop(trace_id, None)
+                raise self._refused(trace_id, connection) from error
+        with self._lock:
+            self._last[trace_id] = last + 1
+        return numbered
+
+    def put_lines(self, trace_id: str, lines: Sequence[StoredLine]) -> None:
+        """Store events as they stand in a log, all or none. Those that are there already change nothing.
+
+        Raises StoreError.
+        """
+        with self._lock, self._writing() as connection:
+            self._known(connection, trace_id)
+            there = sa.select(events.c.id).where(
+                events.c.trace == trace_id, events.c.id.in_([line.event_id for line in lines])
+            )
+            known = set(connection.scalars(there))
+            self._put_lines(connection, trace_id, [line for line in lines if line.event_id not in known])
+            self._last.pop(trace_id, None)
+
+    def put_trace(self, trace_id: str, meta: bytes, goals: bytes) -> None:
+        """Store the snapshot of a trace as its files have it, in a new trace or one that is there. Raises StoreError.
+
+        An older one than the stored one changes nothing.
+        """
+        folder_names(trace_id)
+        raw = _object(meta)
+        last = raw.get("last_event_id")
+        row: Row = {
+            **trace_row(raw),
+            "id": trace_id,
+            "parent": None if branch_of(trace_id) is None else parent_of(trace_id),
+            "meta": meta,
+            "goals": goals,
+            "last_event": last if type(last) is int and 0 <= last <= _LARGEST else 0,
+            "owner": self._owner,
+        }
+        with self._writing() as connection:
+            changed = {name: value for name, value in row.items() if name not in ("id", "parent", "owner")}
+            newer = traces.c.last_event <= row["last_event"]
+            self._upsert(connection, traces, [row], ["id"], changed, where=newer)
+            self._put_texts(connection, trace_id, title_text(row["title"]))
+
+    def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
+        row = self._trace_row(trace, tree)
+        changed = {name: value for name, value in row.items() if name not in ("id", "parent", "owner")}
+        with self._writing() as connection:
+            found = connection.execute(
+                sa.update(traces)
+                .where(
+                    traces.c.id == self._known(connection, trace.trace_id),
+                    traces.c.last_event <= trace.last_event_id,
+                )
+                .values(changed)
+            )
+            if found.rowcount:
+                self._put_texts(connection, trace.trace_id, title_text(row["title"]))
+
+    def put_attachment(self, trace_id: str, path: str, body: bytes) -> None:
+        """Store another file of a trace's folder; ``path`` is relative to it. Raises StoreError."""
+        row = {"trace": trace_id, "path": path, "body": body}
+        with self._writing() as connection:
+            self._known(connection, trace_id)
+            self._upsert(connection, attachments, [row], ["trace", "path"], {"body": body})
+
+    def recover(self, trace_id: str) -> int:
+        with self.reading() as connection:
+            self._known(connection, trace_id)
+        return 0
+
+    def delete(self, trace_id: str) -> None:
+        with self._lock, self._writing() as connection:
+            self._known(connection, trace_id)
+            connection.execute(sa.delete(traces).where(_within(traces.c.id, trace_id)))
+            self._last.clear()
+
+    def close(self, trace_id: str | None = None) -> None:
+        with self._lock:
+            if trace_id is not None:
+                self._last.pop(trace_id, None)
+                return
+            self._last.clear()
+        self.engine.dispose()
+
+    # -- reading --
+
+    def trace(self, trace_id: str) -> Trace:
+        with self.reading() as connection:
+            meta = connection.scalar(
+                sa.select(traces.c.meta).where(traces.c.id == self._known(connection, trace_id))
+            )
+        found = _readable(_trace, meta or b"", trace_id)
+        if found is None:
+            raise StoreError(t("The metadata of session {trace_id} is damaged.", trace_id=trace_id))
+        return found
+
+    def goal_tree(self, trace_id: str) -> GoalTree:
+        with self.reading() as connection:
+            goals = connection.scalar(
+                sa.select(traces.c.goals).where(traces.c.id == self._known(connection, trace_id))
+            )
+        found = _readable(_goals, goals or b"", trace_id)
+        if found is None:
+            raise StoreError(t("The goals of session {trace_id} are damaged.", trace_id=trace_id))
+        return found
+
+    def traces(
+        self, *, limit: int, before: str | None = None, matches: Callable[[Trace], bool] | None = None
+    ) -> list[Trace]:
+        found: list[Trace] = []
+        while len(found) < limit:
+            wanted = sa.select(traces.c.id, traces.c.meta).where(traces.c.parent.is_(None))
+            if before is not None:
+                wanted = wanted.where(traces.c.id < before)
+            with self.reading() as connection:
+                page = min(limit, _PAGE)
+                rows = connection.execute(wanted.order_by(traces.c.id.desc()).limit(page)).all()
+            for trace_id, meta in rows:
+                with contextlib.suppress(NewerFormatError):
+                    trace = _readable(_trace, meta, trace_id)
+                    if trace is not None and len(found) < limit and (matches is None or matches(trace)):
+                        found.append(trace)
+            if len(rows) < page:
+                break
+            before = rows[-1][0]
+        return found
+
+    def children(self, trace_id: str) -> list[str]:
+        with self.reading() as connection:
+            wanted = sa.select(traces.c.id).where(traces.c.parent == self._known(connection, trace_id))
+            return sorted(connection.scalars(wanted), key=order_of_children)
+
+    def messages(
+        self,
+        trace_id: str,
+        *,
+        limit: int | None = None,
+        before: int | None = None,
+        goal_ids: frozenset[str | None] | None = None,
+        role: Role | None = None,
+    ) -> list[Message]:
+        wanted = (
+            sa.select(messages.c.sequence, messages.c.id, events.c.body)
+            .join(events, sa.and_(events.c.trace == messages.c.trace, events.c.id == messages.c.event))
+            .where(messages.c.trace == trace_id)
+            .order_by(messages.c.sequence.desc(), messages.c.id.desc())
+        )
+        if before is not None:
+            wanted = wanted.where(messages.c.sequence < max(-_LARGEST, min(before, _LARGEST)))
+        if role is not None:
+            wanted = wanted.where(messages.c.role == role)
+        if goal_ids is not None:
+            named = [goal for goal in goal_ids if goal is not None]
+            of_none = messages.c.goal.is_(None) if None in goal_ids else sa.false()
+            wanted = wanted.where(sa.or_(of_none, messages.c.goal.in_(named)))
+        found: list[Message] = []
+        for _, _, body in self._pages(trace_id, wanted, (messages.c.sequence, messages.c.id), limit, "<"):
+            event = self.event(body, trace_id)
+            if limit is not None and len(found) >= limit:
+                break
+            if event is not None and event.event == "message_added":
+                found.append(event.message)
+        found.reverse()
+        return found
+
+    def events(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Sequence[Event]:
+        found: list[Event] = []
+        for line in self.lines(trace_id, after=after, limit=limit):
+            if limit is not None and len(found) >= limit:
+                break
+            event = self.event(line.body, trace_id)
+            if event is not None:
+                found.append(event)
+        return found
+
+    @staticmethod
+    def event(body: bytes, trace_id: str) -> Event | None:
+        """Return the event that a row has; None for a damaged one, and for one of a newer version."""
+        return _readable(_event, body, trace_id)
+
+    def lines(self, trace_id: str, *, after: int = 0, limit: int | None = None) -> Iterator[StoredLine]:
+        """Yield events as their JSON, in order. ``limit``: about as many are wanted."""
+        wanted = (
+            sa.select(events.c.id, events.c.body)
+            .where(events.c.trace == trace_id, events.c.id > max(-_LARGEST, min(after, _LARGEST)))
+            .order_by(events.c.id)
+        )
+        for event_id, body in self._pages(trace_id, wanted, (events.c.id,), limit, ">"):
+            yield StoredLine(event_id, body)
+
+    def snapshot(self, trace_id: str) -> tuple[bytes, bytes]:
+        """Return metadata and goals as JSON. Raises StoreError."""
+        with self.reading() as connection:
+            wanted = sa.select(traces.c.meta, traces.c.goals).where(
+                traces.c.id == self._known(connection, trace_id)
+            )
+            meta, goals = connection.execute(wanted).one()
+        return meta, goals
+
+    def attached(self, trace_id: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the other files of a trace's folder: paths relative to it, and contents."""
+        with self.reading() as connection:
+            self._known(connection, trace_id)
+            paths = list(
+                connection.scalars(sa.select(attachments.c.path).where(attachments.c.trace == trace_id))
+            )
+        for path in paths:  # one at a time, because they may be large
+            wanted = sa.select(attachments.c.body).where(
+                attachments.c.trace == trace_id, attachments.c.path == path
+            )
+            with self.reading() as connection:
+                body = connection.scalar(wanted)
+            if body is not None:
+                yield path, body
+
+    def copied(self, trace_id: str) -> int:
+        """Return the id of the last event of a trace; 0 when there is none, or no such trace."""
+        with self.reading() as connection:
+            return self._last_id(connection, trace_id)
+
+    def last_event_id(self, trace_id: str) -> int:
+        with self.reading() as connection:
+            return self._last_id(connection, self._known(connection, trace_id))
+
+    def size(self, trace_id: str) -> int:
+        with self.reading() as connection:
+            self._known(connection, trace_id)
+            lengths = (
+                (traces.c.id, sa.func.length(traces.c.meta) + sa.func.length(traces.c.goals)),
+                (events.c.trace, sa.func.length(events.c.body)),
+                (attachments.c.trace, sa.func.length(attachments.c.body)),
+            )
+            sums = [
+                connection.scalar(
+                    sa.select(sa.func.coalesce(sa.func.sum(length), 0)).where(_within(owner, trace_id))
+                )
+                for owner, length in lengths
+            ]
+        return sum(int(one or 0) for one in sums)
+
+    # -- inside --
+
+    @contextlib.contextmanager
+    def _writing(self) -> Generator[Connection]:
+        """One transaction that writes."""
+        with (
+            in_words(self.engine),
+            self.engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextlib.contextmanager
+    def reading(self) -> Generator[Connection]:
+        """One transaction that reads."""
+        with in_words(self.engine), self.engine.connect() as connection:
+            yield connection
+
+    def _known(self, connection: Connection, trace_id: str) -> str:
+        folder_names(trace_id)
+        if not connection.scalar(sa.select(sa.literal(1)).where(traces.c.id == trace_id)):
+            raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id))
+        return trace_id
+
+    @staticmethod
+    def _last_id(connection: Connection, trace_id: str) -> int:
+        wanted = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0)).where(events.c.trace == trace_id)
+        return int(connection.scalar(wanted) or 0)
+
+    def _refused(self, trace_id: str, connection: Connection) -> StoreError:
+        """Return the error for an event that could not be put: another program wrote the trace, or deleted it."""
+        return StoreError(
+            t(
+                "Session {trace_id} was changed or deleted in the database by another program. Try again.",
+                trace_id=trace_id,
+            )
+        )
+
+    def _trace_row(self, trace: Trace, tree: GoalTree) -> Row:
+        meta = FORMATS.write("trace", trace.stored())
+        encoded = json_bytes(meta, indent=1)
+        child = branch_of(trace.trace_id) is not None
+        return {
+            **trace_row(json.loads(encoded)),
+            "id": trace.trace_id,
+            "parent": parent_of(trace.trace_id) if child else None,
+            "meta": encoded,
+            "goals": json_bytes(FORMATS.write("goal_tree", tree.stored()), indent=1),
+            "last_event": trace.last_event_id,
+            "owner": self._owner,
+        }
+
+    def _put_lines(self, connection: Connection, trace_id: str, lines: Sequence[StoredLine]) -> None:
+        """Insert events, and what their columns and search need. Raises IntegrityError for an id that is there."""
+        if not lines:
+            return
+        rows: list[Row] = []
+        said: dict[str, Row] = {}
+        words: dict[tuple[str, str], Row] = {}
+        for line in lines:
+            record = _object(line.body)
+            kind = record.get("event")
+            rows.append(
+                {
+                    "trace": trace_id,
+                    "id": line.event_id,
+                    "kind": kind if isinstance(kind, str) else "",
+                    "body": line.body,
+                }
+            )
+            found = facts(record)
+            if found.message is not None:
+                said[found.message["id"]] = {**found.message, "trace": trace_id, "event": line.event_id}
+            words |= {(row["kind"], row["key"]): row for row in found.texts}
+        connection.execute(sa.insert(events), rows)
+        if said:
+            self._upsert(connection, messages, list(said.values()), ["trace", "id"])
+        self._put_texts(connection, trace_id, words.values())
+
+    def _put_texts(self, connection: Connection, trace_id: str, rows: Iterable[Row]) -> None:
+        found = [{**row, "trace": trace_id} for row in rows]
+        if found:
+            self._upsert(connection, texts, found, ["trace", "kind", "key"])
+
+    def _upsert(
+        self,
+        connection: Connection,
+        table: Table,
+        rows: list[Row],
+        key: list[str],
+        changed: Row | None = None,
+        where: sa.ColumnElement[bool] | None = None,
+    ) -> None:
+        """Insert rows, or give those that are there other values: ``changed``, or all but the ``key``."""
+        dialect = postgresql if self.engine.dialect.name == POSTGRESQL else sqlite
+        statement = dialect.insert(table)
+        values: Any = changed or {name: statement.excluded[name] for name in rows[0] if name not in key}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=key, set_=values, where=where), rows
+        )
+
+    def _pages(
+        self,
+        trace_id: str,
+        wanted: sa.Select[*tuple[Any, ...]],
+        order: tuple[sa.ColumnElement[Any], ...],
+        limit: int | None,
+        sign: str,
+    ) -> Iterator[Any]:
+        """Yield rows, read in pages: each begins behind the last row of the one before, by ``order``."""
+        if limit is not None and limit <= 0:
+            with self.reading() as connection:
+                self._known(connection, trace_id)
+            return
+        size = _PAGE if limit is None else min(limit, _PAGE)
+        at: tuple[Any, ...] | None = None
+        while True:
+            page = wanted
+            if at is not None:
+                page = wanted.where(sa.tuple_(*order).op(sign)(sa.tuple_(*at)))
+            with self.reading() as connection:
+                if at is None:
+                    self._known(connection, trace_id)
+                rows = connection.execute(page.limit(size)).all()
+            yield from rows
+            if len(rows) < size:
+                return
+            at = tuple(rows[-1][: len(order)])
+
+
+def _within(column: sa.ColumnElement[str], trace_id: str) -> sa.ColumnElement[bool]:
+    """Return whether a trace is this one or one below it: ``t:A`` and ``t:A.s1`` are within ``t``."""
+    separator = ":" if branch_of(trace_id) is None else "."
+    above = chr(ord(separator) + 1)
+    return sa.or_(
+        column == trace_id,
+        sa.and_(column >= f"{trace_id}{separator}", column < f"{trace_id}{above}"),
+    )
+
+
+def _readable(read: Callable[[bytes, str], Any], record: bytes, trace_id: str) -> Any:
+    """Return a record, or None when it is damaged. Raises NewerFormatError."""
+    try:
+        return read(record, trace_id)
+    except (ValueError, RecursionError) as error:
+        log.warning("a record of %s is damaged: %s", trace_id, type(error).__name__)
+        return None
+
+
+def _event(record: bytes, trace_id: str) -> Event | None:
+    try:
+        return _EVENT.validate_python(FORMATS.read("event", _strict(record), trace_id))
+    except NewerFormatError:
+        return None
+
+
+def _goals(record: bytes, trace_id: str) -> GoalTree:
+    return GoalTree.model_validate(FORMATS.read("goal_tree", _strict(record), trace_id))
+
+
+def _trace(record: bytes, trace_id: str) -> Trace:
+    raw = FORMATS.read("trace", _strict(record), trace_id)
+    found = (BranchTrace if "explore_start_id" in raw else Trace).model_validate(raw)
+    if found.trace_id != trace_id:
+        raise ValueError(t("it names another session"))
+    return found
+
+
+def _strict(record: bytes) -> Row:
+    found: object = json.loads(record)
+    if not isinstance(found, dict):
+        raise ValueError(t("it is not a JSON object"))
+    return cast("Row", found)
+
+
+def _object(record: bytes) -> Row:
+    """Return a record as JSON object; an empty one when it is none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return _strict(record)
+    return {}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

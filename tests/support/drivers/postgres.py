@@ -1,0 +1,130 @@
+"""A real PostgreSQL for tests: a cluster of its own in a temporary folder, reached over a socket there."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from daemon.store.sql.database import open_database
+
+_UP_S = 60
+_TEMPLATE = "goalwright_template"
+
+
+class Postgres:
+    """A server that only this process's user, and the one it runs as, can reach."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="gw-pg-"))
+        # It refuses to run as root.
+        self.account = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        shutil.chown(self.folder, self.account)
+        options = ["-U", "goalwright", "--auth=trust", "--no-sync", "-E", "UTF8"]
+        command = [_program("initdb"), "-D", str(self.data), *options]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, **self._as_account())
+        self.start()
+
+    @property
+    def data(self) -> Path:
+        """The cluster's folder."""
+        return self.folder / "data"
+
+    def url(self, database: str) -> str:
+        """The address of one of its databases."""
+        return f"postgresql://goalwright@/{database}?host={self.folder}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = [
+            "-k",
+            str(self.folder),
+            "-c",
+            "listen_addresses=",
+            "-c",
+            "fsync=off",
+            "-c",
+            "max_connections=60",
+        ]
+        command = [_program("postgres"), "-D", str(self.data), *options]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as_account())
+        deadline = time.monotonic() + _UP_S
+        while True:
+            with contextlib.suppress(psycopg.OperationalError):
+                psycopg.connect(self.url("postgres")).close()
+                return
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, "PostgreSQL did not start"
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """``kill -9`` it with all of its processes, and wait until it is gone."""
+        pid = self._process.pid
+        os.kill(pid, signal.SIGSTOP)  # it must not start another process meanwhile
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for one in (pid, *map(int, children)):
+            os.kill(one, signal.SIGKILL)
+        self._process.wait()
+
+    def end(self) -> None:
+        """Stop it and remove its folder."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGQUIT)  # at once, without a last checkpoint
+        self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def database(self, name: str, template: str = _TEMPLATE) -> str:
+        """Return the address of a database, made from a template (our empty tables) unless it is there."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            for database, source in ((_TEMPLATE, "template1"), (name, template)):
+                if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
+                    continue
+                wanted = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+                connection.execute(wanted.format(sql.Identifier(database), sql.Identifier(source)))
+                if database == _TEMPLATE:
+                    open_database(self.url(database)).dispose()
+        return self.url(name)
+
+    def _as_account(self) -> dict[str, Any]:
+        """Arguments of Popen. Any: of several types."""
+        if os.geteuid() != 0:
+            return {"cwd": self.folder}
+        return {"cwd": self.folder, "user": self.account, "group": self.account, "extra_groups": []}
+
+
+def _program(name: str) -> str:
+    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
+    found = shutil.which(name) or next(map(str, places), None)
+    if found is None:
+        # Set-up installs it in CI.
+        assert "CI" not in os.environ, "PostgreSQL is not installed"
+        pytest.skip("PostgreSQL is not installed")
+    return found
+
+
+@functools.cache
+def shared() -> Postgres:
+    """The server of this test process; it ends with the process."""
+    server = Postgres()
+    atexit.register(server.end)
+    return server
+
+
+def database_for(folder: Path) -> str:
+    """Return the address of a database that belongs to a folder."""
+    return shared().database("t" + hashlib.sha256(os.fsencode(folder)).hexdigest()[:20])

@@ -1,0 +1,241 @@
+"""Databases of traces: addresses, versions of the tables, search, copies, and a server that is killed."""
+
+from __future__ import annotations
+
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from daemon.model.events import FileChanged, GoalAdded
+from daemon.model.goals import Goal, GoalTree
+from daemon.store.archive import export_trace
+from daemon.store.files import FileTraceStore
+from daemon.store.sql.copying import store_archive, write_session
+from daemon.store.sql.database import UnreachableError, address, open_database
+from daemon.store.sql.schema import metadata
+from daemon.store.sql.search import search
+from daemon.store.sql.store import SqlTraceStore
+from daemon.store.trace_store import StoreError
+from tests.support.drivers.postgres import Postgres, database_for
+from tests.support.scenarios.stores import ID, NOW, added, branch_trace, message, started, trace
+
+OTHER = "20260101-000001-bbbbbb"
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'traces.db'}" if request.param == "sqlite" else database_for(tmp_path)
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[SqlTraceStore]:
+    found = SqlTraceStore.open(url, owner="ann")
+    yield found
+    found.close()
+
+
+# -- the database --
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "nonsense",
+        "mysql://u:geheim@h/d",
+        "sqlite://",
+        "sqlite+aiosqlite:///x",
+        "postgresql+asyncpg://u:geheim@h/d",
+    ],
+)
+def test_address_that_is_none_is_refused_without_a_password(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        address(url)
+    assert "geheim" not in str(caught.value)
+
+
+def test_server_that_is_not_there_is_told_without_a_password() -> None:
+    with pytest.raises(UnreachableError) as caught:
+        open_database("postgresql://ann:geheim@127.0.0.1:9/goalwright")
+    assert "127.0.0.1:9" in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+def test_only_the_user_reads_a_database_of_sqlite(tmp_path: Path) -> None:
+    SqlTraceStore.open(f"sqlite:///{tmp_path}/new/traces.db").create(trace())
+    assert [path.stat().st_mode & 0o077 for path in (tmp_path / "new").iterdir()] == [0] * len(
+        list((tmp_path / "new").iterdir())
+    )
+
+
+def test_migrations_make_the_tables_of_the_schema(store: SqlTraceStore) -> None:
+    ours = {*metadata.tables, *(index.name for table in metadata.tables.values() for index in table.indexes)}
+
+    def compared(_object: object, name: str | None, kind: str, _reflected: bool, _other: object) -> bool:
+        # Search has tables and an index of its own in each database.
+        return kind not in ("table", "index") or name in ours
+
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"include_object": compared})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_programs_that_open_a_new_database_at_once_agree(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path / 'new.db'}", _empty_database(tmp_path)):
+        problems: list[Exception] = []
+
+        def opened(url: str = url, problems: list[Exception] = problems) -> None:
+            try:
+                open_database(url).dispose()
+            except Exception as error:
+                problems.append(error)
+
+        threads = [threading.Thread(target=opened) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert problems == []
+
+
+def _empty_database(folder: Path) -> str:
+    from tests.support.drivers.postgres import shared
+
+    return shared().database("empty" + folder.name.lower(), template="template1")
+
+
+def test_database_of_a_newer_version_is_not_touched(store: SqlTraceStore, url: str) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match="newer version"):
+        open_database(url)
+
+
+# -- search --
+
+
+def test_search_finds_parts_of_words_in_any_case(store: SqlTraceStore) -> None:
+    store.create(trace(title="Straße nach Köln"))
+    store.append(added(message(1, "Lower the local\n RATES by 10%_x, please")))
+    change = {
+        "path": "src/rates.py",
+        "kind": "update",
+        "version": "1",
+        "tool_call_id": "c",
+        "added": 1,
+        "removed": 1,
+    }
+    store.append(FileChanged.model_validate({"trace_id": ID, "time": NOW, **change}))
+    goal = Goal(id="1", description="Ask the carriers")
+    store.append(GoalAdded(trace_id=ID, time=NOW, goal=goal))
+    store.save_snapshot(trace(title="Straße nach Köln", last_event_id=3), GoalTree(goals=[goal]))
+    store.create(trace(OTHER, title="说中文的会话"))
+    for query, kind, said in (
+        ("local rates", "message", "Lower the local RATES by 10%_x, please"),
+        ("CAL RAT", "message", "Lower the local RATES by 10%_x, please"),
+        ("10%_", "message", "Lower the local RATES by 10%_x, please"),
+        ("STRASSE NACH", "title", "Straße nach Köln"),
+        ("src/rates", "file", "src/rates.py"),
+        ("carrier", "goal", "Ask the carriers"),
+    ):
+        (found,) = search(store, query, limit=9)
+        assert (found.trace_id, found.kind, found.excerpt, found.owner) == (ID, kind, said, "ann"), query
+    assert [found.trace_id for found in search(store, "中文", limit=9)] == [OTHER]
+    assert (
+        search(store, "xyz", limit=9) == search(store, '" OR "', limit=9) == search(store, "%", limit=0) == []
+    )
+    assert (
+        search(store, "carrier", limit=9, kinds=["title"])
+        == search(store, "carrier", limit=9, owner="bob")
+        == []
+    )
+
+
+def test_newest_sessions_are_found_first_and_once(store: SqlTraceStore) -> None:
+    for trace_id in (ID, OTHER):
+        store.create(trace(trace_id))
+        for number in range(1, 4):
+            store.append(added(message(number, "rates", trace_id)))
+    assert [found.trace_id for found in search(store, "rates", limit=9)] == [OTHER, ID]
+    assert [found.trace_id for found in search(store, "rates", limit=1)] == [OTHER]
+
+
+def test_replaced_and_deleted_texts_are_not_found(store: SqlTraceStore) -> None:
+    store.create(trace(title="first title"))
+    store.append(added(message(1, "old words")))
+    store.append(added(message(1, "new words")))
+    store.save_snapshot(trace(title="second title", last_event_id=2), GoalTree())
+    assert search(store, "old words", limit=9) == search(store, "first title", limit=9) == []
+    assert [found.kind for found in search(store, "second title", limit=9)] == ["title"]
+    store.delete(ID)
+    assert search(store, "words", limit=9) == []
+
+
+# -- copies --
+
+
+def members(archive: Path) -> dict[str, bytes]:
+    with tarfile.open(archive) as packed:
+        files = {name: packed.extractfile(name) for name in packed.getnames()}
+        return {name: file.read() for name, file in files.items() if file is not None}
+
+
+def test_session_comes_out_of_a_database_as_it_went_in(store: SqlTraceStore, tmp_path: Path) -> None:
+    files = FileTraceStore(tmp_path / ".trace")
+    files.create(trace(title="Rates"))
+    files.create(branch_trace(f"{ID}:A"))
+    files.append(started())
+    files.append(added(message(1, "half \ud83d and 说")))
+    files.append(added(message(1, "in a branch", f"{ID}", branch_id="A"), f"{ID}:A"))
+    files.save_snapshot(trace(title="Rates", last_event_id=2), GoalTree(mission="m"))
+    files.close()
+    output = tmp_path / ".trace" / ID / "output"
+    output.mkdir()
+    (output / "call_1").write_bytes(b"\x00 bytes \xff")
+    with (tmp_path / ".trace" / ID / "events.jsonl").open("ab") as log:
+        log.write(b'{"event_id":3,"event":"of another program", "spelled": "otherwise"}\n')
+    export_trace(files, ID, tmp_path / "one.tar.gz")
+
+    copied = store_archive(store, tmp_path / "one.tar.gz")
+    assert (copied.trace_id, copied.events, copied.files, copied.damaged) == (ID, 4, 1, 0)
+    assert store_archive(store, tmp_path / "one.tar.gz") == copied, "a second copy adds nothing"
+    assert [event.event_id for event in store.events(ID)] == [1, 2]
+    assert store.children(ID) == [f"{ID}:A"]
+    assert store.messages(f"{ID}:A")[0].text() == "in a branch"
+
+    write_session(store, ID, tmp_path / "two.tar.gz")
+    before, after = members(tmp_path / "one.tar.gz"), members(tmp_path / "two.tar.gz")
+    # Files of messages are made from the log again.
+    assert after == {name: data for name, data in before.items() if "/messages/" not in name}
+
+
+# -- a server that is killed --
+
+
+def test_killed_server_loses_nothing_that_was_acknowledged() -> None:
+    server = Postgres()
+    try:
+        store = SqlTraceStore.open(server.database("killed"))
+        store.create(trace())
+        acknowledged = 0
+        stop = threading.Timer(0.2, server.kill)
+        stop.start()
+        with pytest.raises(UnreachableError):
+            while True:
+                acknowledged = store.append(started(f"p{acknowledged}")).event_id
+        stop.join()
+        server.start()
+        again = store.last_event_id(ID)
+        # The last one may be there although its acknowledgement was lost.
+        assert again in (acknowledged, acknowledged + 1)
+        assert store.append(started()).event_id == again + 1
+        assert [event.event_id for event in store.events(ID)] == list(range(1, again + 2))
+        store.close()
+    finally:
+        server.end()

@@ -6,13 +6,14 @@ import asyncio
 import base64
 import binascii
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from daemon.loop.command_use import NamedFile, called, named_files
+from daemon.loop.command_use import CalledCommand, NamedFile, called, named_files
 from daemon.loop.mentions import mentioned, with_agent
 from daemon.loop.tool_context import call_permission
 from daemon.model.messages import OPEN_FILE, FilePart, ToolCallPart
+from tools.access import MCP
 from tools.localization import noted, t
 from tools.paths import ask_read, did_you_mean, explain_os_error, resolve, rule_target
 from tools.read import MAX_IMAGE_BYTES, image_type
@@ -23,16 +24,18 @@ from tools.text.truncate import short
 from tools.tool import Permission, PermissionDeniedError, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from daemon.loop.session import Session
+    from daemon.mcp.requested import FromServer
 
 MOST_FILES = 20
 MAX_TEXT_BYTES = 256 * 1024
 MAX_PDF_BYTES = 8 * 1024 * 1024
 MAX_BYTES = 16 * 1024 * 1024
 """Most bytes of all attachments of a prompt together."""
+_SERVER_PROMPT = f"/{MCP}"
 CALL = "attach_"
 """Prefix of call ids for attaching: a question about one belongs to no turn."""
 
@@ -55,22 +58,26 @@ async def attached(
     is open in the editor (``OPEN_FILE``) stays a name: the model reads it under the rules when it needs it. Raises
     ToolError, with advice, when one of them cannot be attached: then none is. ``text``: of the prompt; if it names
     another agent, that agent's model must accept them, too; if it calls a command, the files that the command's text
-    names with ``@`` are attached, too.
+    names with ``@`` are attached, too. So is what the user's own text asks MCP servers for: ``/mcp__server__prompt``
+    and ``@server:uri``.
     """
     command = await asyncio.to_thread(called, session, text) if text.lstrip().startswith("/") else None
+    # Servers are asked for their prompts again: one that is sent another time may have other arguments.
+    files = [file for file in files if file.data is None or not file.name.startswith(_SERVER_PROMPT)]
+    meant = text if command is None else with_agent(session, command)
     spans: dict[str, NamedFile] = {}
     if command is not None:
-        text = with_agent(session, command)
         spans = await asyncio.to_thread(_named, session, command.text, [file.name for file in files])
-        files = (*files, *(FilePart(name=name, media_type="") for name in spans))
-    if not files:
+        files = [*files, *(FilePart(name=name, media_type="") for name in spans)]
+    theirs = await _of_servers(session, text, command, files)
+    if not files and not theirs:
         return ()
-    if len(files) > MOST_FILES:
+    if (count := len(files) + len(theirs)) > MOST_FILES:
         raise ToolError(
             t(
                 "{count} attachments are too many; the limit is {most_files}. Attach fewer, or name a "
                 "folder.",
-                count=len(files),
+                count=count,
                 most_files=MOST_FILES,
             )
         )
@@ -78,12 +85,11 @@ async def attached(
     services = session.services
     scratch = services.trace_folder(session.session_id) / "output"
     place = _FileLookup(services.workspace, scratch, call_permission(session, call))
-    models = await asyncio.to_thread(_models, session, text)
-    found: list[FilePart] = []
-    size = 0
+    added = _Attachments(await asyncio.to_thread(_models, session, meant))
     for file in files:
         if file.data is None and file.media_type == OPEN_FILE:
-            found.append(file.model_copy(update={"name": shown_line(short(file.name.strip(), 500))}))
+            name = shown_line(short(file.name.strip(), 500))
+            added.parts.append(file.model_copy(update={"name": name}))
             continue
         if file.data is None:
             span = spans.get(file.name)
@@ -92,20 +98,45 @@ async def attached(
                 name, data = span.name, _lines(data, span)
         else:
             name, data = shown_line(short(file.name.strip() or "pasted", 200)), _contents(file)
-        size += len(data)
-        if size > MAX_BYTES:
+        added.add(name, data)
+    for one in theirs:
+        added.add(shown_line(short(one.name, 200)), one.data, one.framed)
+    return tuple(added.parts)
+
+
+async def _of_servers(
+    session: Session, text: str, command: CalledCommand | None, files: Sequence[FilePart]
+) -> Sequence[FromServer]:
+    """Return what the user's own words ask MCP servers for; a file for a command hides a prompt of its name."""
+    if command is not None and text.lstrip().startswith(_SERVER_PROMPT):
+        return ()
+    have = [file.name for file in files]
+    return await session.services.extra.requested(session.trust, text, have)
+
+
+@dataclass(slots=True)
+class _Attachments:
+    """The attachments of a prompt so far, and the models that must accept them."""
+
+    models: Sequence[str]
+    parts: list[FilePart] = field(default_factory=list[FilePart])
+    _size: int = 0
+
+    def add(self, name: str, data: bytes, framed: Callable[[str], str] = str) -> None:
+        """Add a file. ``framed``: returns its text as the model reads it. Raises ToolError."""
+        self._size += len(data)
+        if self._size > MAX_BYTES:
             raise ToolError(
                 t(
                     "The attachments are larger than {max_bytes} in total. Attach fewer or smaller ones.",
                     max_bytes=_mb(MAX_BYTES),
                 )
             )
-        part = _part(name, data)
-        for model in models:
+        part = _part(name, data, framed)
+        for model in self.models:
             if problem := refusal(model, part.media_type):
                 raise ToolError(t("{name} cannot be attached. {problem}", name=name, problem=problem))
-        found.append(part)
-    return tuple(found)
+        self.parts.append(part)
 
 
 def _named(session: Session, text: str, attached_names: Sequence[str]) -> dict[str, NamedFile]:
@@ -190,7 +221,7 @@ def _contents(file: FilePart) -> bytes:
         ) from error
 
 
-def _part(name: str, data: bytes) -> FilePart:
+def _part(name: str, data: bytes, framed: Callable[[str], str]) -> FilePart:
     """Return the part, its type by the bytes themselves. Raises ToolError for what models cannot be sent."""
     if not data:
         raise ToolError(t("{name} is empty: there is nothing to attach.", name=name))
@@ -217,7 +248,7 @@ def _part(name: str, data: bytes) -> FilePart:
         hint = t(" Name it in your message instead: the agent reads it in parts.")
         raise _too_large(name, t("text file"), len(data), MAX_TEXT_BYTES, hint)
     # Base64 would hide a key from the redaction of stored data, so remove keys before.
-    kept = SECRETS.text(text).encode("utf-8", "replace")
+    kept = framed(SECRETS.text(text)).encode("utf-8", "replace")
     return FilePart(name=name, media_type="text/plain", data=_base64(kept))
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from daemon.copies.working_copy import WorkingCopies
     from daemon.files.concurrent_writes import ConcurrentWrites
     from daemon.files.history import WatchCommand
+    from daemon.mcp.requested import FromServer
     from daemon.model.messages import Usage
     from daemon.model.permissions import Rule, Trust
     from daemon.permission.service import PermissionService
@@ -68,6 +69,10 @@ class ExtraTools(Protocol):
         """Return those there are now, by name; the same object while nothing changes."""
         ...
 
+    async def requested(self, trust: Trust, text: str, have: Sequence[str]) -> Sequence[FromServer]:
+        """Return what a user's prompt asks servers for; ``have``: names of what is attached. Raises ToolError."""
+        ...
+
 
 class NoExtraTools:
     """Where there are only built-in tools. Implements ExtraTools."""
@@ -77,6 +82,9 @@ class NoExtraTools:
 
     def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
         return _NO_TOOLS
+
+    async def requested(self, trust: Trust, text: str, have: Sequence[str]) -> Sequence[FromServer]:
+        return ()
 
 
 _NO_TOOLS: Mapping[str, Tool[Any]] = {}

@@ -11,8 +11,9 @@ import contextlib
 import importlib
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from daemon.mcp.content import ServerContent
 from daemon.mcp.definitions import MOST_TOOLS, BadDefinitionError, Definition, definition
 from tools.localization import t
 from tools.text.terminal import shown_brief
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientSession, IncomingMessage
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult
+    from pydantic import BaseModel
 
     from daemon.mcp.configuration import ServerSpec
     from daemon.mcp.server_log import McpServerLog
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+ResultT = TypeVar("ResultT", bound="BaseModel")
 State = Literal["starting", "ready", "failed", "stopped"]
 CONNECT_S = 60.0
 """For each of the requests until the tools are known; the first start of a server may download it."""
@@ -69,6 +72,7 @@ class Connection:
         self.error = ""
         """Why it is not ready, or what is wrong with its tools, as text for the user."""
         self.tools: tuple[Definition, ...] = ()
+        self.content = ServerContent(server_log.line)
         self.settled = asyncio.Event()
         """Set while it is not being started: it is ready, or has failed."""
         self.began = 0.0
@@ -149,6 +153,26 @@ class Connection:
         finally:
             self.calls -= 1
 
+    async def ask(self, request: Any, kind: type[ResultT], timeout_s: float) -> ResultT:
+        """Send a request for the user's prompt, e.g. ``prompts/get``. Raises ToolError with a text for the user."""
+        session, name = self._session, self.spec.name
+        if session is None:
+            raise ToolError(
+                t("The MCP server {name} is not running. {error}", name=name, error=self.error).strip()
+            )
+        from mcp.shared.exceptions import MCPError
+
+        self.calls += 1
+        try:
+            return await session.send_request(request, kind, timeout_s)
+        except (MCPError, ValueError) as error:  # ValueError: pydantic's, for a result that is none
+            if isinstance(error, MCPError) and error.message in _ENDS:
+                self._ended.set()
+            why = _brief(error.message if isinstance(error, MCPError) else str(error))
+            raise ToolError(t("The MCP server {name} did not answer: {why}", name=name, why=why)) from error
+        finally:
+            self.calls -= 1
+
     # -- internals --
 
     async def _run(self) -> None:
@@ -167,6 +191,7 @@ class Connection:
             self._set("failed", t("{problem} It is tried again with the next prompt.", problem=problem))
         finally:
             # Until then it is offered, because a restart should not change the request to the model.
+            self.content.clear()
             if self.tools:
                 self.tools = ()
                 self._changed()
@@ -229,10 +254,15 @@ class Connection:
             await stack.enter_async_context(session)
             try:
                 await sdk.greet(session)
+                await self._list(session)
+                # Beside the tools, which must not wait for a server that never lists its prompts.
+                following = asyncio.create_task(self.content.follow(session))
+                stack.push_async_callback(_canceled, following)
                 while not self._ended.is_set():
-                    await self._list(session)
                     self._session = session
                     await self._wait()
+                    if not self._ended.is_set():
+                        await self._list(session)
             except sdk.MCPError:
                 if not self._ended.is_set():
                     raise  # else its process tells more
@@ -251,11 +281,18 @@ class Connection:
 
     async def _list(self, session: ClientSession) -> None:
         import mcp_types as types
+        from mcp.shared.exceptions import MCPError
 
         found: list[types.Tool] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
-            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            try:
+                page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            except MCPError as error:
+                offered = session.server_capabilities
+                if error.code != types.METHOD_NOT_FOUND or offered is None or offered.tools is not None:
+                    raise
+                break  # it has only prompts or resources
             found += page.tools
             cursor = page.next_cursor
             if cursor is None or len(found) > MOST_TOOLS:
@@ -283,6 +320,7 @@ class Connection:
         """Called by the SDK with each notification."""
         import mcp_types as types
 
+        self.content.heard(message)
         if isinstance(message, types.ToolListChangedNotification):
             self._stale.set()
         elif isinstance(message, types.LoggingMessageNotification):
@@ -297,6 +335,11 @@ class Connection:
             self.settled.clear()
         else:
             self.settled.set()
+
+
+async def _canceled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 def load_sdk() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.runtime import write_private
+from tools.access import MCP
 from tools.errors import ToolError
 from tools.json_access import mapping, strings
 from tools.localization import t
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from daemon.config import Config
     from daemon.mcp.configuration import FoundServers, ServerSpec
     from daemon.mcp.connection import Connection
+    from daemon.mcp.content import PromptDefinition, ResourceDefinition
     from daemon.mcp.definitions import Definition
+    from daemon.mcp.requested import FromServer
     from daemon.mcp.tool import Approved
     from daemon.model.permissions import Trust
     from daemon.settings import McpSettings
@@ -53,6 +56,14 @@ class ToolStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptStatus:
+    """A prompt of a server, for the user. ``name``: as the user types it, without the slash."""
+
+    name: str
+    definition: PromptDefinition
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """A server, for the user."""
 
@@ -61,6 +72,10 @@ class ServerStatus:
     error: str
     tools: tuple[ToolStatus, ...]
     log_file: Path
+    part: str = ""
+    """How names for the user begin: ``@part:uri``."""
+    prompts: tuple[PromptStatus, ...] = ()
+    resources: tuple[ResourceDefinition, ...] = ()
 
 
 class McpServers:
@@ -152,6 +167,61 @@ class McpServers:
             return (), ()
         return tuple(self._status(spec, found, trust == "trusted") for spec in found.servers), found.problems
 
+    async def listed(self, trust: Trust) -> None:
+        """Wait a moment until the servers that run have listed their prompts and resources."""
+        found = self._found.get(trust == "trusted")
+        waits = [
+            asyncio.ensure_future(server.content.listed.wait())
+            for spec in (() if found is None else found.servers)
+            if (server := self._connections.get(spec)) is not None and server.state == "ready"
+        ]
+        if waits:
+            await asyncio.wait(waits, timeout=WAIT_S)
+            for wait in waits:
+                wait.cancel()
+
+    def resources(self, trust: Trust, query: str, most: int) -> list[tuple[str, ResourceDefinition]]:
+        """Return the resources of servers that run whose name has these letters: first those that begin with them.
+
+        With each its name for the user, ``server:uri``.
+        """
+        if not self._connections:
+            return []
+        wanted = query.lower()
+        ranked: list[tuple[int, str, ResourceDefinition]] = []
+        for server in self.servers(trust)[0]:
+            for one in server.resources:
+                name = f"{server.part}:{one.uri}"
+                if name.lower().startswith(wanted) or one.title.lower().startswith(wanted):
+                    ranked.append((0, name, one))
+                elif wanted in f"{name} {one.title}".lower():
+                    ranked.append((1, name, one))
+        return [(name, one) for _, name, one in sorted(ranked, key=lambda one: one[:2])[:most]]
+
+    async def requested(self, trust: Trust, text: str, have: Iterable[str] = ()) -> tuple[FromServer, ...]:
+        """Return what a user's prompt asks servers for, and start them: a prompt that it calls, and resources that it
+        names. Raises ToolError, with a text for the user.
+
+        ``have``: names of resources that are attached already.
+        """
+        if trust == "restricted" or not ("@" in text or text.lstrip().startswith(f"/{MCP}")):
+            return ()
+        from daemon.mcp.requested import requested, wanted_in
+
+        wanted = wanted_in(text)
+        if not wanted:
+            return ()
+        await self.begin(trust, LISTING_WAIT_S)
+        found = self._found.get(trust == "trusted")
+        specs = () if found is None else found.servers
+        parts = self._parts([spec.name for spec in specs])
+        running = {
+            parts[spec.name]: server
+            for spec in specs
+            if (server := self._connections.get(spec)) is not None and server.state != "failed"
+        }
+        return await requested(wanted, running, frozenset((*parts, *parts.values())), have)
+
     def log(self, name: str) -> str:
         """Return the log of a server without secrets. Raises ToolError."""
         return self._named(name).log.text()
@@ -235,6 +305,7 @@ class McpServers:
 
     def _status(self, spec: ServerSpec, found: FoundServers | None, trusted: bool) -> ServerStatus:
         from daemon.mcp.definitions import tool_names
+        from daemon.mcp.requested import prompt_names
 
         server = self._connections.get(spec)
         names = [one.name for one in found.servers] if found is not None else [spec.name]
@@ -245,11 +316,21 @@ class McpServers:
         tools = tuple(
             ToolStatus(called[one.name], one, f"{spec.name}/{one.name}" in disabled) for one in definitions
         )
+        prompts = {} if server is None else prompt_names(part, server.content.prompts)
         state: ServerState = "disabled" if spec.disabled else "failed" if spec.problem else "stopped"
         error = spec.problem
         if server is not None and state == "stopped":
             state, error = server.state, server.error
-        return ServerStatus(spec, state, error, tools, self._log_file(spec))
+        return ServerStatus(
+            spec,
+            state,
+            error,
+            tools,
+            self._log_file(spec),
+            part,
+            tuple(PromptStatus(name, one) for name, one in prompts.items()),
+            () if server is None else server.content.resources,
+        )
 
     def _named(self, name: str) -> Connection:
         for spec, server in self._connections.items():

@@ -30,6 +30,8 @@ OURS = (
     "environment",
     "hook_context",
     "mcp_result",
+    "mcp_prompt",
+    "mcp_resource",
     "planning",
     "changes",
     "recent_subjects",

@@ -11,9 +11,13 @@ Source = Literal["user", "workspace"]
 
 
 class CommandListParams(Model):
-    """``sessionId``: selects the workspace; the list is the same for all its sessions."""
+    """``sessionId``: selects the workspace; the list is the same for all its sessions.
+
+    ``start``: start MCP servers that do not run, and wait some seconds for their prompts.
+    """
 
     session_id: str | None = None
+    start: bool = False
 
 
 class CommandInfo(Model):
@@ -21,14 +25,15 @@ class CommandInfo(Model):
 
     name: str
     description: str
-    kind: Literal["command", "skill"] = "command"
-    """Whether it is a file for a command, or a skill that the user may call."""
+    kind: Literal["command", "skill", "mcp"] = "command"
+    """A file for a command, a skill that the user may call, or a prompt of an MCP server (``mcp__server__prompt``)."""
     hint: str = ""
     """Its arguments, e.g. ``[issue]``."""
     arguments: bool = False
     """It has a place for arguments."""
     source: Source = "user"
     file: str = ""
+    """Empty for a prompt of a server."""
 
 
 class SkillInfo(Model):

@@ -1,8 +1,10 @@
-"""The wire of MCP servers: which there are, what they offer, and their logs."""
+"""The wire of MCP servers: which there are, their tools, prompts and resources, and their logs."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from pydantic import Field
 
 from daemon.model.stored_model import Model
 
@@ -28,6 +30,18 @@ class McpTool(Model):
     """By the setting ``mcp_disabled``."""
 
 
+class McpPrompt(Model):
+    """A prompt of a server."""
+
+    name: str
+    """As the user types it, without the slash: ``mcp__server__prompt``."""
+    prompt: str
+    """As its server calls it."""
+    description: str
+    hint: str = ""
+    """Its arguments: ``<required> [optional]``."""
+
+
 class McpServer(Model):
     """A configured server."""
 
@@ -38,6 +52,9 @@ class McpServer(Model):
     error: str = ""
     """Why it does not work, or what is wrong with its tools, as text for the user."""
     tools: tuple[McpTool, ...] = ()
+    prompts: tuple[McpPrompt, ...] = ()
+    resources: int = 0
+    """How many it lists, templates among them."""
     log_file: str = ""
 
 
@@ -46,6 +63,32 @@ class McpListResult(Model):
 
     servers: tuple[McpServer, ...]
     problems: tuple[str, ...] = ()
+
+
+class McpResourcesParams(Model):
+    """Search the resources of running servers. ``query``: letters of the name or URI; ``limit``: most of them."""
+
+    query: str = ""
+    limit: int = Field(default=20, ge=1, le=200)
+
+
+class McpResource(Model):
+    """A resource of a server."""
+
+    name: str
+    """As the user types it after ``@``: ``server:uri``."""
+    title: str
+    """The server's name for it."""
+    description: str = ""
+    media_type: str = ""
+    template: bool = False
+    """Its URI has ``{places}`` that the user fills in."""
+
+
+class McpResourcesResult(Model):
+    """Those that match, best first."""
+
+    resources: tuple[McpResource, ...]
 
 
 class McpServerParams(Model):

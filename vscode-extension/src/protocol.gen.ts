@@ -455,19 +455,25 @@ export interface Choice {
 export interface CommandInfo {
   name: string;
   description: string;
-  /** Whether it is a file for a command, or a skill that the user may call. */
-  kind: "command" | "skill";
+  /** A file for a command, a skill that the user may call, or a prompt of an MCP server (`mcp__server__prompt`). */
+  kind: "command" | "skill" | "mcp";
   /** Its arguments, e.g. `[issue]`. */
   hint: string;
   /** It has a place for arguments. */
   arguments: boolean;
   source: "user" | "workspace";
+  /** Empty for a prompt of a server. */
   file: string;
 }
 
-/** `sessionId`: selects the workspace; the list is the same for all its sessions. */
+/**
+ * `sessionId`: selects the workspace; the list is the same for all its sessions.
+ *
+ * `start`: start MCP servers that do not run, and wait some seconds for their prompts.
+ */
 export interface CommandListParams {
   sessionId?: string | null;
+  start?: boolean;
 }
 
 /** By name. `problems`: files that are skipped or odd, and why, as text for the user. */
@@ -1197,6 +1203,40 @@ export interface McpLogResult {
   text: string;
 }
 
+/** A prompt of a server. */
+export interface McpPrompt {
+  /** As the user types it, without the slash: `mcp__server__prompt`. */
+  name: string;
+  /** As its server calls it. */
+  prompt: string;
+  description: string;
+  /** Its arguments: `<required> [optional]`. */
+  hint: string;
+}
+
+/** A resource of a server. */
+export interface McpResource {
+  /** As the user types it after `@`: `server:uri`. */
+  name: string;
+  /** The server's name for it. */
+  title: string;
+  description: string;
+  mediaType: string;
+  /** Its URI has `{places}` that the user fills in. */
+  template: boolean;
+}
+
+/** Search the resources of running servers. `query`: letters of the name or URI; `limit`: most of them. */
+export interface McpResourcesParams {
+  query?: string;
+  limit?: number;
+}
+
+/** Those that match, best first. */
+export interface McpResourcesResult {
+  resources: McpResource[];
+}
+
 /** A configured server. */
 export interface McpServer {
   name: string;
@@ -1206,6 +1246,9 @@ export interface McpServer {
   /** Why it does not work, or what is wrong with its tools, as text for the user. */
   error: string;
   tools: McpTool[];
+  prompts: McpPrompt[];
+  /** How many it lists, templates among them. */
+  resources: number;
   logFile: string;
 }
 
@@ -2451,6 +2494,7 @@ export interface Requests {
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/mcp/list": { params: McpListParams; result: McpListResult };
   "goalwright/mcp/log": { params: McpServerParams; result: McpLogResult };
+  "goalwright/mcp/resources": { params: McpResourcesParams; result: McpResourcesResult };
   "goalwright/mcp/restart": { params: McpServerParams; result: McpListResult };
   "goalwright/mcp/set": { params: McpSetParams; result: McpListResult };
   "goalwright/model/check": { params: ModelCheckParams; result: ModelCheckResult };

@@ -6,6 +6,7 @@ not shown: the plan itself is.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from acp.schema import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         | UsageUpdate
     )
 
+_OF_SERVER = re.compile(r"/mcp__|[\w.-]+:[A-Za-z][A-Za-z0-9+.-]*:\S")
 _QUIET = ("run_limit", "written_call")
 """Notices that the answer to the prompt repeats."""
 
@@ -150,7 +152,9 @@ class Translator:
         texts = typed_texts(parts)
         found: list[Update] = [self._said(text, message_id) for text in texts]
         for part in parts:
-            if part.get("type") == "file" and (name := string(part.get("name"))):
+            name = string(part.get("name")) if part.get("type") == "file" else ""
+            # What a server sent is no file that the editor could open, whatever its URI looks like.
+            if name and not _OF_SERVER.match(name):
                 uri = (self._workspace / name).as_uri()
                 link = ResourceContentBlock(type="resource_link", name=name, uri=uri)
                 found.append(

@@ -1,4 +1,4 @@
-"""``goalwright mcp``: the MCP servers, their tools and logs."""
+"""``goalwright mcp``: the MCP servers, their tools, prompts and logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
 from lsp_bridge.cli.text import clean, fit, shown_line
-from tools.json_access import mappings, string, strings
+from tools.json_access import integer, mappings, string, strings
 from tools.localization import n, noted, t
 
 if TYPE_CHECKING:
@@ -62,9 +62,15 @@ def _show(cli: Invocation, found: dict[str, Any]) -> None:
     console = cli.console
     listed = mappings(found.get("servers"))
     for server in listed:
-        tools = mappings(server.get("tools"))
+        tools, prompts = mappings(server.get("tools")), mappings(server.get("prompts"))
+        resources = integer(server.get("resources"))
         state = string(server.get("state"))
-        count = "  " + n("{count} tool", "{count} tools", len(tools)) if tools else ""
+        counts = [
+            n("{count} tool", "{count} tools", len(tools)) if tools else "",
+            n("{count} prompt", "{count} prompts", len(prompts)) if prompts else "",
+            n("{count} resource", "{count} resources", resources) if resources else "",
+        ]
+        count = "".join(f"  {words}" for words in counts if words)
         name, source = string(server.get("name")), string(server.get("source"))
         console.write(shown_line(f"{name}  {t(_STATES.get(state, state))}{count}  ({source})") + "\n")
         if error := string(server.get("error")):
@@ -73,6 +79,10 @@ def _show(cli: Invocation, found: dict[str, Any]) -> None:
             off = t("  (disabled)") if tool.get("disabled") is True else ""
             words = string(tool.get("description")).partition("\n")[0]
             line = shown_line(f"  {string(tool.get('name'))}{off}  {words}")
+            console.write((fit(line, console.columns) if console.live else line) + "\n")
+        for prompt in prompts:
+            called = " ".join(filter(None, (f"/{string(prompt.get('name'))}", string(prompt.get("hint")))))
+            line = shown_line(f"  {called}  {string(prompt.get('description'))}")
             console.write((fit(line, console.columns) if console.live else line) + "\n")
     if not listed:
         console.write(

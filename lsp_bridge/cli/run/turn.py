@@ -97,6 +97,8 @@ class RunOptions:
 
 _NAMED = re.compile(r"""(?:^|(?<=[\s(\[{'"]))@(?:"([^"\n]+)"|((?:\\[^\n]|[^\s"\\])+))""")
 _ENDS = ".,;:!?)]}'"
+_RESOURCE = re.compile(r"[\w.-]+:[A-Za-z][A-Za-z0-9+.-]*:\S")
+"""``server:uri``: a resource of an MCP server."""
 _SHORT_SUFFIX = 5
 """Characters of an ending like ``.yaml``: what ends longer is more likely a name in code."""
 
@@ -116,6 +118,8 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
         path = next((workspace / name for name in names if (workspace / name).is_file()), None)
         if path is not None:
             found.append(str(path.absolute()))
+        elif _RESOURCE.match(plain):
+            continue  # the daemon asks the MCP server
         elif names and (suffix := Path(names[-1]).suffix) and not (workspace / names[-1]).exists():
             from tools.paths import did_you_mean  # pydantic comes with it
 

@@ -1,4 +1,4 @@
-"""The request about slash commands and skills: ``goalwright/prompt/list``."""
+"""The request about slash commands, skills and prompts of MCP servers: ``goalwright/prompt/list``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from daemon.loop.command_use import callable_skill, command_problems
+from daemon.mcp.configuration import SETTINGS
+from daemon.mcp.service import LISTING_WAIT_S
 from lsp_bridge.protocol import commands as p
 from lsp_bridge.server.requests.declaration import request
 
@@ -21,8 +23,12 @@ class CommandRequests:
 
     @request("goalwright/prompt/list", changes=False)
     async def list(self, params: p.CommandListParams) -> p.CommandListResult:
-        """List the user's slash commands and skills, and files that should be some and are not."""
+        """List slash commands, skills and prompts of MCP servers, and files that should be some and are not."""
         trust, rules = self._context.client_trust(), self._context.client_rules()
+        servers = self._context.core.mcp
+        if params.start:
+            await servers.begin(trust, LISTING_WAIT_S)
+            await servers.listed(trust)
         commands, skills = await asyncio.to_thread(self._context.core.found_prompts, trust)
         called = [
             p.CommandInfo(
@@ -46,6 +52,19 @@ class CommandRequests:
             )
             for one in skills.skills
             if one.name.lower() not in commands.commands and callable_skill(rules, one)
+        ]
+        called += [
+            p.CommandInfo(
+                name=prompt.name,
+                description=prompt.definition.description,
+                kind="mcp",
+                hint=prompt.definition.hint,
+                arguments=bool(prompt.definition.arguments),
+                source="user" if server.spec.source == SETTINGS else "workspace",
+            )
+            for server in servers.servers(trust)[0]
+            for prompt in server.prompts
+            if prompt.name.lower() not in commands.commands
         ]
         return p.CommandListResult(
             commands=tuple(sorted(called, key=lambda one: one.name)),

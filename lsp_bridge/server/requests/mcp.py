@@ -44,11 +44,29 @@ class McpRequests:
         await asyncio.to_thread(set_enabled, file, params.name, params.enabled)
         return await self._listed(start=True)
 
+    @request("goalwright/mcp/resources", changes=False)
+    async def resources(self, params: p.McpResourcesParams) -> p.McpResourcesResult:
+        """Search the resources of running servers, for a mention."""
+        found = self._core.mcp.resources(self._context.client_trust(), params.query, params.limit)
+        return p.McpResourcesResult(
+            resources=tuple(
+                p.McpResource(
+                    name=name,
+                    title=one.title,
+                    description=one.description,
+                    media_type=one.media_type,
+                    template=one.template,
+                )
+                for name, one in found
+            )
+        )
+
     async def _listed(self, *, start: bool) -> p.McpListResult:
         servers, trust = self._core.mcp, self._context.client_trust()
         self._core.reload_config()
         if start:
             await servers.begin(trust, LISTING_WAIT_S)
+            await servers.listed(trust)
         else:
             await servers.look(trust)
         found, problems = servers.servers(trust)
@@ -69,6 +87,16 @@ class McpRequests:
                         )
                         for tool in one.tools
                     ),
+                    prompts=tuple(
+                        p.McpPrompt(
+                            name=prompt.name,
+                            prompt=prompt.definition.name,
+                            description=prompt.definition.description,
+                            hint=prompt.definition.hint,
+                        )
+                        for prompt in one.prompts
+                    ),
+                    resources=len(one.resources),
                     log_file=str(one.log_file),
                 )
                 for one in found

@@ -66,6 +66,28 @@ def call(number: int) -> None:
         send(id=number, result={"content": content})
 
 
+def content(number: int, method: str, params: dict[str, Any]) -> None:
+    """Prompts and resources."""
+    if method == "prompts/list":
+        hostile = {"name": "hostile", "description": BIDI, "arguments": [{"name": "a b]", "required": True}]}
+        send(id=number, result={"prompts": [{"name": "p"}, hostile, {"name": "x" * 300}, {"name": "p"}]})
+    elif method == "resources/list":
+        page = int((params or {}).get("cursor") or 0)
+        found = [{"uri": f"r://{page}/{at}", "name": BIDI} for at in range(1000)]
+        odd = [{"uri": "r://a b", "name": "odd"}, {"uri": "no scheme", "name": "odd"}]
+        send(id=number, result={"resources": [*odd, *found], "nextCursor": str(page + 1)})
+    elif method == "resources/templates/list":
+        send(id=number, error={"code": -32601, "message": "no templates"})
+    elif HOW == "huge":
+        huge(number)
+    elif HOW == "nonsense":
+        send(id=number, result={"messages": 7, "contents": 7})
+    elif method == "prompts/get":
+        send(id=number, result={"messages": []})
+    else:
+        send(id=number, result={"contents": [{"uri": params["uri"], "blob": "no base64!"}]})
+
+
 def flood() -> None:
     while True:
         for number in range(1000):
@@ -90,10 +112,8 @@ def main() -> None:
                 print("Welcome! This is no JSON.", flush=True)
             info = {"name": "bad", "version": "1"}
             version = message["params"]["protocolVersion"]
-            send(
-                id=number,
-                result={"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info},
-            )
+            offered = {"tools": {}, "prompts": {}, "resources": {}}
+            send(id=number, result={"protocolVersion": version, "capabilities": offered, "serverInfo": info})
         elif method == "tools/list":
             cursor = {"nextCursor": "more"} if HOW == "endless" else {}
             send(id=number, result={"tools": tools(), **cursor})
@@ -101,6 +121,8 @@ def main() -> None:
                 flood()
         elif method == "tools/call":
             call(number)
+        elif method.startswith(("prompts/", "resources/")):
+            content(number, method, message.get("params"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a user's prompt asks MCP servers for: ``/mcp__server__prompt`` and ``@server:uri``.
+"""Fetch content of MCP servers for a user's prompt: ``/mcp__server__prompt`` and ``@server:uri``.
 
 A URI is only ever sent to the server that the user named: it is never opened here, whatever it looks like.
 """
@@ -69,7 +69,7 @@ class FromServer:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a text asks servers for. ``prompt``: name and arguments; ``resources``: server and URI."""
+    """The prompt and resources that a text names. ``prompt``: name and arguments; ``resources``: server and URI."""
 
     prompt: tuple[str, str] | None
     resources: tuple[tuple[str, str], ...]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
 import sys
+from typing import Any
 
 import psutil
 
 from tests.support.drivers.command_line import CommandLine, wait_until
-from tests.support.programs import bad_mcp_server
+from tests.support.programs import bad_mcp_server, mcp_server
 
 WORK = [{"tool_calls": [{"name": "mcp__bad__work", "input": {"a": 1}}]}, {"text": "Done."}]
 
@@ -30,10 +32,12 @@ def test_servers_in_the_terminal_and_after_kill_9(goalwright: CommandLine) -> No
     assert result.returncode == 0, result.stdout + result.stderr
     assert "✓ mcp__bad__work worked" in result.stdout
     shown = goalwright.run("mcp")
-    assert "bad  ready  4 tools  (config.json)\n  mcp__bad__work  d\n" in shown.stdout
+    assert "bad  ready  4 tools  2 prompts  1996 resources  (config.json)\n" in shown.stdout
+    assert "\n  mcp__bad__work  d\n" in shown.stdout and "\n  /mcp__bad__hostile <a b]>  Read" in shown.stdout
     assert "starting" in goalwright.run("mcp", "log", "bad").stdout
     assert listed(goalwright, "disable", "bad") | {"logFile": ""} == {
-        "name": "bad", "source": "config.json", "state": "disabled", "error": "", "tools": [], "logFile": "",
+        "name": "bad", "source": "config.json", "state": "disabled", "error": "", "tools": [], "prompts": [],
+        "resources": 0, "logFile": "",
     }  # fmt: skip
     assert listed(goalwright, "enable", "bad")["state"] == "ready"
     assert listed(goalwright, "restart", "bad")["state"] == "ready"
@@ -49,3 +53,28 @@ def test_servers_in_the_terminal_and_after_kill_9(goalwright: CommandLine) -> No
     assert len(programs) == 1
     os.kill(address.pid, signal.SIGKILL)
     wait_until(lambda: not programs[0].is_running(), "the end of the server")
+
+
+def test_prompts_and_resources_from_the_terminal(goalwright: CommandLine) -> None:
+    goalwright.configure(mcpServers={"sample": {"command": sys.executable, "args": [mcp_server.__file__]}})
+    model = goalwright.script([{"text": "Done."}])
+    wrong = goalwright.run("run", "/mcp__sample__review", "--model", model)
+    assert wrong.returncode == 1
+    assert "The prompt review needs: path. Write it after the name: <path> [style]" in wrong.stderr
+    text = "/mcp__sample__review 'a b.md' as in @sample:docs://guide.md"
+    assert "Unknown resource: docs://guide.md" in goalwright.run("run", text, "--model", model).stderr
+    result = goalwright.run("run", text.removesuffix(".md"), "--model", model)
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    (session,) = json.loads(goalwright.run("sessions", "--json").stdout)["sessions"][:1]
+    (log,) = goalwright.workspace.glob(f".trace/{session['trace']['traceId']}/events.jsonl")
+    sent = [part for line in log.read_text().splitlines() for part in user_parts(json.loads(line))]
+    assert [part.get("name") for part in sent if part["type"] == "file"] == [
+        "/mcp__sample__review",
+        "sample:docs://guide",
+    ]
+    assert b"<mcp_prompt>\nReview a b.md in a as in @sample" in base64.b64decode(sent[1]["data"])
+
+
+def user_parts(event: dict[str, Any]) -> list[dict[str, Any]]:
+    message = event.get("message") or {}
+    return message["content"] if message.get("role") == "user" else []

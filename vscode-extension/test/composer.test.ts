@@ -25,6 +25,7 @@ test("files, lines, folders and kinds of context that a text names in full are f
   assert.deepEqual(keys("Fix @src/app.py, see @src/app.py:3-5 and (@docs/)."), ["file:src/app.py", "lines:src/app.py:3-5", "folder:docs/"]);
   assert.deepEqual(keys("@problems and @problems again"), ["problems"]);
   assert.deepEqual(keys("me@example.org, a@b, @"), []);
+  assert.deepEqual(keys("@docs:docs://guide @docs:x:/../../../etc/passwd"), [], "the daemon asks the server, and no file is read");
   assert.equal(namedIn("see @a.py now")[0]?.end, 9);
   assert.equal(namedIn(Array.from({ length: 50 }, (_, n) => `@d${n}`).join(" ")).length, 20);
   assert.equal(withoutMention("see @terminal now", "@terminal"), "see now");
@@ -56,6 +57,9 @@ test("a command is a word behind a slash; paths and sentences about them are pro
 test("the user's own commands and skills are listed; the daemon resolves them", () => {
   const command = (name: string, more: Partial<CommandInfo> = {}): CommandInfo => ({ name, description: `Does ${name}`, kind: "command", hint: "", arguments: false, source: "user", file: "", ...more });
   const own = ownCommands([command("test", { arguments: true, hint: "[file]" }), command("git:commit"), command("undo"), command("PDF", { kind: "skill", arguments: true })]);
+  const served = command("mcp__docs__review", { kind: "mcp", arguments: true, hint: "<path>" });
+  assert.deepEqual(commandRows("rev", [served]).map(({ label }) => label), ["/review", "/mcp__docs__review"], "by its own name, too");
+  assert.equal(slash("mcp__docs__review", "a.py", [served]), undefined);
   assert.deepEqual(own.map(({ name }) => name), ["test", "git:commit", "PDF"], "never in place of a command that is always there");
   assert.deepEqual(commandRows("te", own).map(({ label, detail, send }) => [label, detail, send]), [["/test", "[file] Does test", undefined]]);
   assert.deepEqual(commandRows("git:", own).map(({ label, send }) => [label, send]), [["/git:commit", true]]);

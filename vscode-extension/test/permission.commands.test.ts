@@ -144,7 +144,7 @@ test("without jobs the list says so", async () => {
 });
 
 test("MCP servers are listed with their states, and switched off and on", async () => {
-  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", tools: [], logFile: "" };
+  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", tools: [], prompts: [], resources: 0, logFile: "" };
   const asked: [string, Record<string, unknown>][] = [];
   const request = async (method: string, params: Record<string, unknown>): Promise<unknown> => {
     asked.push([method, params]);
@@ -165,4 +165,24 @@ test("MCP servers are listed with their states, and switched off and on", async 
   await settled();
   assert.deepEqual(asked.at(-1), ["goalwright/mcp/set", { name: "docs", enabled: true }]);
   assert.equal(picks[0]?.row("docs").buttons?.length, 2);
+});
+
+test("single tools of an MCP server are switched off and on", async () => {
+  const tool = (name: string, disabled = false): McpServer["tools"][number] => ({ name: `mcp__docs__${name}`, tool: name, description: "", readOnly: false, disabled });
+  const prompts = [{ name: "mcp__docs__p", prompt: "p", description: "", hint: "" }];
+  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", tools: [tool("a"), tool("b"), tool("c", true)], prompts, resources: 7, logFile: "" };
+  const asked: [string, Record<string, unknown>][] = [];
+  const request = async (method: string, params: Record<string, unknown>): Promise<unknown> => {
+    asked.push([method, params]);
+    return { servers: [server], problems: [] };
+  };
+  void showServers({ request, connect: () => Promise.resolve() } as unknown as Daemon);
+  await settled();
+  assert.equal(picks[0]?.row("docs").description, "ready, tools: 3, prompts: 1, resources: 7 · config.json");
+  assert.equal(picks[0]?.row("docs").detail, "a, b, c (disabled)");
+  answers.push("a, c");
+  picks[0]?.press("docs");
+  await settled();
+  const set = (name: string, enabled: boolean): [string, Record<string, unknown>] => ["goalwright/mcp/set", { name, enabled }];
+  assert.deepEqual(asked.slice(1), [set("docs/b", false), set("docs/c", true)]);
 });

@@ -87,6 +87,8 @@ class LiveSession:
         self._is_canceled = False
         """The editor has canceled since the last prompt."""
         self._plan_due = False
+        self._commands: AvailableCommandsUpdate | None = None
+        """Those that the editor knows."""
         self._opening = asyncio.Lock()
         self._held: list[tuple[str, dict[str, Any]]] | None = None
         """Notifications that wait until the state before them is shown; None while none has to."""
@@ -125,12 +127,22 @@ class LiveSession:
         if (plan := _plan(loaded)).entries:
             self._put([plan])
         self._put(self._translator.meter(mapping(loaded.get("meter"))))
-        self._put([await _commands(client)])
+        self._commands = await _commands(client)
+        self._put([self._commands])
+        self._background.start(self._offer_commands(client, start=True))
         for request in mappings(loaded.get("pending")):
             self._asked(request)
         for start_id in loaded.get("awaitsChoice") or ():
             self._choice_awaited(string(start_id))
         return mapping(loaded.get("session"))
+
+    async def _offer_commands(self, client: Client, *, start: bool = False) -> None:
+        """Send the commands when they are others than before. ``start``: with those of MCP servers that start now."""
+        with contextlib.suppress(*_GONE):
+            commands = await _commands(client, start=start)
+            if commands != self._commands:
+                self._commands = commands
+                self._put([commands])
 
     async def _history(self, client: Client, loaded: dict[str, Any]) -> Sequence[dict[str, Any]]:
         messages = mappings(loaded.get("messages"))
@@ -256,6 +268,8 @@ class LiveSession:
             self._translator.own_turn()
         elif name == "turn_ended":
             self._error = string(event.get("errorKind"))
+            if self._client is not None:  # a server may have changed its prompts
+                self._background.start(self._offer_commands(self._client))
             if (ended := self._ended.get(string(event.get("promptId")))) is not None:
                 ended.set()
 
@@ -362,9 +376,10 @@ def _plan(loaded: dict[str, Any]) -> AgentPlanUpdate:
     return AgentPlanUpdate(session_update="plan", entries=entries)
 
 
-async def _commands(client: Client) -> AvailableCommandsUpdate:
-    """Return our commands, and those of the user. Raises as ``Client.request``."""
-    own = mappings((await client.request("goalwright/prompt/list", {})).get("commands"))
+async def _commands(client: Client, *, start: bool = False) -> AvailableCommandsUpdate:
+    """Return our commands, those of the user, and prompts of MCP servers, which ``start`` starts. Raises as
+    ``Client.request``."""
+    own = mappings((await client.request("goalwright/prompt/list", {"start": start})).get("commands"))
     found = {
         string(one.get("name")): AvailableCommand(
             name=string(one.get("name")),

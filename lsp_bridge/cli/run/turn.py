@@ -111,6 +111,8 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
     found: list[str] = []
     notes: list[str] = []
     for quoted, plain in _NAMED.findall(task):
+        if _RESOURCE.match(plain):
+            continue  # the daemon asks the MCP server; no file of this name is meant
         unescaped = re.sub(r"\\(.)", r"\1", plain)
         names = [
             name for one in (quoted, plain, unescaped) if one for name in (one, one.rstrip(_ENDS)) if name
@@ -118,8 +120,6 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
         path = next((workspace / name for name in names if (workspace / name).is_file()), None)
         if path is not None:
             found.append(str(path.absolute()))
-        elif _RESOURCE.match(plain):
-            continue  # the daemon asks the MCP server
         elif names and (suffix := Path(names[-1]).suffix) and not (workspace / names[-1]).exists():
             from tools.paths import did_you_mean  # pydantic comes with it
 

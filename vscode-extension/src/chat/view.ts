@@ -208,7 +208,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         if (message.instead !== undefined) return this.resend(message.instead, message.text, message.attachments);
         return this.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
       case "complete":
-        return this.post({ type: "completions", id: message.id, ...(await this.composer.complete(message.sign, message.query, message.begins)) });
+        return this.complete(message.id, message.sign, message.query, message.begins);
       case "mention":
         return this.attach(message.text, message.written ? this.composer.named(message.key) : this.composer.mention(message.key));
       case "includeActive":
@@ -397,6 +397,12 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     await this.parts.sessions.fork(messageId);
     this.giveBack(text, attachments);
     await this.focus();
+  }
+
+  private async complete(id: number, sign: "@" | "/", query: string, begins: boolean): Promise<void> {
+    const tell = async (): Promise<void> => this.post({ type: "completions", id, ...(await this.composer.complete(sign, query, begins)) });
+    await tell();
+    if (await this.composer.startServers()) await tell();
   }
 
   /** Attach the contents of a mention. The user may send the text before they are read. */

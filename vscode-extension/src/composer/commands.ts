@@ -42,10 +42,14 @@ export function ownCommands(found: readonly CommandInfo[]): CommandInfo[] {
 export function commandRows(query: string, own: readonly CommandInfo[]): Completion[] {
   const lower = query.toLowerCase();
   const shipped = builtIns().map(({ name, detail, prompt }): Completion => ({ kind: "command", label: `/${name}`, detail, insert: `/${name} `, ...(prompt ? {} : { send: true }) }));
+  // Prompts of MCP servers have long names: the letters of the prompt's own name find them, too.
+  const serverPrompts = new Map(own.filter(({ kind }) => kind === "mcp").map(({ name }) => [`/${name}`, name.toLowerCase()]));
   const theirs = own.map(({ name, description, hint, arguments: takes }): Completion => ({ kind: "prompt", label: `/${name}`, detail: [hint, description].filter(Boolean).join(" "), insert: `/${name} `, ...(takes ? {} : { send: true }) }));
-  const fitting = [...shipped, ...theirs].filter(({ label }) => label.slice(1).toLowerCase().startsWith(lower));
+  const begins = ({ label }: Completion): boolean => label.slice(1).toLowerCase().startsWith(lower);
+  const fitting = [...shipped, ...theirs].filter((row) => begins(row) || serverPrompts.get(row.label)?.includes(lower) === true);
   // Enter chooses the first row: an exact match goes before longer names.
-  return fitting.sort((one, other) => Number(other.label.length === lower.length + 1) - Number(one.label.length === lower.length + 1));
+  const fit = (row: Completion): number => (row.label.length === lower.length + 1 ? 0 : begins(row) ? 1 : 2);
+  return fitting.sort((one, other) => fit(one) - fit(other));
 }
 
 export type Slash =

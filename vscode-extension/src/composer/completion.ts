@@ -29,9 +29,15 @@ export class Mentions {
     if (special) return this.others(special[2] ?? "");
     const lower = query.toLowerCase();
     const fixed = contexts().filter(({ label }) => label.slice(1).startsWith(lower));
-    const [agents, files, symbols] = await Promise.all([begins ? this.agents(lower) : [], this.files(query), query.length > 1 ? this.symbols(query) : []]);
+    const [agents, files, symbols, resources] = await Promise.all([
+      begins ? this.agents(lower) : [],
+      this.files(query),
+      query.length > 1 ? this.symbols(query) : [],
+      this.resources(query),
+    ]);
+    if (query.includes(":") && resources.length > 0) return resources;
     // Letters usually mean a file. Without letters, show the fixed kinds of context early.
-    return (query ? [...fixed, ...agents, ...files, ...symbols] : [...files.slice(0, 4), ...fixed, ...agents]).slice(0, MOST_ROWS + 4);
+    return (query ? [...fixed, ...agents, ...files, ...symbols, ...resources] : [...files.slice(0, 4), ...fixed, ...agents, ...resources]).slice(0, MOST_ROWS + 4);
   }
 
   /** Return the text for an empty list; empty while letters are typed, because they may not be a mention. */
@@ -94,6 +100,18 @@ export class Mentions {
       .filter(({ trace }) => trace.traceId !== this.sessions.sessionId && trace.title.toLowerCase().includes(query.toLowerCase()))
       .slice(0, MOST_ROWS)
       .map(({ trace: { traceId, title } }) => ({ kind: "session", label: title || t("Untitled session"), detail: "", insert: `@session ${title} `, mention: `session:${traceId}` }));
+  }
+
+  /** Resources of MCP servers that run. The daemon reads them when the prompt is sent. */
+  private async resources(query: string): Promise<Completion[]> {
+    if (this.daemon.state.phase !== "connected") return [];
+    const { resources } = await this.daemon.request("goalwright/mcp/resources", { query, limit: query.includes(":") ? MOST_ROWS : 4 });
+    return resources.map(({ name, title, description, template }) => {
+      const detail = [title, description].filter(Boolean).join(": ");
+      // What is in braces must be written by the user.
+      const fixed = template ? name.split("{", 1).join("") : `${name} `;
+      return { kind: "resource", label: name, detail, insert: `@${fixed}` };
+    });
   }
 
   private async agents(query: string): Promise<Completion[]> {

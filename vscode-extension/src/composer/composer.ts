@@ -10,6 +10,7 @@ import { namedIn, slashOf, type Completion } from "./text";
 /** The host's side of the composer: completions, attachments for mentions, and commands. */
 export class ComposerHost {
   private readonly mentions: Mentions;
+  private started: Promise<unknown> | undefined;
 
   constructor(
     private readonly daemon: Daemon,
@@ -22,6 +23,13 @@ export class ComposerHost {
   async complete(sign: "@" | "/", query: string, begins: boolean): Promise<{ rows: Completion[]; nothing: string }> {
     const rows = sign === "/" ? commandRows(query, await this.own()) : await this.mentions.rows(query, begins);
     return { rows, nothing: sign === "@" && rows.length === 0 ? this.mentions.nothing(query) : "" };
+  }
+
+  /** Start the MCP servers, whose prompts and resources then can be completed. False when they were started before. */
+  async startServers(): Promise<boolean> {
+    if (this.started || this.daemon.state.phase !== "connected") return false;
+    this.started = this.daemon.request("goalwright/prompt/list", { start: true });
+    return this.started.then(() => true, () => false);
   }
 
   /** Read a mention's attachments. Throws an error with a message for the user. */

@@ -6,7 +6,7 @@ import type { Item } from "../session/state";
 
 /** A row of the completion list. */
 export interface Completion {
-  kind: "file" | "folder" | "symbol" | "context" | "goal" | "session" | "agent" | "command" | "prompt";
+  kind: "file" | "folder" | "symbol" | "context" | "goal" | "session" | "agent" | "command" | "prompt" | "resource";
   label: string;
   detail: string;
   /** Text that replaces the typed text. */
@@ -44,6 +44,9 @@ const MOST_NAMED = 20;
 /** Kinds of context that a single word names. */
 export const CONTEXTS = ["problems", "selection", "terminal", "changes"] as const;
 
+/** A mention of a resource of an MCP server, `server:uri`. The daemon reads it; no file of this name is meant. */
+const RESOURCE = /^[\w.-]+:[a-z][a-z0-9+.-]*:\S/i;
+
 /** A complete mention in a text. `key`: the attachment for the host. `end`: its end in the text. */
 export interface Named {
   mention: string;
@@ -57,7 +60,7 @@ export function namedIn(text: string): Named[] {
   for (const match of text.matchAll(/(?<=^|[\s([{'"])@([^\s"@]+)/g)) {
     const name = (match[1] ?? "").replace(/[.,;:!?)\]}'`]+$/, "");
     const mention = `@${name}`;
-    if (!name || found.has(mention)) continue;
+    if (!name || RESOURCE.test(name) || found.has(mention)) continue;
     const kind = /:\d+(-\d+)?$/.test(name) ? "lines" : name.endsWith("/") ? "folder" : "file";
     found.set(mention, { mention, key: (CONTEXTS as readonly string[]).includes(name) ? name : `${kind}:${name}`, end: match.index + mention.length });
   }

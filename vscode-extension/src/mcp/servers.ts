@@ -5,13 +5,14 @@ import { t } from "../l10n";
 
 const RESTART: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("debug-restart"), tooltip: t("Restart") };
 const SWITCH: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("circle-slash"), tooltip: t("Enable or disable") };
+const TOOLS: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("tools"), tooltip: t("Choose tools") };
 const ICONS = { starting: "loading~spin", ready: "pass", failed: "error", stopped: "circle-outline", disabled: "circle-slash" } as const;
 
 interface Item extends vscode.QuickPickItem {
   server?: McpServer;
 }
 
-/** List the MCP servers, to read their logs, restart them, or switch them on and off. Throws the daemon's error. */
+/** List the MCP servers, to read their logs, restart them, or switch them or single tools on and off. Throws the daemon's error. */
 export async function showServers(daemon: Daemon): Promise<void> {
   await daemon.connect();
   const pick = vscode.window.createQuickPick<Item>();
@@ -33,7 +34,10 @@ export async function showServers(daemon: Daemon): Promise<void> {
   pick.onDidTriggerItemButton(({ item: { server }, button }) => {
     if (!server) return;
     const { name, state } = server;
-    if (button === RESTART) void run(() => daemon.request("goalwright/mcp/restart", { name }));
+    if (button === TOOLS) {
+      pick.hide();
+      void chooseTools(daemon, server);
+    } else if (button === RESTART) void run(() => daemon.request("goalwright/mcp/restart", { name }));
     else void run(() => daemon.request("goalwright/mcp/set", { name, enabled: state === "disabled" }));
   });
   pick.onDidAccept(() => {
@@ -58,23 +62,38 @@ async function openLog(daemon: Daemon, name: string): Promise<void> {
   }
 }
 
+/** Let the user choose the tools of a server that the model is offered. */
+async function chooseTools(daemon: Daemon, server: McpServer): Promise<void> {
+  const items = server.tools.map(({ tool, description, disabled }) => ({ label: tool, detail: description, picked: !disabled }));
+  const chosen = await vscode.window.showQuickPick(items, { canPickMany: true, matchOnDetail: true, title: t("Tools of {0}", server.name), placeHolder: t("Checked tools are offered to the model") });
+  if (!chosen) return;
+  const wanted = new Set(chosen.map(({ label }) => label));
+  try {
+    for (const { tool, disabled } of server.tools) {
+      if (wanted.has(tool) === disabled) await daemon.request("goalwright/mcp/set", { name: `${server.name}/${tool}`, enabled: wanted.has(tool) });
+    }
+  } catch (error) {
+    void vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
+  }
+}
+
 function rows({ servers, problems }: McpListResult): Item[] {
   const found: Item[] = servers.map((server) => ({
     label: server.name,
     description: [stateText(server), server.source].join(" · "),
-    ...(server.error || server.tools.length > 0 ? { detail: server.error || server.tools.map(({ tool }) => tool).join(", ") } : {}),
+    ...(server.error || server.tools.length > 0 ? { detail: server.error || server.tools.map(({ tool, disabled }) => (disabled ? t("{0} (disabled)", tool) : tool)).join(", ") } : {}),
     iconPath: new vscode.ThemeIcon(ICONS[server.state]),
-    buttons: server.state === "disabled" ? [SWITCH] : [RESTART, SWITCH],
+    buttons: server.state === "disabled" ? [SWITCH] : [...(server.tools.length > 0 ? [TOOLS] : []), RESTART, SWITCH],
     server,
   }));
   if (found.length === 0) found.push({ label: t("No MCP servers are configured."), detail: t("Name them under mcp_servers in ~/.goalwright/config.json.") });
   return [...found, ...problems.map((problem) => ({ label: `$(warning) ${t("Not used")}`, detail: problem }))];
 }
 
-function stateText({ state, tools }: McpServer): string {
+function stateText({ state, tools, prompts, resources }: McpServer): string {
   switch (state) {
     case "ready":
-      return t("ready, tools: {0}", tools.length);
+      return [t("ready, tools: {0}", tools.length), prompts.length > 0 && t("prompts: {0}", prompts.length), resources > 0 && t("resources: {0}", resources)].filter(Boolean).join(", ");
     case "starting":
       return t("starting");
     case "failed":

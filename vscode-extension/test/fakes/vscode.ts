@@ -295,9 +295,10 @@ export const window = {
     picks.push(new FakeQuickPick());
     return picks.at(-1);
   },
-  /** The answer is the row whose label has the given text in it. */
-  showQuickPick: async (rows: Row[], options: { title?: string }) => {
+  /** The answer is the row whose label has the given text in it; of several, all rows whose label the text names. */
+  showQuickPick: async (rows: Row[], options: { title?: string; canPickMany?: boolean }) => {
     const answer = await ask(options.title);
+    if (options.canPickMany) return answer === undefined ? undefined : rows.filter((row) => answer.split(", ").includes(row.label));
     return rows.find((row) => answer !== undefined && row.label.includes(answer));
   },
   /** Without buttons nobody waits for an answer. */

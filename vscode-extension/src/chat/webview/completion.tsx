@@ -9,7 +9,7 @@ import { t } from "../../l10n";
 
 /** Icons by kind. Commands have none, because their slash marks them. */
 const ICONS: Partial<Record<Completion["kind"], IconName>> = {
-  file: "file", folder: "folder", symbol: "symbol", context: "attach", goal: "goal", session: "chat", agent: "agent",
+  file: "file", folder: "folder", symbol: "symbol", context: "attach", goal: "goal", session: "chat", agent: "agent", resource: "attach",
 };
 const LIST = "completions";
 

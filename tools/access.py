@@ -52,3 +52,7 @@ def suggestions(permission: str, patterns: tuple[str, ...]) -> tuple[Suggestion,
 
 MCP = "mcp__"
 """How the tools of MCP servers begin, and their permissions: ``mcp__server__tool``."""
+MCP_SEARCH = "mcp_search"
+"""The tool that finds them where their definitions are too many for the request."""
+MCP_LOADED = "loaded_tools"
+"""Key in the metadata of its results: the names of the tools that it loaded."""

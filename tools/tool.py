@@ -446,6 +446,8 @@ class ToolContext:
     skills: Skills = field(default_factory=NoSkills)
     branch: BranchCommands = field(default_factory=BranchCommands)
     """When ``workspace`` is a branch's copy."""
+    offers: Callable[[str], bool] = lambda name: True
+    """Whether the session's model may have a tool of this name."""
     notify_user: Callable[[str], None] = lambda text: None
     """Shows a notice to the user, e.g. that a setting has no effect here; once a session."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         FilePart,
         Part,
     )
-    from daemon.provider.model_calls import ModelRequest, PromptMessage
+    from daemon.provider.model_calls import ModelRequest, PromptMessage, ToolSpec
 
 IMAGE_TOKENS = 1_600
 """An image as large as the providers take it unscaled (about 1.15 megapixels)."""
@@ -85,15 +85,16 @@ def request_tokens(request: ModelRequest) -> RequestTokens:
     """Tokens of a whole request by our own count, uncalibrated."""
     return RequestTokens(
         system=sum(estimate_tokens(block.text) for block in request.system),
-        tools=sum(
-            _CALL
-            + estimate_tokens(tool.name)
-            + estimate_tokens(tool.description)
-            + _schema_tokens(tool.schema)
-            for tool in request.tools
-        ),
+        tools=sum(map(tool_tokens, request.tools)),
         messages=sum(_known_tokens.get(message, message_tokens) for message in request.messages),
         tail=estimate_tokens(request.tail),
+    )
+
+
+def tool_tokens(tool: ToolSpec) -> int:
+    """Tokens of a tool's definition."""
+    return (
+        _CALL + estimate_tokens(tool.name) + estimate_tokens(tool.description) + _schema_tokens(tool.schema)
     )
 
 

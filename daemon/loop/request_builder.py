@@ -18,7 +18,7 @@ from daemon.context.prompt import Environment, Layer, mode_text, prompt_layers, 
 from daemon.context.tokens import estimate_tokens, request_tokens
 from daemon.context.window import Window, WindowCache, build_window
 from daemon.loop.skill_use import listed, may_be_shown
-from daemon.loop.tool_selection import available_tools, described
+from daemon.loop.tool_selection import sent_tools
 from daemon.model.events import ContextMarked, Marks
 from daemon.model.messages import Usage, subtracted
 from daemon.model.meters import GoalMeter, Meter, Metered
@@ -27,6 +27,7 @@ from daemon.permission.protected import OWN_STATE, protected
 from daemon.plan.text import plan_to_prompt
 from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 from daemon.provider.pricing import UNKNOWN, model_info
+from tools.access import MCP_SEARCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ class RequestBuilder:
         """The map of the project, and the inputs that it was built for."""
         self._frame: tuple[Sequence[Layer], tuple[ToolSpec, ...], int] | None = None
         """Tokens of the system prompt and the tools, and which ones."""
-        self._tools: tuple[tuple[object, ...], tuple[ToolSpec, ...]] | None = None
+        self._tools: tuple[tuple[object, ...], tuple[object, ...], tuple[ToolSpec, ...]] | None = None
         """The tools on offer, and the inputs that they were chosen by."""
         self._window: tuple[tuple[object, ...], tuple[object, ...], Window] | None = None
         """The window with the marks in force, after the objects and the values that it was built from."""
@@ -129,9 +130,7 @@ class RequestBuilder:
         policy = self._policy
         settings, agent = policy.client.config.settings, policy.agent
         info = model_info(policy.model)
-        window = self._services.models.window(
-            policy.model, policy.client.env, settings.context.context_window
-        )
+        window = self._window_size()
         name, limit = agent.context, settings.context.compact_at_tokens or agent.compact_at
         found = profile_for(
             name,
@@ -144,6 +143,12 @@ class RequestBuilder:
             cheap = int(info.long_from * _LONG_PRICE_MARGIN)
             return replace(found, compact_at=min(found.compact_at, cheap))
         return found
+
+    def _window_size(self) -> int:
+        """Return the context window of the model in tokens."""
+        policy = self._policy
+        configured = policy.client.config.settings.context.context_window
+        return self._services.models.window(policy.model, policy.client.env, configured)
 
     def window(self, marks: Marks | None = None) -> Window:
         """Return the messages the model would be sent now, or with other marks."""
@@ -171,11 +176,11 @@ class RequestBuilder:
             policy.handed_over,
             policy.tools,
         )
-        if self._tools is None or not all(map(is_, self._tools[0], chosen_by)):
-            tools = available_tools(policy)
-            specs = tuple(ToolSpec(tool.name, described(policy, tool), tool.schema()) for tool in tools)
-            self._tools = (chosen_by, specs)
-        return self._tools[1]
+        # Neither matters without MCP servers, which are rare.
+        values = (tuple(self._state.loaded_tools), self._window_size()) if MCP_SEARCH in policy.tools else ()
+        if self._tools is None or self._tools[1] != values or not all(map(is_, self._tools[0], chosen_by)):
+            self._tools = (chosen_by, values, sent_tools(policy, *(values or ((), 0))))
+        return self._tools[2]
 
     def plan(self) -> str:
         """Return the plan for the model; empty when there is none, or when the model reads it on demand."""

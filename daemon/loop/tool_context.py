@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.loop.skill_use import UsableSkills, readable_folders
+from daemon.loop.tool_selection import offers
 from daemon.permission.service import CallInfo, CallPermission
 from daemon.provider.call_ids import goal_of_step
 from tools.redaction.redactor import SECRETS
@@ -78,6 +80,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         hand_over=session.features.hand_over(session, permission),
         subagents=session.features.subagents(session, call.id),
         skills=UsableSkills(session.policy),
+        offers=partial(offers, session.policy),
         explorer=session.features.explorer(session, call.id, permission),
     )
 

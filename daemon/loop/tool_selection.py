@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
+from daemon.context.tokens import tool_tokens
 from daemon.loop.skill_use import listed
+from daemon.provider.model_calls import ToolSpec
+from tools.access import MCP, MCP_SEARCH
 from tools.localization import t
 from tools.registry import unknown_tool
 from tools.text.truncate import head
@@ -21,6 +24,8 @@ SKILL = "skill"
 GOAL, STEP = "goal", "step"
 """The two tools for the plan; a session has one of them, by the setting ``plan_front``."""
 EXPLORE = "explore"
+MCP_SHARE = 0.1
+"""Part of the window that definitions of MCP tools may take."""
 _NOT_FOR_SUBAGENTS = (EXPLORE, "hand_over", "question")
 _MOST_NAMED = 20
 _DESCRIPTION = 200
@@ -39,6 +44,8 @@ def belongs(policy: Policy, name: str) -> bool:
     """Return whether the session's agent has a tool, and whether it makes sense in this session."""
     if name in (GOAL, STEP) and name != policy.client.config.settings.plan.plan_front:
         return False
+    if name == MCP_SEARCH:
+        return any(one.startswith(MCP) and policy.agent.has_tool(one) for one in policy.tools)
     # An agent with a plan has one of the two tools.
     if not policy.agent.has_tool(GOAL if name == STEP else name):
         return False
@@ -57,12 +64,31 @@ def _is_subagent(policy: Policy) -> bool:
 
 def available_tools(policy: Policy) -> list[Tool[Any]]:
     """Return the tools that the model may call: its agent has them, and not everything about them is forbidden."""
-    rules = policy.rules
-    return [
-        tool
-        for name, tool in policy.tools.items()
-        if belongs(policy, name) and rules.offered(tool.permission)
-    ]
+    return [tool for name, tool in policy.tools.items() if offers(policy, name)]
+
+
+def offers(policy: Policy, name: str) -> bool:
+    """Return whether the model may call a tool; its definition may still be kept out of the request."""
+    tool = policy.tools.get(name)
+    return tool is not None and belongs(policy, name) and policy.rules.offered(tool.permission)
+
+
+def sent_tools(policy: Policy, loaded: Sequence[str], window: int) -> tuple[ToolSpec, ...]:
+    """Return the definitions that a request holds.
+
+    Where those of MCP tools together exceed a share of the ``window`` (tokens), only ``loaded`` ones are sent, in the
+    order in which they were loaded and after a tool that finds the others: so what is cached stays a prefix.
+    """
+    specs = {
+        tool.name: ToolSpec(tool.name, described(policy, tool), tool.schema())
+        for tool in available_tools(policy)
+    }
+    search = specs.pop(MCP_SEARCH, None)
+    sizes = {name: tool_tokens(spec) for name, spec in specs.items() if name.startswith(MCP)}
+    if search is None or sum(sizes.values()) <= window * MCP_SHARE:
+        return tuple(specs.values())
+    own = [spec for name, spec in specs.items() if name not in sizes]
+    return (*own, search, *(specs[name] for name in loaded if name in sizes))
 
 
 def unavailable_text(policy: Policy, name: str, offered: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.runtime import write_private
-from tools.access import MCP
+from tools.access import MCP, MCP_SEARCH
 from tools.errors import ToolError
 from tools.json_access import mapping, strings
 from tools.localization import t
@@ -287,13 +287,14 @@ class McpServers:
         return server_parts(names)
 
     def _offered(self, trusted: bool) -> Mapping[str, Tool[Any]]:
+        from daemon.mcp.search_tool import McpSearchTool
         from daemon.mcp.tool import Approved, McpTool
 
         if self._approved is None:
             self._approved = Approved(self._folder / "approved.json")
         timeout_s = self._config(trusted).settings.mcp.mcp_timeout_s
         found = self._found.get(trusted)
-        offered: dict[str, Tool[Any]] = {}
+        offered: dict[str, McpTool] = {}
         for spec in () if found is None else found.servers:
             server = self._connections.get(spec)
             for tool in () if server is None else self._status(spec, found, trusted).tools:
@@ -301,7 +302,7 @@ class McpServers:
                     offered[tool.name] = McpTool(
                         tool.name, tool.definition, server, self._approved, timeout_s
                     )
-        return offered
+        return {**offered, MCP_SEARCH: McpSearchTool(offered)} if offered else _NONE
 
     def _status(self, spec: ServerSpec, found: FoundServers | None, trusted: bool) -> ServerStatus:
         from daemon.mcp.definitions import tool_names

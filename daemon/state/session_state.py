@@ -46,7 +46,8 @@ from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.state.session_head import SessionHead
 from daemon.state.spending import Spending
-from tools.json_access import mapping
+from tools.access import MCP_LOADED, MCP_SEARCH
+from tools.json_access import array, mapping
 
 if TYPE_CHECKING:
     from daemon.state.children import Spent
@@ -107,6 +108,8 @@ class SessionState(SessionHead):
         self.position = (0, 0)
         """How many prompts came before the last one, and how many answers since it."""
         self._prompts = 0
+        self.loaded_tools: dict[str, None] = {}
+        """MCP tools whose definitions a search has loaded, in order; see daemon.loop.tool_selection."""
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
         for message in self.messages:
@@ -376,6 +379,9 @@ class SessionState(SessionHead):
         result = message.tool_result() if message.role == "tool" else None
         if result is None or result.is_error:
             return
+        if result.name == MCP_SEARCH:
+            loaded = array(result.metadata.get(MCP_LOADED))
+            self.loaded_tools.update(dict.fromkeys(name for name in loaded if isinstance(name, str)))
         self.instructions.update(instructions_of(result.metadata))
         self.untrusted_instructions.update(instructions_of(result.metadata, UNTRUSTED_KEY))
         files = cast("list[object]", result.metadata.get("files") or [result.metadata])

@@ -36,6 +36,8 @@ def tools() -> list[dict[str, Any]]:
             tool("deep", deep),
             tool("named", {"type": "object", "properties": {"a b$": {}}}),
         ]
+    if HOW == "many":
+        return [tool(f"tool_{n}", description=f"Tool number {n}. " + "Long words. " * 30) for n in range(150)]
     if HOW == "described":
         return [tool("reader", description=BIDI)]
     return [tool("work"), tool("other.work"), tool("other_work"), tool("w" * 100)]

@@ -111,7 +111,8 @@ async def _of_servers(
     if command is not None and text.lstrip().startswith(_SERVER_PROMPT):
         return ()
     have = [file.name for file in files]
-    return await session.services.extra.requested(session.trust, text, have)
+    main = session.record.main.session_id
+    return await session.services.extra.requested(session.trust, text, have, session_id=main)
 
 
 @dataclass(slots=True)

@@ -122,7 +122,7 @@ class Policy:
     @property
     def tools(self) -> Mapping[str, Tool[Any]]:
         """All tools there are for sessions in this folder; the same object while nothing changes."""
-        extra = self._services.extra.tools(self.client.trust)
+        extra = self._services.extra.tools(self.client.trust, self.record.main.session_id)
         if not extra:
             return self._services.tools
         if self._tools is None or self._tools[0] is not extra:

@@ -85,7 +85,8 @@ class RequestBuilder:
         The map of the project and the texts of hooks are fetched once, to preserve the provider's cache.
         """
         await asyncio.to_thread(self._policy.read_agents)
-        for notice in await self._services.extra.begin(self._policy.client.trust):
+        trust, main = self._policy.client.trust, self._record.main.session_id
+        for notice in await self._services.extra.begin(trust, session_id=main):
             self._record.notice_once(notice)
         rules = self._policy.rules
         hooks = await self._hooks.prompting()

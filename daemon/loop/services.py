@@ -61,15 +61,20 @@ class Models(Protocol):
 class ExtraTools(Protocol):
     """Tools that are not built in, e.g. of MCP servers; which there are can change at any time."""
 
-    async def begin(self, trust: Trust) -> Sequence[str]:
-        """Prepare for a turn of a session in a folder of this trust; returns soon. Returns notices for the user."""
+    async def begin(self, trust: Trust, *, session_id: str) -> Sequence[str]:
+        """Prepare for a turn of a session in a folder of this trust; returns soon. Returns notices for the user.
+
+        ``session_id``: here and below, of the main session.
+        """
         ...
 
-    def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
+    def tools(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
         """Return those there are now, by name; the same object while nothing changes."""
         ...
 
-    async def requested(self, trust: Trust, text: str, have: Sequence[str]) -> Sequence[FromServer]:
+    async def requested(
+        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str
+    ) -> Sequence[FromServer]:
         """Return what a user's prompt asks servers for; ``have``: names of what is attached. Raises ToolError."""
         ...
 
@@ -77,13 +82,15 @@ class ExtraTools(Protocol):
 class NoExtraTools:
     """Where there are only built-in tools. Implements ExtraTools."""
 
-    async def begin(self, trust: Trust) -> Sequence[str]:
+    async def begin(self, trust: Trust, *, session_id: str) -> Sequence[str]:
         return ()
 
-    def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
+    def tools(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
         return _NO_TOOLS
 
-    async def requested(self, trust: Trust, text: str, have: Sequence[str]) -> Sequence[FromServer]:
+    async def requested(
+        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str
+    ) -> Sequence[FromServer]:
         return ()
 
 

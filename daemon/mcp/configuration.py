@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,10 +43,10 @@ class ServerSpec:
     """The file that names it, relative to the workspace, or ``config.json``."""
     command: tuple[str, ...] = ()
     """Program, absolute, and arguments; empty for a server that is reached by ``url``."""
-    env: tuple[tuple[str, str], ...] = ()
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     cwd: Path = Path()
     url: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     disabled: bool = False
     problem: str = ""
     """Why it cannot be started, as text for the user; the fields above are then not complete."""
@@ -140,8 +140,7 @@ def _spec(
         kind = server.type or ("stdio" if server.command else "http")
         if kind in _HTTP:
             url = filled(server.url)
-            if not re.match(r"https?://[^/]", url):
-                raise _UnusableError(t("it needs a command, or a url that begins with http:// or https://"))
+            _check_url(url)
             headers = tuple(_each(server.headers, filled))
             return ServerSpec(name, source, url=url, headers=headers, disabled=disabled)
         if kind != "stdio":
@@ -156,6 +155,37 @@ def _spec(
         )
     except (_UnusableError, ValueError, RuntimeError) as error:
         return ServerSpec(name, source, disabled=disabled, problem=str(error))
+
+
+def given_server(
+    name: str,
+    source: str,
+    command: str,
+    arguments: tuple[str, ...],
+    env: tuple[tuple[str, str], ...],
+    url: str,
+    headers: tuple[tuple[str, str], ...],
+    workspace: Path,
+    *,
+    disabled: bool,
+) -> ServerSpec:
+    """Return a server of a client in a trusted folder, whose values are taken as they are. Blocking."""
+    try:
+        if not command:
+            _check_url(url)
+            return ServerSpec(name, source, url=url, headers=headers, disabled=disabled)
+        program = _program(command, workspace, workspace, trusted=True)
+        return ServerSpec(
+            name, source, command=(program, *arguments), env=env, cwd=workspace, disabled=disabled
+        )
+    except (_UnusableError, ValueError, RuntimeError) as error:
+        return ServerSpec(name, source, disabled=disabled, problem=str(error))
+
+
+def _check_url(url: str) -> None:
+    """Raise _UnusableError for what is no URL of a server."""
+    if not re.match(r"https?://[^/]", url):
+        raise _UnusableError(t("it needs a command, or a url that begins with http:// or https://"))
 
 
 def _each(values: Mapping[str, str], filled: Callable[[str], str]) -> Iterator[tuple[str, str]]:

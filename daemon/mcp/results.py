@@ -41,7 +41,8 @@ async def tool_result(tool: Definition, result: CallToolResult, ctx: ToolContext
         output.feed(1, whole[at : at + _CHUNK])
         await asyncio.sleep(0)  # a text of many megabytes must not hold up the daemon
     await output.close()
-    text = output.text() or ("(only images)" if images else "(empty)")
+    # A server may repeat a key that it was started with.
+    text = ctx.redact(output.text()) or ("(only images)" if images else "(empty)")
     return ToolResult(
         f"{_ORIGIN.format(server=shown_line(tool.server))}\n{within('mcp_result', text)}",
         title=shown_brief(text.strip().partition("\n")[0], _LONGEST_TITLE),

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.runtime import write_private
 from tools.access import MCP, MCP_SEARCH
 from tools.errors import ToolError
 from tools.json_access import mapping, strings
 from tools.localization import t
+from tools.process.background import Background
 from tools.process.environment import scrubbed_environment
 from tools.redaction.redactor import SECRETS
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from daemon.mcp.connection import Connection
     from daemon.mcp.content import PromptDefinition, ResourceDefinition
     from daemon.mcp.definitions import Definition
+    from daemon.mcp.lent import GivenServer
     from daemon.mcp.requested import FromServer
     from daemon.mcp.tool import Approved
     from daemon.model.permissions import Trust
@@ -39,7 +42,7 @@ WAIT_S = 1.0
 """Seconds that the first request waits for servers that start."""
 LISTING_WAIT_S = 15.0
 """Seconds that a list of servers for the user waits for them."""
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW", re.IGNORECASE)
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PAT$", re.IGNORECASE)
 _MOST_SECRETS = 10
 
 ServerState = Literal["starting", "ready", "failed", "stopped", "disabled"]
@@ -99,21 +102,26 @@ class McpServers:
         self._found: dict[bool, FoundServers] = {}
         """As last read, by whether the workspace's own files were trusted then."""
         self._settings: McpSettings | None = None
-        self._tools: dict[bool, Mapping[str, Tool[Any]]] = {}
-        """Forgotten when anything changes, so that equal ones are the same object."""
+        self._tools: dict[tuple[bool, str], Mapping[str, Tool[Any]]] = {}
+        """By trust, and session where clients passed servers for it. Forgotten when anything changes, so that equal
+        ones are the same object."""
+        self._lent = LentServers()
+        self._background = Background("MCP servers of clients that are gone")
         self._approved: Approved | None = None
         self._settling = asyncio.Lock()
 
-    async def begin(self, trust: Trust, wait_s: float | None = None) -> tuple[str, ...]:
+    async def begin(
+        self, trust: Trust, wait_s: float | None = None, *, session_id: str = ""
+    ) -> tuple[str, ...]:
         """Start the servers that a session in a folder of this trust has, and wait a moment for them.
 
         Returns what the user should know, e.g. that tools of slow servers come later. ``wait_s``: seconds, from the
-        start of each; None: WAIT_S.
+        start of each; None: WAIT_S. ``session_id``: of the main session, whose client may have passed servers.
         """
         if trust == "restricted":
             return ()
         trusted = trust == "trusted"
-        found = await self._read(trusted)
+        found = self._lent.added(await self._read(trusted), session_id, trusted=trusted)
         if not found.servers and not self._connections:
             return found.problems
         async with self._settling:
@@ -151,25 +159,50 @@ class McpServers:
         if trust != "restricted":
             await self._read(trust == "trusted")
 
-    def tools(self, trust: Trust) -> Mapping[str, Tool[Any]]:
+    def tools(self, trust: Trust, session_id: str = "") -> Mapping[str, Tool[Any]]:
         """Return the tools of the servers that run, by name; the same object while nothing changes."""
         if trust == "restricted" or not self._connections:
             return _NONE
-        trusted = trust == "trusted"
-        if trusted not in self._tools:
-            self._tools[trusted] = self._offered(trusted)
-        return self._tools[trusted]
+        key = (trust == "trusted", session_id if self._lent.of(session_id) else "")
+        if key not in self._tools:
+            self._tools[key] = self._offered(*key)
+        return self._tools[key]
 
-    def servers(self, trust: Trust) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
-        """Return all servers, as last read by ``begin``, and the problems of the files that name them."""
-        found = self._found.get(trust == "trusted")
+    async def lend(self, holder: object, session_id: str, given: Sequence[GivenServer]) -> None:
+        """Use these servers in a session, until its client passes others or is gone. ``holder``: the client."""
+        disabled = self._config(True).settings.mcp.mcp_disabled
+        specs = await asyncio.to_thread(specs_of, given, self._workspace, disabled)
+        self._lent.lend(holder, session_id, specs)
+        await self._end_unwanted()
+
+    def withdraw(self, holder: object) -> None:
+        """Stop the servers of a client that is gone, in the background."""
+        if self._lent.withdraw(holder):
+            self._background.start(self._end_unwanted())
+
+    async def _end_unwanted(self) -> None:
+        """Stop servers that clients have passed and no session has any more, whatever they do."""
+        self._tools.clear()
+        async with self._settling:
+            lent = self._lent.all()
+            gone = [spec for spec in self._connections if spec.source == EDITOR and spec not in lent]
+            await asyncio.gather(*(self._connections.pop(spec).stop() for spec in gone))
+
+    def servers(
+        self, trust: Trust, session_id: str | None = ""
+    ) -> tuple[tuple[ServerStatus, ...], tuple[str, ...]]:
+        """Return all servers, as last read by ``begin``, and the problems of the files that name them.
+
+        With those that clients passed for a session; None: for all sessions.
+        """
+        found = self._here(trust == "trusted", session_id)
         if found is None or trust == "restricted":
             return (), ()
         return tuple(self._status(spec, found, trust == "trusted") for spec in found.servers), found.problems
 
-    async def listed(self, trust: Trust) -> None:
+    async def listed(self, trust: Trust, session_id: str | None = "") -> None:
         """Wait a moment until the servers that run have listed their prompts and resources."""
-        found = self._found.get(trust == "trusted")
+        found = self._here(trust == "trusted", session_id)
         waits = [
             asyncio.ensure_future(server.content.listed.wait())
             for spec in (() if found is None else found.servers)
@@ -180,7 +213,9 @@ class McpServers:
             for wait in waits:
                 wait.cancel()
 
-    def resources(self, trust: Trust, query: str, most: int) -> list[tuple[str, ResourceDefinition]]:
+    def resources(
+        self, trust: Trust, query: str, most: int, session_id: str = ""
+    ) -> list[tuple[str, ResourceDefinition]]:
         """Return the resources of servers that run whose name has these letters: first those that begin with them.
 
         With each its name for the user, ``server:uri``.
@@ -189,7 +224,7 @@ class McpServers:
             return []
         wanted = query.lower()
         ranked: list[tuple[int, str, ResourceDefinition]] = []
-        for server in self.servers(trust)[0]:
+        for server in self.servers(trust, session_id)[0]:
             for one in server.resources:
                 name = f"{server.part}:{one.uri}"
                 if name.lower().startswith(wanted) or one.title.lower().startswith(wanted):
@@ -198,7 +233,9 @@ class McpServers:
                     ranked.append((1, name, one))
         return [(name, one) for _, name, one in sorted(ranked, key=lambda one: one[:2])[:most]]
 
-    async def requested(self, trust: Trust, text: str, have: Iterable[str] = ()) -> tuple[FromServer, ...]:
+    async def requested(
+        self, trust: Trust, text: str, have: Iterable[str] = (), *, session_id: str = ""
+    ) -> tuple[FromServer, ...]:
         """Return what a user's prompt asks servers for, and start them: a prompt that it calls, and resources that it
         names. Raises ToolError, with a text for the user.
 
@@ -211,8 +248,8 @@ class McpServers:
         wanted = wanted_in(text)
         if not wanted:
             return ()
-        await self.begin(trust, LISTING_WAIT_S)
-        found = self._found.get(trust == "trusted")
+        await self.begin(trust, LISTING_WAIT_S, session_id=session_id)
+        found = self._here(trust == "trusted", session_id)
         specs = () if found is None else found.servers
         parts = self._parts([spec.name for spec in specs])
         running = {
@@ -234,6 +271,7 @@ class McpServers:
 
     async def close(self) -> None:
         """Stop all servers."""
+        await self._background.wait()
         await asyncio.gather(*(server.stop() for server in self._connections.values()))
 
     # -- internals --
@@ -253,6 +291,7 @@ class McpServers:
     async def _settle(self, found: FoundServers) -> None:
         """Start what is wanted, and stop what nobody wants any more."""
         everywhere = [spec for one in self._found.values() for spec in one.servers]
+        everywhere += self._lent.all() if True in self._found else ()
         usable = {spec for spec in everywhere if not spec.disabled and not spec.problem}
         unwanted = [
             spec for spec, server in self._connections.items() if spec not in usable and not server.calls
@@ -286,14 +325,19 @@ class McpServers:
 
         return server_parts(names)
 
-    def _offered(self, trusted: bool) -> Mapping[str, Tool[Any]]:
+    def _here(self, trusted: bool, session_id: str | None) -> FoundServers | None:
+        """Return the servers of a session, as last read."""
+        found = self._found.get(trusted)
+        return None if found is None else self._lent.added(found, session_id, trusted=trusted)
+
+    def _offered(self, trusted: bool, session_id: str) -> Mapping[str, Tool[Any]]:
         from daemon.mcp.search_tool import McpSearchTool
         from daemon.mcp.tool import Approved, McpTool
 
         if self._approved is None:
             self._approved = Approved(self._folder / "approved.json")
         timeout_s = self._config(trusted).settings.mcp.mcp_timeout_s
-        found = self._found.get(trusted)
+        found = self._here(trusted, session_id)
         offered: dict[str, McpTool] = {}
         for spec in () if found is None else found.servers:
             server = self._connections.get(spec)

@@ -11,7 +11,7 @@ Source = Literal["user", "workspace"]
 
 
 class CommandListParams(Model):
-    """``sessionId``: selects the workspace; the list is the same for all its sessions.
+    """``sessionId``: also prompts of MCP servers that were passed for this session.
 
     ``start``: start MCP servers that do not run, and wait some seconds for their prompts.
     """

@@ -30,6 +30,30 @@ class McpTool(Model):
     """By the setting ``mcp_disabled``."""
 
 
+class McpGivenServer(Model):
+    """A server that a client passes: ``command`` with ``args`` and ``env``, or ``url`` with ``headers``.
+
+    Values are literal. Those of ``env`` and ``headers`` are kept in memory only.
+    """
+
+    name: str = Field(min_length=1, max_length=200)
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    url: str = Field(default="", repr=False)
+    headers: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+
+
+class McpSessionParams(Model):
+    """Use these servers in a session of a trusted folder, in place of those that this connection passed before.
+
+    They end with the connection.
+    """
+
+    session_id: str
+    servers: tuple[McpGivenServer, ...] = Field(default=(), max_length=20)
+
+
 class McpPrompt(Model):
     """A prompt of a server."""
 
@@ -47,7 +71,7 @@ class McpServer(Model):
 
     name: str
     source: str
-    """The file that names it: ``config.json`` is the user's."""
+    """The file that names it: ``config.json`` is the user's. ``editor``: a client passed it for a session."""
     state: Literal["starting", "ready", "failed", "stopped", "disabled"]
     error: str = ""
     """Why it does not work, or what is wrong with its tools, as text for the user."""
@@ -66,8 +90,12 @@ class McpListResult(Model):
 
 
 class McpResourcesParams(Model):
-    """Search the resources of running servers. ``query``: letters of the name or URI; ``limit``: most of them."""
+    """Search the resources of running servers. ``query``: letters of the name or URI; ``limit``: most of them.
 
+    ``sessionId``: also those of servers that were passed for this session.
+    """
+
+    session_id: str | None = None
     query: str = ""
     limit: int = Field(default=20, ge=1, le=200)
 

@@ -234,6 +234,7 @@ class ClientServer:
         if self._peer is not None:
             self._bridge.peers.remove(self._peer)
         self._bridge.clients = [client for client in self._bridge.clients if client is not self._client]
+        self._core.mcp.withdraw(self._client)
         self._core.presence.client_left()
         COLLECTOR.died(self._born)
 

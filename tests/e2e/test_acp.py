@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 from acp import spawn_agent_process, text_block
 from acp.client.connection import ClientSideConnection
@@ -16,16 +18,20 @@ from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
     DeniedOutcome,
+    EnvVariable,
     FileSystemCapabilities,
+    McpServerStdio,
     PermissionOption,
     ReadTextFileResponse,
     RequestPermissionResponse,
     ResourceContentBlock,
+    SseMcpServer,
     ToolCallUpdate,
 )
 
 from tests.support.drivers.command_line import PROGRAM, CommandLine
 from tests.support.drivers.waiting import until
+from tests.support.programs import mcp_server
 
 READ = {"name": "read", "input": {"file_path": "a.py"}}
 EDIT = {"name": "edit", "input": {"file_path": "a.py", "old_string": "limit = 1", "new_string": "limit = 2"}}
@@ -191,6 +197,54 @@ async def test_a_session_in_a_foreign_editor(goalwright: CommandLine) -> None:
         with pytest.raises(RequestError) as unknown:
             await connection.load_session(cwd=str(goalwright.workspace), session_id="20250101-000000-nobody")
         assert unknown.value.code == -32002
+
+
+async def test_servers_and_prompts_that_the_editor_passes(goalwright: CommandLine) -> None:
+    call = {"name": "mcp__mine__surroundings", "input": {}}
+    scripted(goalwright, [{"tool_calls": [call]}, {"text": "Done."}], [{"text": "Seen."}])
+    assert goalwright.run("trust").returncode == 0
+    mine = McpServerStdio(
+        name="mine",
+        command=sys.executable,
+        args=[mcp_server.__file__],
+        env=[EnvVariable(name="API_TOKEN", value="hunter2-very-secret-value")],
+    )
+    old = SseMcpServer(type="sse", name="old", url="https://example.org/sse", headers=[])
+    editor = Editor("Allow once")
+    async with agent(goalwright, editor) as connection:
+        made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[mine, old])
+        await until(lambda: "mcp__mine__review" in str(editor.of("available_commands_update")), "prompts", 60)
+        assert "MCP servers of the editor are not used: old." in editor.said()
+        await connection.prompt(session_id=made.session_id, prompt=[text_block("look")])
+        assert editor.asked[0][0].title == "mine: surroundings"
+        text = "/mcp__mine__review a.py, as in @mine:docs://guide"
+        await connection.prompt(session_id=made.session_id, prompt=[text_block(text)])
+        assert editor.said().endswith("Seen.")
+        with pytest.raises(RequestError, match="needs: path"):
+            await connection.prompt(session_id=made.session_id, prompt=[text_block("/mcp__mine__review")])
+        assert processes() != []
+        await connection.close_session(session_id=made.session_id)
+        await until(lambda: processes() == [], "the end of the server")
+        await connection.load_session(
+            cwd=str(goalwright.workspace), session_id=made.session_id, mcp_servers=[mine]
+        )
+        links = [one["content"] for one in editor.of("user_message_chunk") if "uri" in one["content"]]
+        assert links == [], "no link makes the editor open what a server names"
+        await until(lambda: processes() != [], "the server of the loaded session", 60)
+    await until(lambda: processes() == [], "the end with the connection")
+    for file in (*goalwright.home.rglob("*"), *goalwright.workspace.rglob("*")):
+        if file.is_file():
+            assert b"hunter2-very-secret-value" not in file.read_bytes(), file
+
+
+def processes() -> list[int]:
+    """The servers of this test that run."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline", "environ"])
+        if mcp_server.__file__ in (process.info["cmdline"] or ())
+        and (process.info["environ"] or {}).get("API_TOKEN") == "hunter2-very-secret-value"
+    ]
 
 
 class EditorWithFiles(Editor):

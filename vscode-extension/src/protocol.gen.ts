@@ -467,7 +467,7 @@ export interface CommandInfo {
 }
 
 /**
- * `sessionId`: selects the workspace; the list is the same for all its sessions.
+ * `sessionId`: also prompts of MCP servers that were passed for this session.
  *
  * `start`: start MCP servers that do not run, and wait some seconds for their prompts.
  */
@@ -1187,6 +1187,20 @@ export interface JobResult {
   job: JobInfo;
 }
 
+/**
+ * A server that a client passes: `command` with `args` and `env`, or `url` with `headers`.
+ *
+ * Values are literal. Those of `env` and `headers` are kept in memory only.
+ */
+export interface McpGivenServer {
+  name: string;
+  command?: string;
+  args?: string[];
+  env?: Record<string, string>;
+  url?: string;
+  headers?: Record<string, string>;
+}
+
 /** Ask for the servers. `start`: start those that do not run, and wait some seconds for them. */
 export interface McpListParams {
   start?: boolean;
@@ -1226,8 +1240,13 @@ export interface McpResource {
   template: boolean;
 }
 
-/** Search the resources of running servers. `query`: letters of the name or URI; `limit`: most of them. */
+/**
+ * Search the resources of running servers. `query`: letters of the name or URI; `limit`: most of them.
+ *
+ * `sessionId`: also those of servers that were passed for this session.
+ */
 export interface McpResourcesParams {
+  sessionId?: string | null;
   query?: string;
   limit?: number;
 }
@@ -1240,7 +1259,7 @@ export interface McpResourcesResult {
 /** A configured server. */
 export interface McpServer {
   name: string;
-  /** The file that names it: `config.json` is the user's. */
+  /** The file that names it: `config.json` is the user's. `editor`: a client passed it for a session. */
   source: string;
   state: "starting" | "ready" | "failed" | "stopped" | "disabled";
   /** Why it does not work, or what is wrong with its tools, as text for the user. */
@@ -1255,6 +1274,16 @@ export interface McpServer {
 /** Name a server. */
 export interface McpServerParams {
   name: string;
+}
+
+/**
+ * Use these servers in a session of a trusted folder, in place of those that this connection passed before.
+ *
+ * They end with the connection.
+ */
+export interface McpSessionParams {
+  sessionId: string;
+  servers?: McpGivenServer[];
 }
 
 /** Have a server (`name`) or a tool of it (`server/tool`) used or not, in all folders. */
@@ -2496,6 +2525,7 @@ export interface Requests {
   "goalwright/mcp/log": { params: McpServerParams; result: McpLogResult };
   "goalwright/mcp/resources": { params: McpResourcesParams; result: McpResourcesResult };
   "goalwright/mcp/restart": { params: McpServerParams; result: McpListResult };
+  "goalwright/mcp/session": { params: McpSessionParams; result: Empty };
   "goalwright/mcp/set": { params: McpSetParams; result: McpListResult };
   "goalwright/model/check": { params: ModelCheckParams; result: ModelCheckResult };
   "goalwright/model/commitMessage": { params: CommitMessageParams; result: CommitMessageResult };

@@ -44,18 +44,19 @@ from acp.schema import (
 
 from daemon.provider.variables import provider_env
 from daemon.version import product_version
-from lsp_bridge.cli.acp.content import UnsupportedContentError, prompt_of
+from lsp_bridge.cli.acp.content import UnsupportedContentError, given_servers, prompt_of
 from lsp_bridge.cli.acp.editor_files import EditorFiles
 from lsp_bridge.cli.acp.live_session import LiveSession
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.cli.text import shown_line
 from lsp_bridge.protocol.handshake import ErrorCode
 from tools.json_access import mapping, mappings, string
 from tools.localization import noted, t
 from tools.process.background import Background
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import CoroutineType
 
     from acp.interfaces import Client as Editor
@@ -174,7 +175,7 @@ class AcpAgent:
             agent_capabilities=AgentCapabilities(
                 load_session=True,
                 prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
-                mcp_capabilities=McpCapabilities(http=False, sse=False),
+                mcp_capabilities=McpCapabilities(http=True, sse=False),
                 session_capabilities=SessionCapabilities(
                     list=SessionListCapabilities(),
                     fork=SessionForkCapabilities(),
@@ -356,6 +357,7 @@ class AcpAgent:
         editor offers for it. Raises as ``LiveSession.opened``, and LaunchError."""
         client = await self._folder(cwd).connect()
         session = self._live(session_id, cwd)
+        session.servers, refused = given_servers(servers or ())
         try:
             info = await session.opened(client, replay=replay)
         except RpcError:
@@ -364,7 +366,7 @@ class AcpAgent:
             raise
         if replay:
             await session.settled()
-        _say_unused(session, servers, folders)
+        _say_unused(session, refused, folders)
         options = await self._options(session, info)
         self._background.start(self._offer_models(session, info))
         return _modes(info), options
@@ -420,10 +422,15 @@ def _trace_id(made: dict[str, Any]) -> str:
     return string(mapping(mapping(made.get("session")).get("trace")).get("traceId"))
 
 
-def _say_unused(session: LiveSession, servers: Any, folders: Any) -> None:
+def _say_unused(session: LiveSession, servers: Sequence[str], folders: Any) -> None:
     """Tell the user of what the editor offers and Goalwright does not use."""
     if servers:
-        session.tell(t("Goalwright does not use the editor's MCP servers."))
+        words = t(
+            "These MCP servers of the editor are not used: {names}. Goalwright takes 20 of them, over stdio or "
+            "streamable HTTP.",
+            names=shown_line(", ".join(servers)),
+        )
+        session.tell(words)
     if folders:
         session.tell(
             t("Goalwright works in one folder; the editor's other folders are not part of the session.")

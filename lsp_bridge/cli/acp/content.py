@@ -19,6 +19,8 @@ from acp.schema import (
     EmbeddedResourceContentBlock,
     FileEditToolCallContent,
     ImageContentBlock,
+    McpServerHttp,
+    McpServerStdio,
     PlanEntry,
     ResourceContentBlock,
     TextContentBlock,
@@ -77,6 +79,8 @@ _STATES: dict[str, PlanEntryStatus] = {
 }
 
 
+_MOST_SERVERS = 20
+"""MCP servers of one session; the daemon takes no more."""
 _MAX_TEXT_BYTES = 256 * 1024
 """A longer text of a file is named only: the daemon attaches none, and the agent reads it in parts."""
 _MEDIA = (".gif", ".jpeg", ".jpg", ".pdf", ".png", ".webp")
@@ -135,6 +139,26 @@ def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[
             raise UnsupportedContentError(t("Goalwright does not take audio. Send text, files or images."))
         before = block
     return "".join(texts), files
+
+
+def given_servers(servers: Iterable[object]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the editor's MCP servers (``McpGivenServer`` of the wire), and the names of those that cannot be used."""
+    found: list[dict[str, Any]] = []
+    refused: list[str] = []
+    for one in servers:
+        if isinstance(one, McpServerStdio) and len(found) < _MOST_SERVERS:
+            env = {variable.name: variable.value for variable in one.env}
+            found.append({"name": _called(one.name), "command": one.command, "args": one.args, "env": env})
+        elif isinstance(one, McpServerHttp) and len(found) < _MOST_SERVERS:
+            headers = {header.name: header.value for header in one.headers}
+            found.append({"name": _called(one.name), "url": one.url, "headers": headers})
+        else:
+            refused.append(str(getattr(one, "name", "?")))
+    return found, refused
+
+
+def _called(name: str) -> str:
+    return name.strip()[:100] or "server"
 
 
 def _mention(name: str) -> str:

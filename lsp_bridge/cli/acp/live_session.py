@@ -87,6 +87,8 @@ class LiveSession:
         self._is_canceled = False
         """The editor has canceled since the last prompt."""
         self._plan_due = False
+        self.servers: list[dict[str, Any]] = []
+        """The editor's MCP servers (``McpGivenServer`` of the wire); in memory only."""
         self._commands: AvailableCommandsUpdate | None = None
         """Those that the editor knows."""
         self._opening = asyncio.Lock()
@@ -116,6 +118,8 @@ class LiveSession:
         params = {"sessionId": self.session_id, "messages": _PAGE if replay else 0}
         loaded = await client.request("goalwright/session/load", params)
         self._client = client
+        if self.servers:  # another daemon, or another connection, does not know them
+            await self._pass_servers(client)
         self._last_event_id = integer(loaded.get("lastEventId"))
         if replay:
             self._translator = Translator(self.workspace)  # the editor begins with nothing
@@ -127,7 +131,7 @@ class LiveSession:
         if (plan := _plan(loaded)).entries:
             self._put([plan])
         self._put(self._translator.meter(mapping(loaded.get("meter"))))
-        self._commands = await _commands(client)
+        self._commands = await self._listed_commands(client)
         self._put([self._commands])
         self._background.start(self._offer_commands(client, start=True))
         for request in mappings(loaded.get("pending")):
@@ -139,10 +143,23 @@ class LiveSession:
     async def _offer_commands(self, client: Client, *, start: bool = False) -> None:
         """Send the commands when they are others than before. ``start``: with those of MCP servers that start now."""
         with contextlib.suppress(*_GONE):
-            commands = await _commands(client, start=start)
+            commands = await self._listed_commands(client, start=start)
             if commands != self._commands:
                 self._commands = commands
                 self._put([commands])
+
+    async def _listed_commands(self, client: Client, *, start: bool = False) -> AvailableCommandsUpdate:
+        """Return our commands, those of the user, and prompts of MCP servers, which ``start`` starts. Raises as
+        ``Client.request``."""
+        params = {"sessionId": self.session_id, "start": start}
+        return _commands(mappings((await client.request("goalwright/prompt/list", params)).get("commands")))
+
+    async def _pass_servers(self, client: Client) -> None:
+        params = {"sessionId": self.session_id, "servers": self.servers}
+        try:
+            await client.request("goalwright/mcp/session", params)
+        except RpcError as error:  # the session works without them
+            self.tell(str(error))
 
     async def _history(self, client: Client, loaded: dict[str, Any]) -> Sequence[dict[str, Any]]:
         messages = mappings(loaded.get("messages"))
@@ -225,8 +242,12 @@ class LiveSession:
         self._put([notice(text)])
 
     async def close(self) -> None:
-        """Take part in the session no more; it goes on."""
+        """Take part in the session no more; it goes on, without the editor's MCP servers."""
         self._closed = True
+        if self.servers and self._client is not None:
+            self.servers = []
+            with contextlib.suppress(*_GONE):
+                await self._pass_servers(self._client)
         for ended in self._ended.values():
             ended.set()
         await self._background.close()
@@ -376,10 +397,7 @@ def _plan(loaded: dict[str, Any]) -> AgentPlanUpdate:
     return AgentPlanUpdate(session_update="plan", entries=entries)
 
 
-async def _commands(client: Client, *, start: bool = False) -> AvailableCommandsUpdate:
-    """Return our commands, those of the user, and prompts of MCP servers, which ``start`` starts. Raises as
-    ``Client.request``."""
-    own = mappings((await client.request("goalwright/prompt/list", {"start": start})).get("commands"))
+def _commands(own: Sequence[dict[str, Any]]) -> AvailableCommandsUpdate:
     found = {
         string(one.get("name")): AvailableCommand(
             name=string(one.get("name")),

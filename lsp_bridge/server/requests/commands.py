@@ -25,10 +25,10 @@ class CommandRequests:
     async def list(self, params: p.CommandListParams) -> p.CommandListResult:
         """List slash commands, skills and prompts of MCP servers, and files that should be some and are not."""
         trust, rules = self._context.client_trust(), self._context.client_rules()
-        servers = self._context.core.mcp
+        servers, session_id = self._context.core.mcp, params.session_id or ""
         if params.start:
-            await servers.begin(trust, LISTING_WAIT_S)
-            await servers.listed(trust)
+            await servers.begin(trust, LISTING_WAIT_S, session_id=session_id)
+            await servers.listed(trust, session_id)
         commands, skills = await asyncio.to_thread(self._context.core.found_prompts, trust)
         called = [
             p.CommandInfo(
@@ -62,7 +62,7 @@ class CommandRequests:
                 arguments=bool(prompt.definition.arguments),
                 source="user" if server.spec.source == SETTINGS else "workspace",
             )
-            for server in servers.servers(trust)[0]
+            for server in servers.servers(trust, session_id)[0]
             for prompt in server.prompts
             if prompt.name.lower() not in commands.commands
         ]

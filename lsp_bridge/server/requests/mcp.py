@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from daemon.mcp.lent import GivenServer
 from daemon.mcp.service import LISTING_WAIT_S, set_enabled
+from daemon.model.branches import root_of
 from lsp_bridge.protocol import mcp as p
 from lsp_bridge.protocol.handshake import ErrorCode
+from lsp_bridge.protocol.sessions import Empty
 from lsp_bridge.server.requests.declaration import request
 
 if TYPE_CHECKING:
@@ -44,10 +47,24 @@ class McpRequests:
         await asyncio.to_thread(set_enabled, file, params.name, params.enabled)
         return await self._listed(start=True)
 
+    @request("goalwright/mcp/session", changes=True)
+    async def session(self, params: p.McpSessionParams) -> Empty:
+        """Use MCP servers of the client in a session, until the connection ends."""
+        given = [
+            GivenServer(
+                one.name, one.command, one.args, tuple(one.env.items()), one.url, tuple(one.headers.items())
+            )
+            for one in params.servers
+        ]
+        await self._core.mcp.lend(self._context.client, root_of(params.session_id), given)
+        return Empty()
+
     @request("goalwright/mcp/resources", changes=False)
     async def resources(self, params: p.McpResourcesParams) -> p.McpResourcesResult:
         """Search the resources of running servers, for a mention."""
-        found = self._core.mcp.resources(self._context.client_trust(), params.query, params.limit)
+        found = self._core.mcp.resources(
+            self._context.client_trust(), params.query, params.limit, params.session_id or ""
+        )
         return p.McpResourcesResult(
             resources=tuple(
                 p.McpResource(
@@ -66,10 +83,10 @@ class McpRequests:
         self._core.reload_config()
         if start:
             await servers.begin(trust, LISTING_WAIT_S)
-            await servers.listed(trust)
+            await servers.listed(trust, None)
         else:
             await servers.look(trust)
-        found, problems = servers.servers(trust)
+        found, problems = servers.servers(trust, None)
         return p.McpListResult(
             servers=tuple(
                 p.McpServer(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.e2e.conftest import WithModel
+from tests.e2e.conftest import Configure, WithModel
 from tests.e2e.vscode.parcels import make_parcels
 from tests.e2e.vscode.window import Window
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Reply
+from tests.support.programs import mcp_server
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
@@ -202,6 +204,53 @@ async def test_composer_completes_names_and_attaches_the_active_file(
         await window.chat.get_by_role("region", name="Recent sessions").get_by_role("button").first.click()
         await expect(window.composer).to_have_value("Half a thought")
         await until(lambda: len(model.requests) == 5, "no request but for the prompts")
+
+
+async def test_prompts_and_resources_of_servers(
+    with_model: WithModel, workspace: Path, configure: Configure
+) -> None:
+    config = configure(mcp_servers={"sample": {"command": sys.executable, "args": [mcp_server.__file__]}})
+    async with with_model([Reply(text="First answer.")]) as (model, window):
+        await window.show_chat()
+        await window.composer.click()
+        await window.page.keyboard.type("/")
+        await expect(suggestions(window).get_by_role("option", name="/compact")).to_be_visible()
+        await window.page.keyboard.type("rev")
+        row = suggestions(window).get_by_role("option", name=re.compile("mcp__sample__review <path>"))
+        await expect(row).to_be_visible(timeout=60_000)  # the server starts
+        await window.pictures("composer-mcp-prompts")
+        await row.click()
+        await expect(window.composer).to_have_value("/mcp__sample__review ")
+        await window.page.keyboard.type("rates.py as in @gui")
+        await suggestions(window).get_by_role("option", name=re.compile("The guide")).click()
+        await window.page.keyboard.type("@sample:")
+        await expect(suggestions(window).get_by_role("option")).to_have_count(5)
+        await window.pictures("composer-mcp-resources")
+        await window.page.keyboard.press("Escape")
+        for _ in range(len("@sample:")):
+            await window.page.keyboard.press("Backspace")
+        await expect(window.composer).to_have_value(
+            "/mcp__sample__review rates.py as in @sample:docs://guide "
+        )
+        await window.page.keyboard.press("Enter")
+        await expect(window.answers().last).to_contain_text("First answer.")
+        sent = str(model.requests[0].json["messages"][-1])
+        assert "Review rates.py in a as in @sample:docs://guide way." in sent
+        assert "<mcp_resource>\\nRead this first." in sent
+        said = window.chat.get_by_role("article", name="You").last
+        await expect(said).to_contain_text("/mcp__sample__review rates.py")
+        await window.pictures("composer-mcp-sent")
+
+        await window.command("Goalwright: MCP Servers…")
+        box = window.page.locator(".quick-input-widget")
+        await expect(box).to_contain_text(re.compile(r"ready, tools: \d+, prompts: 2, resources: 5"))
+        await window.pictures("mcp-servers")
+        await box.get_by_label("Choose tools").first.click()
+        await expect(box).to_contain_text("Tools of sample")
+        await window.pictures("mcp-tools")
+        await box.get_by_role("checkbox", name=re.compile("^echo")).first.click()
+        await window.page.keyboard.press("Enter")
+        await until(lambda: "sample/echo" in config.read_text(), "the setting")
 
 
 async def test_sessions_are_renamed_found_pinned_exported_and_deleted(

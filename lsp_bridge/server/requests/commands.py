@@ -27,6 +27,7 @@ class CommandRequests:
         trust, rules = self._context.client_trust(), self._context.client_rules()
         servers, session_id = self._context.core.mcp, params.session_id or ""
         if params.start:
+            self._context.core.reload_config()
             await servers.begin(trust, LISTING_WAIT_S, session_id=session_id)
             await servers.listed(trust, session_id)
         commands, skills = await asyncio.to_thread(self._context.core.found_prompts, trust)

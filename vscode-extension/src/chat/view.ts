@@ -51,6 +51,8 @@ const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
 /** Commands that only ask the user for a choice or a text, so the focus returns to the chat. */
 const CHOICES: ReadonlySet<PageCommand> = new Set<PageCommand>(["setMode", "chooseAgent", "chooseModel", "renameSession"]);
 
+type CompleteMessage = Extract<FromWebview, { type: "complete" }>;
+
 /** Thrown when a mention cannot be resolved. */
 class Unattached extends Error {
   constructor(
@@ -81,6 +83,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private readonly disposables: vscode.Disposable[];
   private view: vscode.WebviewView | undefined;
   private readonly composer: ComposerHost;
+  private completing: CompleteMessage | undefined;
   /** Attachments that are being read for mentions in the composer, by mention. */
   private readonly mentioned = new Map<string, Promise<Attachment[]>>();
   private ready = false;
@@ -208,7 +211,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
         if (message.instead !== undefined) return this.resend(message.instead, message.text, message.attachments);
         return this.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
       case "complete":
-        return this.complete(message.id, message.sign, message.query, message.begins);
+        return this.complete(message);
       case "mention":
         return this.attach(message.text, message.written ? this.composer.named(message.key) : this.composer.mention(message.key));
       case "includeActive":
@@ -399,10 +402,15 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     await this.focus();
   }
 
-  private async complete(id: number, sign: "@" | "/", query: string, begins: boolean): Promise<void> {
-    const tell = async (): Promise<void> => this.post({ type: "completions", id, ...(await this.composer.complete(sign, query, begins)) });
-    await tell();
-    if (await this.composer.startServers()) await tell();
+  /** Answer what the composer asks for, and what it asked for last again when MCP servers have been started. */
+  private async complete(asked: CompleteMessage): Promise<void> {
+    this.completing = asked;
+    await this.tellCompletions(asked);
+    if (await this.composer.startServers()) await this.tellCompletions(this.completing);
+  }
+
+  private async tellCompletions({ id, sign, query, begins }: CompleteMessage): Promise<void> {
+    this.post({ type: "completions", id, ...(await this.composer.complete(sign, query, begins)) });
   }
 
   /** Attach the contents of a mention. The user may send the text before they are read. */

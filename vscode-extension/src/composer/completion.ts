@@ -105,7 +105,9 @@ export class Mentions {
   /** Resources of MCP servers that run. The daemon reads them when the prompt is sent. */
   private async resources(query: string): Promise<Completion[]> {
     if (this.daemon.state.phase !== "connected") return [];
-    const { resources } = await this.daemon.request("goalwright/mcp/resources", { query, limit: query.includes(":") ? MOST_ROWS : 4 });
+    const { sessionId } = this.sessions;
+    const limit = query.includes(":") ? MOST_ROWS : 4;
+    const { resources } = await this.daemon.request("goalwright/mcp/resources", { query, limit, ...(sessionId ? { sessionId } : {}) });
     return resources.map(({ name, title, description, template }) => {
       const detail = [title, description].filter(Boolean).join(": ");
       // What is in braces must be written by the user.

@@ -7,10 +7,13 @@ import { Mentions } from "./completion";
 import * as context from "./context";
 import { namedIn, slashOf, type Completion } from "./text";
 
+/** Time in milliseconds between two starts of MCP servers, because one that fails would be started by every letter. */
+const START_AGAIN_MS = 30_000;
+
 /** The host's side of the composer: completions, attachments for mentions, and commands. */
 export class ComposerHost {
   private readonly mentions: Mentions;
-  private started: Promise<unknown> | undefined;
+  private startedAt = 0;
 
   constructor(
     private readonly daemon: Daemon,
@@ -25,11 +28,12 @@ export class ComposerHost {
     return { rows, nothing: sign === "@" && rows.length === 0 ? this.mentions.nothing(query) : "" };
   }
 
-  /** Start the MCP servers, whose prompts and resources then can be completed. False when they were started before. */
+  /** Start MCP servers that do not run, so that their prompts and resources can be completed. False when it was just tried. */
   async startServers(): Promise<boolean> {
-    if (this.started || this.daemon.state.phase !== "connected") return false;
-    this.started = this.daemon.request("goalwright/prompt/list", { start: true });
-    return this.started.then(() => true, () => false);
+    if (Date.now() - this.startedAt < START_AGAIN_MS || this.daemon.state.phase === "stopped") return false;
+    this.startedAt = Date.now();
+    // In a new window, this waits for the daemon.
+    return this.daemon.request("goalwright/prompt/list", { ...this.here, start: true }).then(() => true, () => false);
   }
 
   /** Read a mention's attachments. Throws an error with a message for the user. */
@@ -89,7 +93,13 @@ export class ComposerHost {
 
   private async own(): Promise<CommandInfo[]> {
     if (this.daemon.state.phase !== "connected") return [];
-    return ownCommands((await this.daemon.request("goalwright/prompt/list", {})).commands);
+    return ownCommands((await this.daemon.request("goalwright/prompt/list", this.here)).commands);
+  }
+
+  /** Another client may have passed MCP servers for the session. */
+  private get here(): { sessionId?: string } {
+    const { sessionId } = this.sessions;
+    return sessionId ? { sessionId } : {};
   }
 
   private async session(sessionId: string): Promise<Attachment> {

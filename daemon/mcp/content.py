@@ -32,6 +32,9 @@ _LIST_S = 30.0
 """For each request for a page of a list."""
 _REFRESH_PAUSE_S = 0.5
 """Between an announcement and the question: some servers announce each change."""
+_PAUSE_RATIO = 10
+"""The pause is so many times as long as the last listing took, up to ``_LONGEST_PAUSE_S``."""
+_LONGEST_PAUSE_S = 30.0
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\"\x00-\x1f\x7f]+")
 
 
@@ -100,12 +103,19 @@ class ServerContent:
 
     async def follow(self, session: ClientSession) -> None:
         """List now and after each announced change, until canceled."""
+        loop = asyncio.get_running_loop()
         while True:
             self._stale.clear()
-            await self._list(session)
+            began = loop.time()
+            try:
+                await self._list(session)
+            except Exception as error:
+                self._note(f"prompts and resources: {shown_brief(str(error), _LONGEST_WORDS)}")
             self.listed.set()
+            took = loop.time() - began
             await self._stale.wait()
-            await asyncio.sleep(_REFRESH_PAUSE_S)
+            # A server that announces changes all the time must not keep the daemon busy with long lists.
+            await asyncio.sleep(min(max(_REFRESH_PAUSE_S, _PAUSE_RATIO * took), _LONGEST_PAUSE_S))
 
     async def _list(self, session: ClientSession) -> None:
         import mcp_types as types

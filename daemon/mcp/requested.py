@@ -77,6 +77,11 @@ class Wanted:
     def __bool__(self) -> bool:
         return self.prompt is not None or bool(self.resources)
 
+    def names(self, server: str, part: str) -> bool:
+        """Return whether it needs this server. ``part``: how names for its users begin."""
+        prompt = "" if self.prompt is None else self.prompt[0].removeprefix(MCP).partition("__")[0]
+        return prompt == part.lower() or any(one in (server, part) for one, _ in self.resources)
+
 
 def wanted_in(text: str) -> Wanted:
     """Return what a user's prompt asks servers for. Pure."""
@@ -91,7 +96,7 @@ async def requested(
 ) -> tuple[FromServer, ...]:
     """Return what a prompt asks for. Raises ToolError, with a text for the user, when it cannot be had.
 
-    ``servers``: those that run, by their part of names. ``known``: names of configured servers that do not.
+    ``servers``: those that run, by their part of names. ``known``: names of all configured servers.
     ``have``: names of resources that are attached already.
     """
     found: list[FromServer] = []

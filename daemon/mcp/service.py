@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.runtime import write_private
@@ -248,15 +249,17 @@ class McpServers:
         wanted = wanted_in(text)
         if not wanted:
             return ()
-        await self.begin(trust, LISTING_WAIT_S, session_id=session_id)
+        await self.look(trust)
         found = self._here(trust == "trusted", session_id)
         specs = () if found is None else found.servers
         parts = self._parts([spec.name for spec in specs])
-        running = {
-            parts[spec.name]: server
-            for spec in specs
-            if (server := self._connections.get(spec)) is not None and server.state != "failed"
-        }
+        needed = [spec for spec in specs if wanted.names(spec.name, parts[spec.name])]
+        if not needed and wanted.prompt is None:
+            return ()
+        await self.begin(trust, 0, session_id=session_id)
+        servers = [self._connections[spec] for spec in needed if spec in self._connections]
+        await _late(servers, LISTING_WAIT_S)  # for no other one
+        running = {parts[one.spec.name]: one for one in servers if one.state == "ready"}
         return await requested(wanted, running, frozenset((*parts, *parts.values())), have)
 
     def log(self, name: str) -> str:
@@ -401,6 +404,8 @@ def _failed(name: str, why: str) -> str:
 def _secrets(spec: ServerSpec) -> list[str]:
     """Return the values of a server's settings that are probably secret."""
     found = [value for name, value in spec.env if _SECRET.search(name)]
+    parts = urlsplit(spec.url)
+    found += [parts.password or "", *(value for _, value in parse_qsl(parts.query))]
     for _, value in spec.headers:
         found += [value, value.rpartition(" ")[2]]
     return found[:_MOST_SECRETS]

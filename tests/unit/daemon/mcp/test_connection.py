@@ -19,6 +19,7 @@ import pytest_asyncio
 from daemon.mcp import connection as connections
 from daemon.mcp.configuration import ServerSpec
 from daemon.mcp.connection import Connection
+from daemon.mcp.requested import requested, wanted_in
 from daemon.mcp.results import tool_result
 from daemon.mcp.server_log import MAX_BYTES, McpServerLog
 from tests.support.drivers.waiting import until
@@ -201,6 +202,12 @@ async def test_streamable_http(tmp_path: Path) -> None:
             assert await sample.text("echo", {"text": "over HTTP"}) == "over HTTP"
             await sample.call("change")
             await until(lambda: any(tool.name == "newcomer" for tool in server.tools), "the new tool")
+            await sample.call("grow")
+            await until(
+                lambda: any(one.uri == "docs://new" for one in server.content.resources), "the new resource"
+            )
+            (new,) = await requested(wanted_in("@web:docs://new"), {"web": server}, frozenset())
+            assert new.data == b"fresh"
             with pytest.raises(ToolError, match="stream failed"):
                 await sample.call("big", {"characters": 20_000_000})
             assert (await sample.text("echo", {"text": "still there"})) == "still there"

@@ -250,3 +250,19 @@ async def test_a_folder_that_is_not_trusted_starts_nothing(tmp_path: Path) -> No
                 part.type == "file" for part in door.bench.models.requests[-1].messages[-1].content
             )
         assert not door.bench.core.mcp._connections
+
+
+async def test_a_hanging_server_does_not_hold_up_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "WAIT_S", 0.01)
+    stuck = {"command": sys.executable, "args": [bad_mcp_server.__file__, "hang_initialize"]}
+    configured(tmp_path, stuck=stuck, sample={"command": sys.executable, "args": [mcp_server.__file__]})
+    async with served("done", "done", at=tmp_path) as door:
+        client = await door.client()
+        session_id = await new_session(client)
+        for text in ("see @sample:docs://guide", "no server has this: @nobody:docs://guide"):
+            await client.answer(prompt(client, session_id, text))  # within less than LISTING_WAIT_S
+        first, second = (request.messages[-1].content for request in door.bench.models.requests)
+        assert any(part.type == "file" for part in first)
+        assert not any(part.type == "file" for part in second)

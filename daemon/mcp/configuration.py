@@ -166,20 +166,16 @@ def given_server(
     url: str,
     headers: tuple[tuple[str, str], ...],
     workspace: Path,
-    *,
-    disabled: bool,
 ) -> ServerSpec:
     """Return a server of a client in a trusted folder, whose values are taken as they are. Blocking."""
     try:
         if not command:
             _check_url(url)
-            return ServerSpec(name, source, url=url, headers=headers, disabled=disabled)
+            return ServerSpec(name, source, url=url, headers=headers)
         program = _program(command, workspace, workspace, trusted=True)
-        return ServerSpec(
-            name, source, command=(program, *arguments), env=env, cwd=workspace, disabled=disabled
-        )
+        return ServerSpec(name, source, command=(program, *arguments), env=env, cwd=workspace)
     except (_UnusableError, ValueError, RuntimeError) as error:
-        return ServerSpec(name, source, disabled=disabled, problem=str(error))
+        return ServerSpec(name, source, problem=str(error))
 
 
 def _check_url(url: str) -> None:

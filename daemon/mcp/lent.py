@@ -14,7 +14,7 @@ from tools.localization import t
 from tools.text.terminal import shown_brief
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
 EDITOR = "editor"
@@ -46,7 +46,9 @@ class _Loan:
 class LentServers:
     """The servers that clients have passed, by session."""
 
-    def __init__(self) -> None:
+    def __init__(self, disabled: Callable[[], Collection[str]]) -> None:
+        """``disabled``: returns the names of servers that the user's settings switch off now."""
+        self._disabled = disabled
         self._loans: list[_Loan] = []
 
     def __bool__(self) -> bool:
@@ -68,14 +70,18 @@ class LentServers:
 
     def all(self) -> tuple[ServerSpec, ...]:
         """Return those of all sessions, each once."""
-        return tuple(dict.fromkeys(spec for loan in self._loans for spec in loan.specs))
+        return self._in_force(spec for loan in self._loans for spec in loan.specs)
 
     def of(self, session_id: str) -> tuple[ServerSpec, ...]:
         """Return those of a session; of two with the same name the one that was passed last."""
         named = {
             spec.name: spec for loan in self._loans if loan.session_id == session_id for spec in loan.specs
         }
-        return tuple(named.values())
+        return self._in_force(named.values())
+
+    def _in_force(self, specs: Iterable[ServerSpec]) -> tuple[ServerSpec, ...]:
+        disabled = self._disabled() if self._loans else ()
+        return tuple(dict.fromkeys(replace(spec, disabled=spec.name in disabled) for spec in specs))
 
     def added(self, found: FoundServers, session_id: str | None, *, trusted: bool) -> FoundServers:
         """Return the configured servers and those passed for a session; None: for all sessions.
@@ -107,9 +113,7 @@ class LentServers:
         )
 
 
-def specs_of(
-    given: Iterable[GivenServer], workspace: Path, disabled: Sequence[str]
-) -> tuple[ServerSpec, ...]:
+def specs_of(given: Iterable[GivenServer], workspace: Path) -> tuple[ServerSpec, ...]:
     """Return the servers that a client passes; blocking, because programs are looked for."""
     return tuple(
         given_server(
@@ -121,7 +125,6 @@ def specs_of(
             one.url,
             one.headers,
             workspace,
-            disabled=one.name in disabled,
         )
         for one in list(given)[:MOST_GIVEN]
     )

@@ -106,7 +106,7 @@ class McpServers:
         self._tools: dict[tuple[bool, str], Mapping[str, Tool[Any]]] = {}
         """By trust, and session where clients passed servers for it. Forgotten when anything changes, so that equal
         ones are the same object."""
-        self._lent = LentServers()
+        self._lent = LentServers(lambda: config(True).settings.mcp.mcp_disabled)
         self._background = Background("MCP servers of clients that are gone")
         self._approved: Approved | None = None
         self._settling = asyncio.Lock()
@@ -171,8 +171,7 @@ class McpServers:
 
     async def lend(self, holder: object, session_id: str, given: Sequence[GivenServer]) -> None:
         """Use these servers in a session, until its client passes others or is gone. ``holder``: the client."""
-        disabled = self._config(True).settings.mcp.mcp_disabled
-        specs = await asyncio.to_thread(specs_of, given, self._workspace, disabled)
+        specs = await asyncio.to_thread(specs_of, given, self._workspace)
         self._lent.lend(holder, session_id, specs)
         await self._end_unwanted()
 

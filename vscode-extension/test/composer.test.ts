@@ -92,4 +92,5 @@ test("a text that is cut says so in its name", () => {
 test("a chip leads to its file and its first line", () => {
   assert.deepEqual(placeOf("src/a.py:3-9"), { path: "src/a.py", line: 3 });
   assert.deepEqual(placeOf("src/a.py"), { path: "src/a.py", line: undefined });
+  for (const name of ["docs:x:/../../../etc/passwd", "docs:file:///etc/passwd", "/mcp__docs__review"]) assert.equal(placeOf(name), undefined, "a server's content is no file");
 });

@@ -5,7 +5,7 @@ import { target } from "../chat/links";
 import { workspaceFolder } from "../daemon/environment";
 import type { Message } from "../protocol.gen";
 import type { Attachment } from "../session/controller";
-import { limited } from "./text";
+import { limited, ofServer } from "./text";
 import { t } from "../l10n";
 
 /** Largest attached text in characters; the daemon rejects files over 256 KB. */
@@ -151,8 +151,9 @@ export async function folder(name: string): Promise<Attachment> {
   return textFile(name, [...names.slice(0, MOST_LISTED), ...more].join("\n"), t("{0} has no files to list.", name));
 }
 
-/** Return the file that a chip opens, with its first line. */
+/** Return the file that a chip opens, with its first line; none for content of an MCP server, whatever path it seems to be. */
 export function placeOf(name: string): { path: string; line: number | undefined } | undefined {
+  if (ofServer(name)) return undefined;
   const where = target(name.replace(/:(\d+)-\d+$/, ":$1"));
   return where.kind === "file" ? { path: where.path, line: where.line } : undefined;
 }

@@ -47,6 +47,11 @@ export const CONTEXTS = ["problems", "selection", "terminal", "changes"] as cons
 /** A mention of a resource of an MCP server, `server:uri`. The daemon reads it; no file of this name is meant. */
 const RESOURCE = /^[\w.-]+:[a-z][a-z0-9+.-]*:\S/i;
 
+/** Return true for the name of an attachment that an MCP server sent: a prompt or a resource. */
+export function ofServer(name: string): boolean {
+  return name.startsWith("/mcp__") || RESOURCE.test(name);
+}
+
 /** A complete mention in a text. `key`: the attachment for the host. `end`: its end in the text. */
 export interface Named {
   mention: string;

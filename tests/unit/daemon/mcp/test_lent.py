@@ -96,6 +96,11 @@ async def test_passed_servers_are_replaced_and_keep_to_their_names(tmp_path: Pat
         assert "MCP server own is not used, because config.json has a server of this name" in said
         assert "broken does not work: the program no-such-program-here is not found" in said
         assert "web does not work: it needs a command, or a url" in said
+        for enabled, running in ((False, []), (True, ["mine"])):
+            await client.request("goalwright/mcp/set", {"name": "mine", "enabled": enabled})
+            door.bench.models.then("done")
+            await client.answer(prompt(client, session_id))
+            assert (offered(door), lent(door)) == (set(running), running)
         await lend(client, session_id)
         assert lent(door) == []
         await client.answer(prompt(client, session_id))

@@ -84,6 +84,8 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private view: vscode.WebviewView | undefined;
   private readonly composer: ComposerHost;
   private completing: CompleteMessage | undefined;
+  /** The completions that were sent last. */
+  private told = "";
   /** Attachments that are being read for mentions in the composer, by mention. */
   private readonly mentioned = new Map<string, Promise<Attachment[]>>();
   private ready = false;
@@ -405,12 +407,17 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Answer what the composer asks for, and what it asked for last again when MCP servers have been started. */
   private async complete(asked: CompleteMessage): Promise<void> {
     this.completing = asked;
+    this.told = "";
     await this.tellCompletions(asked);
-    if (await this.composer.startServers()) await this.tellCompletions(this.completing);
+    if (await this.composer.startServers(asked.query)) await this.tellCompletions(this.completing);
   }
 
   private async tellCompletions({ id, sign, query, begins }: CompleteMessage): Promise<void> {
-    this.post({ type: "completions", id, ...(await this.composer.complete(sign, query, begins)) });
+    const message: ToWebview = { type: "completions", id, ...(await this.composer.complete(sign, query, begins)) };
+    const told = JSON.stringify(message);
+    if (told === this.told) return; // the same rows again would undo a choice by arrow keys
+    this.told = told;
+    this.post(message);
   }
 
   /** Attach the contents of a mention. The user may send the text before they are read. */

@@ -7,13 +7,10 @@ import { Mentions } from "./completion";
 import * as context from "./context";
 import { namedIn, slashOf, type Completion } from "./text";
 
-/** Time in milliseconds between two starts of MCP servers, because one that fails would be started by every letter. */
-const START_AGAIN_MS = 30_000;
-
 /** The host's side of the composer: completions, attachments for mentions, and commands. */
 export class ComposerHost {
   private readonly mentions: Mentions;
-  private startedAt = 0;
+  private started = false;
 
   constructor(
     private readonly daemon: Daemon,
@@ -28,10 +25,13 @@ export class ComposerHost {
     return { rows, nothing: sign === "@" && rows.length === 0 ? this.mentions.nothing(query) : "" };
   }
 
-  /** Start MCP servers that do not run, so that their prompts and resources can be completed. False when it was just tried. */
-  async startServers(): Promise<boolean> {
-    if (Date.now() - this.startedAt < START_AGAIN_MS || this.daemon.state.phase === "stopped") return false;
-    this.startedAt = Date.now();
+  /**
+   * Start MCP servers that do not run when a list opens, so that it can have their prompts and resources. False when
+   * nothing was started: letters start none again, as one may fail each time.
+   */
+  async startServers(query: string): Promise<boolean> {
+    if ((this.started && query) || this.daemon.state.phase === "stopped") return false;
+    this.started = true;
     // In a new window, this waits for the daemon.
     return this.daemon.request("goalwright/prompt/list", { ...this.here, start: true }).then(() => true, () => false);
   }

@@ -118,6 +118,7 @@ class Daemon:
             self._private("mcp"),
             self.config,
             lambda: any(session.trust == "trusted" for session in self._at_hand.live.values()),
+            state_folder / "mcp-tokens.json",
         )
         """The servers whose tools sessions have beside the built-in ones."""
         branch_copies = BranchCopies(self.workspace, state_folder, copies)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.errors import ToolError
 
@@ -180,6 +180,41 @@ class NoOtherAgents:
 
     async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
         raise ToolError("There is no agent to hand over to here: answer the user.")
+
+
+SideMessage = tuple[Literal["user", "assistant"], str]
+"""Role and text of a message of a conversation beside the session's."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideAnswer:
+    """A model's answer. ``cut``: it reached the most tokens that it may have."""
+
+    text: str
+    model: str
+    cut: bool = False
+
+
+class SideModel(Protocol):
+    """The session's model, for questions beside the conversation."""
+
+    @property
+    def name(self) -> str:
+        """``provider/model``."""
+        ...
+
+    async def answer(self, system: str, messages: Sequence[SideMessage], max_tokens: int) -> SideAnswer:
+        """Ask it; the session pays. May ask the user about the budget. Raises ToolError."""
+        ...
+
+
+class NoSideModel:
+    """A stub where there is none."""
+
+    name = ""
+
+    async def answer(self, system: str, messages: Sequence[SideMessage], max_tokens: int) -> SideAnswer:
+        raise ToolError("There is no model here.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ from tools.ports import (
     Jobs,
     NoJobs,
     NoOtherAgents,
+    NoSideModel,
     NoSkills,
+    SideModel,
     Skills,
     Subagents,
 )
@@ -444,6 +446,7 @@ class ToolContext:
     subagents: Subagents = field(default_factory=NoOtherAgents)
     hand_over: HandOver = field(default_factory=NoOtherAgents)
     skills: Skills = field(default_factory=NoSkills)
+    side_model: SideModel = field(default_factory=NoSideModel)
     branch: BranchCommands = field(default_factory=BranchCommands)
     """When ``workspace`` is a branch's copy."""
     offers: Callable[[str], bool] = lambda name: True

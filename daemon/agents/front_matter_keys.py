@@ -35,7 +35,7 @@ PERMISSIONS = frozenset(
     {
         "goal", "read", "ls", "glob", "grep", "symbols", "diagnostics", "edit", "bash", "job", "task", "explore",
         "hand_over", "question", "skill", "webfetch", "private_address", "external_directory", "doom_loop",
-        "budget",
+        "budget", "mcp_elicitation", "mcp_sampling",
     }
 )  # fmt: skip
 TOOL_NAMES = {

@@ -22,6 +22,7 @@ from daemon.model.traces import Trace, trace_status
 from daemon.permission.service import CANCELED
 from daemon.provider.call_ids import goal_of_step
 from daemon.store.trace_store import StoreError, TraceStore
+from tools.access import MCP_ELICITATION, MCP_SAMPLING
 from tools.localization import noted, t
 from tools.redaction.redactor import is_redacted
 from tools.text.truncate import one_line
@@ -92,6 +93,7 @@ def waits_for_answer(state: SessionState) -> bool:
       allowed (except a repeated call: that question comes before the tool runs), no file was written and the plan was
       not changed by it. Tools ask before they act. Other calls of the message had not begun, or are edits that wait for
       the first one;
+    - no MCP server asked, because it did so in the middle of a call;
     - it was not a branch or a sub-agent that asked: they end with the daemon;
     - the arguments of the open calls are stored as they were: where a secret was taken out they are not.
 
@@ -101,6 +103,8 @@ def waits_for_answer(state: SessionState) -> bool:
         return False
     if any(request.branch_id is not None for request in state.pending.values()):
         return False  # a child asked, and ended with the daemon
+    if any(request.permission in (MCP_ELICITATION, MCP_SAMPLING) for request in state.pending.values()):
+        return False
     open_calls = state.open_tool_calls()
     if not open_calls:
         return all(request.permission == "budget" for request in state.pending.values())

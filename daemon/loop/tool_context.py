@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.loop.side_answers import SessionSideModel
 from daemon.loop.skill_use import UsableSkills, readable_folders
 from daemon.loop.tool_selection import offers
 from daemon.permission.service import CallInfo, CallPermission
@@ -81,6 +82,7 @@ def tool_context(session: Session, call: ToolCallPart, permission: CallPermissio
         subagents=session.features.subagents(session, call.id),
         skills=UsableSkills(session.policy),
         offers=partial(offers, session.policy),
+        side_model=SessionSideModel(session),
         explorer=session.features.explorer(session, call.id, permission),
     )
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import logging
+import math
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 
     from daemon.mcp.configuration import ServerSpec
     from daemon.mcp.server_log import McpServerLog
+    from daemon.mcp.server_requests import CallRequests, RunningCalls
+    from daemon.mcp.sign_in import Access
+    from daemon.mcp.tokens import TokenStore
     from tools.process.server_process import ServerProcess
 
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT", bound="BaseModel")
-State = Literal["starting", "ready", "failed", "stopped"]
+State = Literal["starting", "ready", "failed", "stopped", "signed_out"]
 CONNECT_S = 60.0
 """For each of the requests until the tools are known; the first start of a server may download it."""
 RESTART_S = 10.0
@@ -64,8 +68,11 @@ class Connection:
         environment: Mapping[str, str],
         server_log: McpServerLog,
         changed: Callable[[], None],
+        tokens: TokenStore,
     ) -> None:
-        """``environment``: of its process, without what ``spec`` adds. ``changed``: called when the tools did."""
+        """``environment``: of its process, without what ``spec`` adds. ``changed``: called when the tools did.
+        ``tokens``: of servers that the user signed in to.
+        """
         self.spec = spec
         self.log = server_log
         self.state: State = "stopped"
@@ -82,11 +89,21 @@ class Connection:
         self._workspace = workspace
         self._environment = environment
         self._changed = changed
+        self._tokens = tokens
+        self._loop = asyncio.get_running_loop()
+        self._access: Access | None = None
         self._session: ClientSession | None = None
+        self._running_calls: RunningCalls | None = None
+        """Set once the SDK is loaded."""
         self._process: ServerProcess | None = None
         self._running: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
         self._stale = asyncio.Event()
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether it is used with the tokens of a sign-in."""
+        return self._access is not None and self._access.auth is not None
 
     def start(self) -> None:
         """Start it, unless it runs or is about to."""
@@ -115,13 +132,17 @@ class Connection:
         arguments: Mapping[str, Any],
         timeout_s: float,
         on_progress: ProgressFnT,
+        requests: CallRequests,
     ) -> CallToolResult:
-        """Call a tool; a timeout or cancellation is sent to the server. Raises ToolError."""
+        """Call a tool; a timeout or cancellation is sent to the server. Raises ToolError.
+
+        ``requests``: answers what the server asks meanwhile.
+        """
         if self._session is None and self.state == "starting":
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.settled.wait(), RESTART_S)
-        session = self._session
-        if session is None:
+        session, calls = self._session, self._running_calls
+        if session is None or calls is None:
             raise ToolError(f"The MCP server {self.spec.name} is not running. {self.error}".strip())
         import mcp_types as types
         from mcp.shared.exceptions import MCPError
@@ -132,13 +153,14 @@ class Connection:
         self.calls += 1
         try:
             # Not session.call_tool, which checks results against schemas of the server: both may be hostile.
-            return await session.send_request(request, types.CallToolResult, timeout_s, None, on_progress)
+            async with calls.running(requests, timeout_s):
+                return await session.send_request(request, types.CallToolResult, math.inf, None, on_progress)
+        except TimeoutError as error:
+            raise ToolError(
+                f"The MCP server {self.spec.name} did not answer within {timeout_s:g} s, and was told to stop. "
+                "Part of the work may be done: check before you repeat it."
+            ) from error
         except MCPError as error:
-            if error.code == types.REQUEST_TIMEOUT:
-                raise ToolError(
-                    f"The MCP server {self.spec.name} did not answer within {timeout_s:g} s, and was told to stop. "
-                    "Part of the work may be done: check before you repeat it."
-                ) from error
             if error.message in _ENDS:
                 self._ended.set()
                 raise ToolError(
@@ -184,6 +206,10 @@ class Connection:
                 problem = await self._attempt()
                 failures = 1 if loop.time() - began > _STEADY_S else failures + 1
                 self.log.line(problem)
+                if self._access is not None and self._access.refused:
+                    own = has_own_token(self.spec)
+                    self._set("failed" if own else "signed_out", _signed_out(self.spec))
+                    return
                 if failures > len(_BACKOFF_S):
                     break
                 self._set("failed", problem)
@@ -237,6 +263,10 @@ class Connection:
         # The SDK takes half a second to load, and is not needed without servers.
         await asyncio.to_thread(load_sdk)
         from daemon.mcp import sdk, transports
+        from daemon.mcp.server_requests import RunningCalls
+        from daemon.mcp.sign_in import Access
+
+        self._running_calls = RunningCalls()
 
         async with AsyncExitStack() as stack:
             if self.spec.command:
@@ -245,11 +275,20 @@ class Connection:
                     transports.stdio_streams(self._process, self._ended)
                 )
             else:
+                self._access = access = await asyncio.to_thread(
+                    Access, self.spec.url, self._tokens, self._refused, own=has_own_token(self.spec)
+                )
                 read, write = await stack.enter_async_context(
-                    transports.http_streams(self.spec.url, dict(self.spec.headers))
+                    transports.http_streams(
+                        self.spec.url, dict(self.spec.headers), access.transport, access.auth
+                    )
                 )
             session = sdk.new_session(
-                (transports.Paced(read), write), CONNECT_S, self._workspace, self._heard
+                (transports.Paced(read), write),
+                CONNECT_S,
+                self._workspace,
+                self._heard,
+                self._running_calls,
             )
             await stack.enter_async_context(session)
             try:
@@ -329,6 +368,10 @@ class Connection:
         elif isinstance(message, Exception):
             self.log.line(f"not a message: {_brief(str(message))}")
 
+    def _refused(self) -> None:
+        """Called in a thread when the server does not take the tokens."""
+        self._loop.call_soon_threadsafe(self._ended.set)
+
     def _set(self, state: State, error: str = "") -> None:
         self.state, self.error = state, error
         if state == "starting":
@@ -342,10 +385,23 @@ async def _canceled(task: asyncio.Task[None]) -> None:
     await asyncio.wait({task})
 
 
+def has_own_token(spec: ServerSpec) -> bool:
+    """Return whether the settings of a server have its token, so that there is nothing to sign in to."""
+    return any(name.lower() == "authorization" for name, _ in spec.headers)
+
+
+def _signed_out(spec: ServerSpec) -> str:
+    if has_own_token(spec):
+        return t("it does not accept the header Authorization of {source}", source=spec.source)
+    return t("it needs a sign-in: goalwright mcp login {name}", name=spec.name)
+
+
 def load_sdk() -> None:
     """Load the SDK. Blocks for half a second, once."""
     importlib.import_module("daemon.mcp.sdk")
     importlib.import_module("daemon.mcp.transports")
+    importlib.import_module("daemon.mcp.server_requests")
+    importlib.import_module("daemon.mcp.sign_in")
 
 
 def _definitions(server: str, found: list[Any]) -> tuple[tuple[Definition, ...], list[str]]:

@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
     from mcp.client.session import MessageHandlerFnT
 
+    from daemon.mcp.server_requests import RunningCalls
+
 
 def new_session(
     streams: tuple[Any, Any],
     timeout_s: float,
     workspace: Path,
     heard: MessageHandlerFnT,
+    calls: RunningCalls,
 ) -> ClientSession:
     """Return a session that is not begun. ``timeout_s``: of requests that name none of their own.
 
-    It offers no sampling and no elicitation: the SDK refuses requests for them.
+    ``calls``: answers what the server asks.
     """
     root = types.Root(uri=workspace.as_uri(), name=workspace.name)  # pyright: ignore[reportArgumentType]
 
@@ -39,6 +42,8 @@ def new_session(
         *streams,
         read_timeout_seconds=timeout_s,
         list_roots_callback=roots,
+        elicitation_callback=calls.elicit,
+        sampling_callback=calls.sample,
         message_handler=heard,
         client_info=types.Implementation(name="goalwright", version=product_version()),
     )

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from daemon.mcp.definitions import Definition
     from daemon.mcp.lent import GivenServer
     from daemon.mcp.requested import FromServer
+    from daemon.mcp.sign_in import SignIn
+    from daemon.mcp.tokens import TokenStore
     from daemon.mcp.tool import Approved
     from daemon.model.permissions import Trust
     from daemon.settings import McpSettings
@@ -46,7 +48,7 @@ LISTING_WAIT_S = 15.0
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PAT$", re.IGNORECASE)
 _MOST_SECRETS = 10
 
-ServerState = Literal["starting", "ready", "failed", "stopped", "disabled"]
+ServerState = Literal["starting", "ready", "failed", "stopped", "signed_out", "disabled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class ServerStatus:
     """How names for the user begin: ``@part:uri``."""
     prompts: tuple[PromptStatus, ...] = ()
     resources: tuple[ResourceDefinition, ...] = ()
+    signed_in: bool = False
 
 
 class McpServers:
@@ -91,10 +94,15 @@ class McpServers:
         folder: Path,
         config: Callable[[bool], Config],
         trusted_elsewhere: Callable[[], bool],
+        tokens: Path,
     ) -> None:
         """``folder``: private, for logs and approvals. ``config``: the configuration, with the workspace's own file
-        trusted or not. ``trusted_elsewhere``: whether the folder is trusted for any open session.
+        trusted or not. ``trusted_elsewhere``: whether the folder is trusted for any open session. ``tokens``: private
+        file with the tokens of sign-ins.
         """
+        self._tokens_file = tokens
+        self._sign_ins: dict[str, SignIn] = {}
+        """Sign-ins under way, by the name of the server."""
         self._trusted_elsewhere = trusted_elsewhere
         self._workspace = workspace
         self._folder = folder
@@ -138,7 +146,7 @@ class McpServers:
                         name=server.spec.name,
                     )
                 )
-            elif server.state == "failed":
+            elif server.state in ("failed", "signed_out"):
                 said.append(_failed(server.spec.name, server.error))
         said += [_failed(one.name, one.problem) for one in found.servers if one.problem and not one.disabled]
         return tuple(said)
@@ -271,9 +279,45 @@ class McpServers:
         async with self._settling:
             await server.restart()
 
+    async def sign_in(self, name: str) -> str:
+        """Begin to sign in to a server; returns the page for the user's browser. Raises ToolError."""
+        from daemon.mcp.connection import has_own_token
+
+        spec = self._named(name).spec
+        if not spec.url or has_own_token(spec):
+            raise ToolError(
+                t("{name} has no sign-in: it is a program, or its headers have a token.", name=name)
+            )
+        from daemon.mcp.sign_in import SignIn  # with the SDK, which is loaded by now
+
+        if (before := self._sign_ins.pop(name, None)) is not None:
+            await before.close()
+        attempt = self._sign_ins[name] = SignIn(spec.url, self._tokens())
+        return await attempt.page()
+
+    async def signed_in(self, name: str) -> None:
+        """Wait until the user has signed in, and start the server again. Raises ToolError; canceled, it gives up."""
+        attempt = self._sign_ins.get(name)
+        if attempt is None:
+            raise ToolError(t("No sign-in to {name} is under way.", name=name))
+        try:
+            await attempt.done()
+        finally:
+            await attempt.close()
+            if self._sign_ins.get(name) is attempt:
+                del self._sign_ins[name]
+        await self.restart(name)
+
+    async def sign_out(self, name: str) -> None:
+        """Forget the tokens of a server, and start it again without. Raises ToolError."""
+        url = self._named(name).spec.url
+        await asyncio.to_thread(self._tokens().write, url, lambda _: None)
+        await self.restart(name)
+
     async def close(self) -> None:
         """Stop all servers."""
         await self._background.wait()
+        await asyncio.gather(*(attempt.close() for attempt in self._sign_ins.values()))
         await asyncio.gather(*(server.stop() for server in self._connections.values()))
 
     # -- internals --
@@ -316,8 +360,14 @@ class McpServers:
                 scrubbed_environment(os.environ),
                 McpServerLog(self._log_file(spec)),
                 self._tools.clear,
+                self._tokens(),
             )
         return known
+
+    def _tokens(self) -> TokenStore:
+        from daemon.mcp.tokens import TokenStore
+
+        return TokenStore(self._tokens_file)
 
     def _log_file(self, spec: ServerSpec) -> Path:
         return self._folder / f"{self._parts([spec.name])[spec.name]}.log"
@@ -368,6 +418,7 @@ class McpServers:
         error = spec.problem
         if server is not None and state == "stopped":
             state, error = server.state, server.error
+        signed_in = server is not None and server.signed_in
         return ServerStatus(
             spec,
             state,
@@ -377,6 +428,7 @@ class McpServers:
             part,
             tuple(PromptStatus(name, one) for name, one in prompts.items()),
             () if server is None else server.content.resources,
+            signed_in,
         )
 
     def _named(self, name: str) -> Connection:

@@ -112,7 +112,10 @@ class McpTool(Tool[McpInput]):
                 left -= 1
                 ctx.on_output(_progress(progress, total, message))
 
-        result = await self._connection.call(self.definition.name, arguments, self._timeout_s, said)
+        from daemon.mcp.server_requests import CallRequests  # with the SDK, which is loaded by now
+
+        requests = CallRequests(self.definition.server, ctx)
+        result = await self._connection.call(self.definition.name, arguments, self._timeout_s, said, requests)
         return await tool_result(self.definition, result, ctx)
 
     def _question(self, arguments: dict[str, Any]) -> PermissionAsk:

@@ -34,6 +34,7 @@ MAX_UNSENT = 16 * 1024 * 1024
 _READ = 1 << 16
 _HEAD = 4096
 _ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*[,}]')
+_METHOD = re.compile(rb'\s*"method"\s*:')
 _BURST = 50
 """Messages after which reading pauses, so that at most 500 a second cost processor time."""
 _PAUSE_S = 0.1
@@ -106,7 +107,7 @@ async def stdio_streams(
         try:
             async with to_session:
                 try:
-                    await _receive(process.stdout, to_session)
+                    await _receive(process, to_session)
                 except TooLongError as error:
                     await to_session.send(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -134,8 +135,8 @@ async def stdio_streams(
             stream.close()
 
 
-async def _receive(stdout: asyncio.StreamReader, to_session: MemoryObjectSendStream[Received]) -> None:
-    async for line in _lines(stdout):
+async def _receive(process: ServerProcess, to_session: MemoryObjectSendStream[Received]) -> None:
+    async for line in _lines(process.stdout):
         # A long line takes the event loop a while, so the next one has to wait.
         await asyncio.sleep(len(line) / _BYTES_PER_S if len(line) > _LONG else 0)
         try:
@@ -143,6 +144,10 @@ async def _receive(stdout: asyncio.StreamReader, to_session: MemoryObjectSendStr
         except ValueError as error:
             # Programs print to stdout by mistake, and no answer is lost by that; else the request must not wait for it.
             refused = _refusal(line)
+            if refused is not None and _is_request(line):
+                text = refused.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.write(text.encode() + b"\n")
+                continue
             received = error if refused is None else refused
         await to_session.send(received)
 
@@ -169,30 +174,38 @@ async def _lines(stdout: asyncio.StreamReader) -> AsyncIterator[bytes]:
             skipping = True
 
 
+def _is_request(line: bytes) -> bool:
+    """Return whether a message with an id that cannot be read is a request of the server."""
+    found = _ID.match(line)
+    return found is not None and _METHOD.match(line, found.end()) is not None
+
+
 def _refusal(line: bytes) -> SessionMessage | None:
-    """Return an error in place of an answer that cannot be read; None when it answers no request."""
+    """Return an error for a request or in place of an answer that cannot be read; None when it has no id."""
     found = _ID.match(line)
     if found is None:
         return None
-    why = f"the answer is not valid, or longer than {MAX_MESSAGE:,} bytes"
+    why = f"the message is not valid, or longer than {MAX_MESSAGE:,} bytes"
     error = ErrorData(code=INTERNAL_ERROR, message=why)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
 
 @asynccontextmanager
-async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncGenerator[tuple[Any, Any]]:
-    """Yield the SDK's streams over streamable HTTP."""
+async def http_streams(
+    url: str, headers: Mapping[str, str], transport: httpx2.AsyncBaseTransport, auth: httpx2.Auth | None
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Yield the SDK's streams over streamable HTTP. ``auth``: adds the tokens of a sign-in."""
     # Not compressed, so that a small answer cannot become a large one.
     sent = {**headers, "Accept-Encoding": "identity"}
     timeout = httpx2.Timeout(_CONNECT_S, read=None)  # each request has a timeout of its own
     async with (
-        httpx2.AsyncClient(headers=sent, timeout=timeout, transport=_BoundedTransport()) as client,
+        httpx2.AsyncClient(headers=sent, timeout=timeout, transport=transport, auth=auth) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
     ):
         yield streams
 
 
-class _BoundedTransport(httpx2.AsyncHTTPTransport):
+class BoundedTransport(httpx2.AsyncHTTPTransport):
     """Ends answers that are too long; of streams, the SDK bounds each event."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from daemon.model.permissions import Action, Mode, Rule, Trust
 from daemon.permission.matching import is_general
-from tools.access import MCP
+from tools.access import MCP, MCP_SAMPLING
 from tools.localization import noted
 
 LIFTABLE = frozenset({"shipped", "user", "editor"})
 """Sources of general questions that may be dropped."""
 _NEVER_AUTO = frozenset(
-    {"external_directory", "doom_loop", "budget", "network", "webfetch", "private_address"}
+    {"external_directory", "doom_loop", "budget", "network", "webfetch", "private_address", MCP_SAMPLING}
 )
 _DEVICE = re.compile(r"/dev/(?:null|zero|full|tty|u?random|std(?:in|out|err)|fd/\d+)")
 

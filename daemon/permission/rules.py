@@ -21,7 +21,7 @@ from daemon.permission.matching import home, matches
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.protected import may_be_protected
 from daemon.permission.rules_file import rules_from_config as rules_from_config
-from tools.access import MCP, Access, Suggestion
+from tools.access import MCP, MCP_ELICITATION, MCP_SAMPLING, Access, Suggestion
 from tools.localization import t
 from tools.tool import PermissionAsk
 
@@ -47,6 +47,8 @@ SHIPPED: tuple[Rule, ...] = (
     Rule(permission="grep", pattern="*", action="allow"),
     Rule(permission="goal", pattern="*", action="allow"),
     Rule(permission="question", pattern="*", action="allow"),
+    Rule(permission=MCP_ELICITATION, pattern="*", action="allow"),
+    Rule(permission=MCP_SAMPLING, pattern="*", action="ask"),
     Rule(permission="diagnostics", pattern="*", action="allow"),
     Rule(permission="symbols", pattern="*", action="allow"),
     Rule(permission="job", pattern="*", action="allow"),

@@ -411,6 +411,27 @@ COMMANDS = (
         (_SERVER, *_OF_SERVER),
     ),
     Command(
+        "mcp login",
+        noted("sign in to a server in the browser"),
+        "commands.mcp:login",
+        (_SERVER, *_OF_SERVER),
+    ),
+    Command(
+        "mcp logout",
+        noted("forget the sign-in to a server"),
+        "commands.mcp:logout",
+        (_SERVER, *_OF_SERVER),
+    ),
+    Command(
+        "mcp serve",
+        noted("offer the sessions of a folder to other agents, as an MCP server (stdio)"),
+        "mcp_server.command:serve",
+        (
+            flag("--allow-changes", noted("they may also add goals and start explorations")),
+            value("--workspace", "FOLDER", noted("the folder"), Path),
+        ),
+    ),
+    Command(
         "mcp enable", noted("use a server or tool again"), "commands.mcp:enable", (_SERVER_PART, *_OF_SERVER)
     ),
     Command(

@@ -72,7 +72,10 @@ class McpServer(Model):
     name: str
     source: str
     """The file that names it: ``config.json`` is the user's. ``editor``: a client passed it for a session."""
-    state: Literal["starting", "ready", "failed", "stopped", "disabled"]
+    state: Literal["starting", "ready", "failed", "stopped", "signed_out", "disabled"]
+    """``signed_out``: it wants the user to sign in, see ``goalwright/mcp/login``."""
+    signed_in: bool = False
+    """It is used with the tokens of a sign-in."""
     error: str = ""
     """Why it does not work, or what is wrong with its tools, as text for the user."""
     tools: tuple[McpTool, ...] = ()
@@ -123,6 +126,12 @@ class McpServerParams(Model):
     """Name a server."""
 
     name: str
+
+
+class McpLoginResult(Model):
+    """The page where the user signs in to a server. The browser must run on the machine of the daemon."""
+
+    url: str
 
 
 class McpLogResult(Model):

@@ -53,8 +53,11 @@ def test_only_daemon_main_may_import_lsp_bridge() -> None:
 LIGHT_OF_THE_API = ("daemon.api.lazy_server", "daemon.api.session_summary", "daemon.api.reader")
 """The rest of it is imported when somebody wants an API."""
 
-MCP_SDK = ("daemon.mcp.sdk", "daemon.mcp.transports")
-"""Imported when a server is configured."""
+MCP_SDK = (
+    *(f"daemon.mcp.{name}" for name in ("sdk", "server_requests", "sign_in", "transports")),
+    "lsp_bridge.cli.mcp_server.server",
+)
+"""Imported when a server is configured, or when we are one."""
 LIGHT_OF_DATABASES = ("daemon.store.sql.replica",)
 """The others in its package are imported when a database is set."""
 

@@ -6,13 +6,14 @@ import base64
 import json
 import os
 import signal
+import subprocess
 import sys
 from typing import Any
 
 import psutil
 
 from tests.support.drivers.command_line import CommandLine, wait_until
-from tests.support.programs import bad_mcp_server, mcp_server
+from tests.support.programs import asking_mcp_server, bad_mcp_server, guarded_mcp_server, mcp_server
 
 WORK = [{"tool_calls": [{"name": "mcp__bad__work", "input": {"a": 1}}]}, {"text": "Done."}]
 
@@ -37,7 +38,7 @@ def test_servers_in_the_terminal_and_after_kill_9(goalwright: CommandLine) -> No
     assert "starting" in goalwright.run("mcp", "log", "bad").stdout
     assert listed(goalwright, "disable", "bad") | {"logFile": ""} == {
         "name": "bad", "source": "config.json", "state": "disabled", "error": "", "tools": [], "prompts": [],
-        "resources": 0, "logFile": "",
+        "resources": 0, "logFile": "", "signedIn": False,
     }  # fmt: skip
     assert listed(goalwright, "enable", "bad")["state"] == "ready"
     assert listed(goalwright, "restart", "bad")["state"] == "ready"
@@ -78,3 +79,47 @@ def test_prompts_and_resources_from_the_terminal(goalwright: CommandLine) -> Non
 def user_parts(event: dict[str, Any]) -> list[dict[str, Any]]:
     message = event.get("message") or {}
     return message["content"] if message.get("role") == "user" else []
+
+
+def test_questions_of_servers_when_nobody_can_answer(goalwright: CommandLine) -> None:
+    goalwright.configure(
+        mcpServers={"asking": {"command": sys.executable, "args": [asking_mcp_server.__file__]}}
+    )
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    steps = [
+        {"tool_calls": [{"name": "mcp__asking__form", "input": {"schema": schema}}]},
+        {"text": "Done."},
+    ]
+    assert listed(goalwright)["state"] == "ready"  # the first request does not wait long for a server
+    result = goalwright.run("run", "go", "--yes", "--model", goalwright.script(steps))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "The MCP server asking asks you, but nobody can answer (--yes)" in result.stdout
+    assert '✓ mcp__asking__form ["decline", null]' in result.stdout
+
+
+def test_sign_in_with_a_browser(goalwright: CommandLine) -> None:
+    browser = goalwright.folder / "browser"
+    browser.write_text(
+        f"#!{sys.executable}\nimport sys, urllib.request\nurllib.request.urlopen(sys.argv[1])\n"
+    )
+    browser.chmod(0o700)
+    server = subprocess.Popen(
+        [sys.executable, guarded_mcp_server.__file__], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    try:
+        assert server.stdout is not None
+        goalwright.configure(
+            mcpServers={"guarded": {"url": f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"}}
+        )
+        wait_until(lambda: listed(goalwright)["state"] == "signed_out", "the server")
+        assert "goalwright mcp login guarded" in goalwright.run("mcp").stdout
+        env = {**goalwright.env, "BROWSER": str(browser)}
+        result = goalwright.run("mcp", "login", "guarded", env=env)
+        assert "guarded  ready  1 tool" in result.stdout, result.stdout + result.stderr
+        assert "/authorize?response_type=code" in result.stderr
+        assert (goalwright.home / ".goalwright" / "mcp-tokens.json").stat().st_mode & 0o077 == 0
+        assert "guarded  needs sign-in" in goalwright.run("mcp", "logout", "guarded").stdout
+        assert "has no sign-in" not in goalwright.run("mcp", "logout", "other").stderr
+    finally:
+        server.kill()
+        server.wait()

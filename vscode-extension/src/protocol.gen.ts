@@ -1217,6 +1217,11 @@ export interface McpLogResult {
   text: string;
 }
 
+/** The page where the user signs in to a server. The browser must run on the machine of the daemon. */
+export interface McpLoginResult {
+  url: string;
+}
+
 /** A prompt of a server. */
 export interface McpPrompt {
   /** As the user types it, without the slash: `mcp__server__prompt`. */
@@ -1261,7 +1266,10 @@ export interface McpServer {
   name: string;
   /** The file that names it: `config.json` is the user's. `editor`: a client passed it for a session. */
   source: string;
-  state: "starting" | "ready" | "failed" | "stopped" | "disabled";
+  /** `signed_out`: it wants the user to sign in, see `goalwright/mcp/login`. */
+  state: "starting" | "ready" | "failed" | "stopped" | "signed_out" | "disabled";
+  /** It is used with the tokens of a sign-in. */
+  signedIn: boolean;
   /** Why it does not work, or what is wrong with its tools, as text for the user. */
   error: string;
   tools: McpTool[];
@@ -2523,6 +2531,9 @@ export interface Requests {
   "goalwright/job/list": { params: PermissionListParams; result: JobListResult };
   "goalwright/mcp/list": { params: McpListParams; result: McpListResult };
   "goalwright/mcp/log": { params: McpServerParams; result: McpLogResult };
+  "goalwright/mcp/loggedIn": { params: McpServerParams; result: McpListResult };
+  "goalwright/mcp/login": { params: McpServerParams; result: McpLoginResult };
+  "goalwright/mcp/logout": { params: McpServerParams; result: McpListResult };
   "goalwright/mcp/resources": { params: McpResourcesParams; result: McpResourcesResult };
   "goalwright/mcp/restart": { params: McpServerParams; result: McpListResult };
   "goalwright/mcp/session": { params: McpSessionParams; result: Empty };

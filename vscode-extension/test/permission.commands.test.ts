@@ -8,7 +8,7 @@ import type { JobInfo, McpServer, StoredGrant } from "../src/protocol.gen";
 import type { SessionController } from "../src/session/controller";
 import { fromLoad } from "../src/session/state";
 import { grant, loaded, rule, session } from "./fakes/protocol";
-import { answers, picks, ran, shown, workspace } from "./fakes/vscode";
+import { answers, opened, picks, ran, shown, workspace } from "./fakes/vscode";
 
 const job = (jobId: string, over: Partial<JobInfo> = {}): JobInfo => ({
   jobId, sessionId: "s1", command: `run ${jobId}`, startedAt: "2026-01-01T00:00:00Z", exitCode: null, outputFile: null, ...over,
@@ -144,7 +144,7 @@ test("without jobs the list says so", async () => {
 });
 
 test("MCP servers are listed with their states, and switched off and on", async () => {
-  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", tools: [], prompts: [], resources: 0, logFile: "" };
+  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", signedIn: false, tools: [], prompts: [], resources: 0, logFile: "" };
   const asked: [string, Record<string, unknown>][] = [];
   const request = async (method: string, params: Record<string, unknown>): Promise<unknown> => {
     asked.push([method, params]);
@@ -170,7 +170,7 @@ test("MCP servers are listed with their states, and switched off and on", async 
 test("single tools of an MCP server are switched off and on", async () => {
   const tool = (name: string, disabled = false): McpServer["tools"][number] => ({ name: `mcp__docs__${name}`, tool: name, description: "", readOnly: false, disabled });
   const prompts = [{ name: "mcp__docs__p", prompt: "p", description: "", hint: "" }];
-  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", tools: [tool("a"), tool("b"), tool("c", true)], prompts, resources: 7, logFile: "" };
+  const server: McpServer = { name: "docs", source: "config.json", state: "ready", error: "", signedIn: false, tools: [tool("a"), tool("b"), tool("c", true)], prompts, resources: 7, logFile: "" };
   const asked: [string, Record<string, unknown>][] = [];
   const request = async (method: string, params: Record<string, unknown>): Promise<unknown> => {
     asked.push([method, params]);
@@ -185,4 +185,21 @@ test("single tools of an MCP server are switched off and on", async () => {
   await settled();
   const set = (name: string, enabled: boolean): [string, Record<string, unknown>] => ["goalwright/mcp/set", { name, enabled }];
   assert.deepEqual(asked.slice(1), [set("docs/b", false), set("docs/c", true)]);
+});
+
+test("a server that needs a sign-in has a button that opens its page", async () => {
+  const server: McpServer = { name: "docs", source: "config.json", state: "signed_out", error: "", signedIn: false, tools: [], prompts: [], resources: 0, logFile: "" };
+  const asked: string[] = [];
+  const request = async (method: string): Promise<unknown> => {
+    asked.push(method);
+    return method === "goalwright/mcp/login" ? { url: "https://sign.example/authorize?state=x" } : { servers: [server], problems: [] };
+  };
+  void showServers({ request, connect: () => Promise.resolve() } as unknown as Daemon);
+  await settled();
+  assert.equal(picks.at(-1)?.row("docs").description, "needs sign-in · config.json");
+  picks.at(-1)?.press("docs");
+  await settled();
+  assert.equal(opened.at(-1), "https://sign.example/authorize?state=x");
+  assert.deepEqual(asked, ["goalwright/mcp/list", "goalwright/mcp/login", "goalwright/mcp/loggedIn"]);
+  assert.equal(shown.at(-1), "You are signed in to docs.");
 });

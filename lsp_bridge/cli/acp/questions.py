@@ -79,7 +79,7 @@ async def _answers(request: dict[str, Any], questions: Sequence[dict[str, Any]],
         options = [_option(str(at), text, "allow_once") for at, text in enumerate(option_texts(question))]
         call = ToolCallUpdate(
             tool_call_id=call_id(request),
-            title=shown_line(string(question.get("text"))),
+            title=shown_line(" ".join(string(question.get("text")).split())),
             kind="other",
             status="pending",
         )

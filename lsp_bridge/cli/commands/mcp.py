@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
 from lsp_bridge.cli.text import clean, fit, shown_line
@@ -16,6 +20,7 @@ _STATES = {
     "starting": noted("starting"),
     "ready": noted("ready"),
     "failed": noted("failed"),
+    "signed_out": noted("needs sign-in"),
     "stopped": noted("not started"),
     "disabled": noted("disabled"),
 }
@@ -53,6 +58,44 @@ async def enable(cli: Invocation, asked: SessionConnection, *, name: str) -> Non
 async def disable(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
     """Do not use a server or tool any more."""
     _show(cli, await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": False}))
+
+
+@session_command(needed=False)
+async def login(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
+    """Sign in to a server: show the page, open it in a browser, and wait for the user."""
+    found = await asked.client.request("goalwright/mcp/login", {"name": name})
+    page = string(found.get("url"))
+    console = cli.console
+    console.warn(
+        t("Sign in to {name} on this page:\n\n{page}\n", name=shown_line(name), page=shown_line(page))
+    )
+    if not await _browse(page):
+        port = urlsplit(parse_qs(urlsplit(page).query).get("redirect_uri", [""])[0]).port
+        console.warn(
+            t(
+                "Open it in a browser of this machine. On another one, forward the port first:\n"
+                "ssh -L {port}:127.0.0.1:{port} …",
+                port=port,
+            )
+        )
+    _show(cli, await asked.client.request("goalwright/mcp/loggedIn", {"name": name}))
+
+
+@session_command(needed=False)
+async def logout(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
+    """Forget the tokens of a server."""
+    _show(cli, await asked.client.request("goalwright/mcp/logout", {"name": name}))
+
+
+async def _browse(page: str) -> bool:
+    """Open a page in a browser with a window; returns whether there is one."""
+    import webbrowser
+
+    # Without a display it would be a browser for the terminal, in the middle of our output.
+    windows = sys.platform in ("win32", "darwin") or any(
+        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    )
+    return windows and await asyncio.to_thread(webbrowser.open, page)
 
 
 def _show(cli: Invocation, found: dict[str, Any]) -> None:

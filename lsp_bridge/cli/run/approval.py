@@ -30,6 +30,7 @@ from lsp_bridge.protocol.permission_text import (
     typed_answer,
     warning_lines,
 )
+from tools.access import MCP_ELICITATION
 from tools.json_access import mapping, mappings, string
 from tools.localization import noted, t
 
@@ -89,8 +90,13 @@ _MOST_LOOPS = 5
 
 
 def is_question(request: dict[str, Any]) -> bool:
-    """Return whether the model asks the user something, instead of for permission."""
+    """Return whether the model or an MCP server asks the user something, instead of for permission."""
     return bool(mappings(request.get("questions")))
+
+
+def is_of_server(request: dict[str, Any]) -> bool:
+    """Return whether an MCP server asks the user something; the title says which one."""
+    return request.get("permission") == MCP_ELICITATION
 
 
 NOBODY_ANSWERS = (
@@ -120,7 +126,11 @@ class AcceptAll:
         if is_loop(request):
             return self._loop(request, title)
         if is_question(request):
-            self._line(t("  the model asks a question, but nobody can answer (--yes): {title}", title=title))
+            self._line(
+                t("  {title}, but nobody can answer (--yes)", title=title)
+                if is_of_server(request)
+                else t("  the model asks a question, but nobody can answer (--yes): {title}", title=title)
+            )
             return ApprovalReply("reject", NOBODY_ANSWERS)
         if self._view is not None:
             if self._show:
@@ -177,7 +187,9 @@ class RefuseAll:
             self._warn(
                 "\n".join(
                     (
-                        t("The model asks a question, but there is no terminal to answer on:"),
+                        t("{title}, but there is no terminal to answer on:", title=title)
+                        if is_of_server(request)
+                        else t("The model asks a question, but there is no terminal to answer on:"),
                         *(f"  {line}" for line in asked_lines(request)),
                     )
                 )
@@ -283,7 +295,8 @@ class AskUser:
         """Ask one question after the other; an empty line skips one, the end of input all."""
         answers: list[dict[str, Any]] = []
         asker = string(request.get("branchId"))
-        self._view.line(f"? {asked_title({'title': t('The model asks'), 'branchId': asker})}")
+        title = request.get("title") if is_of_server(request) else t("The model asks")
+        self._view.line(f"? {shown_line(asked_title({'title': title, 'branchId': asker}))}")
         for question in mappings(request.get("questions")):
             for line in asked_lines({"questions": [question]}):
                 self._view.line(f"  {line}")

@@ -78,6 +78,25 @@ class McpRequests:
             )
         )
 
+    @request("goalwright/mcp/login", changes=False, failed=ErrorCode.INVALID_PARAMS)
+    async def login(self, params: p.McpServerParams) -> p.McpLoginResult:
+        """Begin to sign in to a server; the client opens the page in a browser."""
+        await self._listed(start=True)
+        return p.McpLoginResult(url=await self._core.mcp.sign_in(params.name))
+
+    @request("goalwright/mcp/loggedIn", changes=False, failed=ErrorCode.INVALID_PARAMS)
+    async def logged_in(self, params: p.McpServerParams) -> p.McpListResult:
+        """Wait until the user has signed in on that page, at most some minutes. When canceled, the sign-in ends."""
+        await self._core.mcp.signed_in(params.name)
+        return await self._listed(start=True)
+
+    @request("goalwright/mcp/logout", changes=False, failed=ErrorCode.INVALID_PARAMS)
+    async def logout(self, params: p.McpServerParams) -> p.McpListResult:
+        """Forget the tokens of a server."""
+        await self._listed(start=True)
+        await self._core.mcp.sign_out(params.name)
+        return await self._listed(start=True)
+
     async def _listed(self, *, start: bool) -> p.McpListResult:
         servers, trust = self._core.mcp, self._context.client_trust()
         self._core.reload_config()
@@ -93,6 +112,7 @@ class McpRequests:
                     name=one.spec.name,
                     source=one.spec.source,
                     state=one.state,
+                    signed_in=one.signed_in,
                     error=one.error,
                     tools=tuple(
                         p.McpTool(

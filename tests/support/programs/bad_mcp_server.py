@@ -53,8 +53,19 @@ def huge(number: int) -> None:
     sys.stdout.flush()
 
 
+answers: list[str] = []
+"""To what it has asked itself."""
+
+
+def ask(number: int) -> None:
+    schema = {"type": "object", "properties": {}}
+    send(id=number, method="elicitation/create", params={"message": "Now?", "requestedSchema": schema})
+
+
 def call(number: int) -> None:
-    if HOW == "hang_call":
+    if HOW == "ask_outside":
+        send(id=number, result={"content": [{"type": "text", "text": " ".join(answers)}]})
+    elif HOW == "hang_call":
         time.sleep(600)
     elif HOW == "crash":
         sys.stderr.write("out of luck\n")
@@ -103,7 +114,9 @@ def flood() -> None:
 def main() -> None:
     for line in sys.stdin:
         message = json.loads(line)
-        number, method = message.get("id"), message.get("method")
+        number, method = message.get("id"), message.get("method", "")
+        if not method:
+            answers.append(line)
         if f"hang_{method.replace('/', '_')}" == HOW:
             time.sleep(600)
         if HOW == "late":
@@ -118,6 +131,8 @@ def main() -> None:
             send(id=number, result={"protocolVersion": version, "capabilities": offered, "serverInfo": info})
         elif method == "tools/list":
             cursor = {"nextCursor": "more"} if HOW == "endless" else {}
+            if HOW == "ask_outside":
+                ask(1_000)
             send(id=number, result={"tools": tools(), **cursor})
             if HOW == "flood":
                 flood()

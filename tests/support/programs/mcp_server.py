@@ -85,21 +85,10 @@ async def change(ctx: Context[Any, Any]) -> str:
 
 
 @server.tool()
-async def asks(ctx: Context[Any, Any]) -> str:
-    """Ask for roots, a sample and the user's input."""
+async def root(ctx: Context[Any, Any]) -> str:
+    """Ask for the roots."""
     session: Any = ctx.session
-    answers = [str((await session.list_roots()).roots[0].uri)]
-    message = types.SamplingMessage(role="user", content=types.TextContent(text="hello"))
-    for asking in (
-        lambda: session.create_message([message], max_tokens=10),
-        lambda: session.elicit_form("your name?", {"type": "object", "properties": {}}),
-    ):
-        try:
-            await asking()
-            answers.append("answered")
-        except Exception as error:
-            answers.append(f"{type(error).__name__}: {error}")
-    return json.dumps(answers)
+    return str((await session.list_roots()).roots[0].uri)
 
 
 @server.prompt()

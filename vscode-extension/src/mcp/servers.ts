@@ -6,7 +6,9 @@ import { t } from "../l10n";
 const RESTART: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("debug-restart"), tooltip: t("Restart") };
 const SWITCH: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("circle-slash"), tooltip: t("Enable or disable") };
 const TOOLS: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("tools"), tooltip: t("Choose tools") };
-const ICONS = { starting: "loading~spin", ready: "pass", failed: "error", stopped: "circle-outline", disabled: "circle-slash" } as const;
+const SIGN_IN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("sign-in"), tooltip: t("Sign in") };
+const SIGN_OUT: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("sign-out"), tooltip: t("Sign out") };
+const ICONS = { starting: "loading~spin", ready: "pass", failed: "error", signed_out: "key", stopped: "circle-outline", disabled: "circle-slash" } as const;
 
 interface Item extends vscode.QuickPickItem {
   server?: McpServer;
@@ -37,7 +39,11 @@ export async function showServers(daemon: Daemon): Promise<void> {
     if (button === TOOLS) {
       pick.hide();
       void chooseTools(daemon, server);
-    } else if (button === RESTART) void run(() => daemon.request("goalwright/mcp/restart", { name }));
+    } else if (button === SIGN_IN) {
+      pick.hide();
+      void signIn(daemon, name);
+    } else if (button === SIGN_OUT) void run(() => daemon.request("goalwright/mcp/logout", { name }));
+    else if (button === RESTART) void run(() => daemon.request("goalwright/mcp/restart", { name }));
     else void run(() => daemon.request("goalwright/mcp/set", { name, enabled: state === "disabled" }));
   });
   pick.onDidAccept(() => {
@@ -51,6 +57,19 @@ export async function showServers(daemon: Daemon): Promise<void> {
   await closed;
   pick.dispose();
   if (failure !== undefined) throw failure;
+}
+
+/** Open the page where the user signs in to a server, and wait until that is done. */
+async function signIn(daemon: Daemon, name: string): Promise<void> {
+  try {
+    const { url } = await daemon.request("goalwright/mcp/login", { name });
+    const title = t("Signing in to {0}: finish in the browser", name);
+    await vscode.env.openExternal(vscode.Uri.parse(url, true));
+    await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => daemon.request("goalwright/mcp/loggedIn", { name }));
+    void vscode.window.showInformationMessage(t("You are signed in to {0}.", name));
+  } catch (error) {
+    void vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
+  }
 }
 
 async function openLog(daemon: Daemon, name: string): Promise<void> {
@@ -83,7 +102,11 @@ function rows({ servers, problems }: McpListResult): Item[] {
     description: [stateText(server), server.source].join(" · "),
     ...(server.error || server.tools.length > 0 ? { detail: server.error || server.tools.map(({ tool, disabled }) => (disabled ? t("{0} (disabled)", tool) : tool)).join(", ") } : {}),
     iconPath: new vscode.ThemeIcon(ICONS[server.state]),
-    buttons: server.state === "disabled" ? [SWITCH] : [...(server.tools.length > 0 ? [TOOLS] : []), RESTART, SWITCH],
+    buttons: [
+      ...(server.state === "signed_out" ? [SIGN_IN] : server.signedIn ? [SIGN_OUT] : []),
+      ...(server.state === "disabled" ? [] : [...(server.tools.length > 0 ? [TOOLS] : []), RESTART]),
+      SWITCH,
+    ],
     server,
   }));
   if (found.length === 0) found.push({ label: t("No MCP servers are configured."), detail: t("Name them under mcp_servers in ~/.goalwright/config.json.") });
@@ -98,6 +121,8 @@ function stateText({ state, tools, prompts, resources }: McpServer): string {
       return t("starting");
     case "failed":
       return t("failed");
+    case "signed_out":
+      return t("needs sign-in");
     case "stopped":
       return t("not started");
     case "disabled":

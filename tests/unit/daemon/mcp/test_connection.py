@@ -22,6 +22,8 @@ from daemon.mcp.connection import Connection
 from daemon.mcp.requested import requested, wanted_in
 from daemon.mcp.results import tool_result
 from daemon.mcp.server_log import MAX_BYTES, McpServerLog
+from daemon.mcp.server_requests import CallRequests
+from daemon.mcp.tokens import TokenStore
 from tests.support.drivers.waiting import until
 from tests.support.fakes.tool_context import fake_context
 from tests.support.programs import bad_mcp_server, mcp_server
@@ -45,7 +47,14 @@ def spec_of(program: Any, *arguments: str, name: str = "sample") -> ServerSpec:
 
 @asynccontextmanager
 async def connected(folder: Path, spec: ServerSpec, state: str = "ready") -> AsyncGenerator[Connection]:
-    server = Connection(spec, folder, ENVIRONMENT, McpServerLog(folder / "log"), lambda: None)
+    server = Connection(
+        spec,
+        folder,
+        ENVIRONMENT,
+        McpServerLog(folder / "log"),
+        lambda: None,
+        TokenStore(folder / "tokens.json"),
+    )
     server.start()
     try:
         await until(lambda: server.state == state, state, 60)
@@ -62,10 +71,15 @@ class Sample:
 
     async def call(self, name: str, arguments: dict[str, Any] | None = None, **options: Any) -> ToolResult:
         tool = next(one for one in self.server.tools if one.name == name)
+        context = fake_context(self.folder)
         found = await self.server.call(
-            name, arguments or {}, options.get("timeout_s", 60), options.get("progress", quiet)
+            name,
+            arguments or {},
+            options.get("timeout_s", 60),
+            options.get("progress", quiet),
+            CallRequests(tool.server, context),
         )
-        return await tool_result(tool, found, fake_context(self.folder))
+        return await tool_result(tool, found, context)
 
     async def text(self, name: str, arguments: dict[str, Any] | None = None) -> str:
         lines = (await self.call(name, arguments)).content.split("\n")
@@ -113,9 +127,7 @@ async def test_long_results_are_cut_and_stored(sample: Sample) -> None:
 
 @shared
 async def test_what_servers_ask_for(sample: Sample) -> None:
-    root, sampling, elicitation = json.loads(await sample.text("asks"))
-    assert root == sample.folder.as_uri()
-    assert "answered" not in (sampling, elicitation)
+    assert await sample.text("root") == sample.folder.as_uri()
 
 
 @shared
@@ -225,7 +237,8 @@ async def test_streamable_http(tmp_path: Path) -> None:
 
 
 async def called(server: Connection, timeout_s: float = 60) -> Any:
-    return await server.call("work", {}, timeout_s, quiet)
+    requests = CallRequests("bad", fake_context(server.log.path.parent))
+    return await server.call("work", {}, timeout_s, quiet, requests)
 
 
 @pytest.mark.parametrize("stage", ["initialize", "tools_list"])

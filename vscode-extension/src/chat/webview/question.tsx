@@ -7,13 +7,15 @@ import { answerOf, saveAnswer } from "./host";
 import { visible, visibleLine } from "./visible";
 import { plural, t } from "../../l10n";
 
-/** The model's questions, with options and a field for free text. */
+/** Questions of the model or an MCP server, with options and a field for free text. */
 export function QuestionCard({ request, choice, count, position }: CardProps): JSX.Element {
   const { requestId, questions } = request;
   const [answers, setAnswers] = useState(() => answerOf(request).answers ?? emptyAnswers(questions));
   const [sent, reply] = useReply(request, choice);
   const reason = useReason();
   const ready = isAnswered(answers) && !sent;
+  const ofServer = request.permission === "mcp_elicitation";
+  const title = ofServer ? visibleLine(request.title) : plural(questions.length, "Goalwright has a question", "Goalwright has {0} questions");
   const change = (at: number, answer: QuestionAnswer): void => {
     const next = answers.map((one, index) => (index === at ? answer : one));
     saveAnswer(request, { answers: next });
@@ -24,7 +26,7 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
   };
   return (
     <section class="approval question" role="region" tabIndex={-1} aria-label={t("Question")}>
-      <Head request={{ ...request, title: plural(questions.length, "Goalwright has a question", "Goalwright has {0} questions") }} count={count} position={position} />
+      <Head request={{ ...request, title }} count={count} position={position} />
       <div class="approval-body">
         {questions.map((question, at) => (
           <Asked key={at} question={question} name={`${requestId}-${at}`} answer={answers[at] ?? { chosen: [], text: "" }} onChange={(answer) => change(at, answer)} onSend={send} />
@@ -35,8 +37,8 @@ export function QuestionCard({ request, choice, count, position }: CardProps): J
         <button type="button" class="primary" disabled={!ready} title={reason(isAnswered(answers) ? t("Send answer") : t("Choose an option or write an answer"))} onClick={send}>
           {t("Send answer")}
         </button>
-        <button type="button" disabled={sent} title={reason(t("Goalwright decides and tells you what it assumed"))} onClick={() => reply({ reply: "reject" })}>
-          {t("Skip")}
+        <button type="button" disabled={sent} title={reason(ofServer ? t("The server gets no answer") : t("Goalwright decides and tells you what it assumed"))} onClick={() => reply({ reply: "reject" })}>
+          {ofServer ? t("Decline") : t("Skip")}
         </button>
       </div>
     </section>

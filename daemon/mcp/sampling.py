@@ -1,0 +1,87 @@
+"""Requests of MCP servers for an answer of the model: checked, bounded and shown before anything is sent. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tools.access import MCP_SAMPLING, suggestions
+from tools.localization import t
+from tools.text.terminal import plain, shown, shown_line
+from tools.text.truncate import abridged
+from tools.tool import PermissionAsk
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+    from tools.ports import SideMessage
+
+MOST_TOKENS = 4_000
+"""Tokens of an answer, whatever the server wants."""
+MOST_CHARACTERS = 200_000
+"""Characters of everything that is sent."""
+_SHOWN = 4_000
+"""Characters that the user sees; the middle of a longer text is left out."""
+_TASK = "Answer the request of a program. You have no tools."
+
+
+class BadSampleError(Exception):
+    """A request cannot be granted; the message is for the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A request for an answer of the model."""
+
+    system: str
+    messages: tuple[SideMessage, ...]
+    max_tokens: int
+
+    @property
+    def characters(self) -> int:
+        """How much is sent."""
+        return len(self.system) + sum(len(text) for _, text in self.messages)
+
+    def question(self, server: str, model: str) -> PermissionAsk:
+        """Return the question to the user."""
+        whole = "\n\n".join([f"system: {self.system}", *(f"{role}: {text}" for role, text in self.messages)])
+        # A name with wildcards would grant it to other servers.
+        own = not set("*?[") & set(server)
+        return PermissionAsk(
+            MCP_SAMPLING,
+            (server,),
+            t(
+                "The MCP server {server} wants an answer of {model}",
+                server=shown_line(server),
+                model=shown_line(model),
+            ),
+            suggestions=suggestions(MCP_SAMPLING, (server,)) if own else (),
+            detail=shown(plain(abridged(whole, _SHOWN))),
+            notes=(
+                t(
+                    "It sends {characters:,} characters and gets up to {tokens:,} tokens. The model sees nothing of "
+                    "your session, and its answer goes to the server. The session pays.",
+                    characters=self.characters,
+                    tokens=self.max_tokens,
+                ),
+            ),
+        )
+
+
+def sample(params: types.CreateMessageRequestParams) -> Sample:
+    """Return the request of a server. Raises BadSampleError."""
+    if params.tools:
+        raise BadSampleError("the model is not given tools")
+    messages: list[SideMessage] = []
+    for message in params.messages:
+        blocks = message.content if isinstance(message.content, list) else [message.content]
+        for block in blocks:
+            if block.type != "text":
+                raise BadSampleError("only text can be sent to the model")
+            messages.append((message.role, block.text))
+    made = Sample(params.system_prompt or _TASK, tuple(messages), min(params.max_tokens, MOST_TOKENS))
+    if not any(text.strip() for _, text in messages) or made.max_tokens < 1:
+        raise BadSampleError("it must have a message and max_tokens of at least 1")
+    if made.characters > MOST_CHARACTERS:
+        raise BadSampleError(f"it may have at most {MOST_CHARACTERS:,} characters")
+    return made

@@ -1,0 +1,232 @@
+"""Requests of an MCP server while it works on a call: for the user's input or the model's, in the session that called.
+
+The protocol does not say to which call such a request belongs. So it is answered only while calls of one session run,
+one after the other, a few for each call, and no longer than the call takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import mcp_types as types
+
+from daemon.mcp import elicitation, sampling
+from daemon.mcp.elicitation import BadFormError
+from daemon.mcp.sampling import BadSampleError
+from tools.access import MCP_ELICITATION
+from tools.localization import t
+from tools.text.terminal import shown_line
+from tools.tool import PermissionAsk, PermissionDeniedError, ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+
+    from mcp.client.session import ClientRequestContext
+
+    from tools.tool import Approval, Question, ToolContext
+
+Result = TypeVar("Result")
+MOST_REQUESTS = 5
+"""Requests of one call that are answered."""
+_REJECTED = -1
+"""Code of the protocol for what the user rejected."""
+_TRIES = 3
+"""How often a form is shown until its answers fit."""
+
+
+class CallRequests:
+    """The requests that belong to one call of a tool of ``server``."""
+
+    def __init__(self, server: str, ctx: ToolContext) -> None:
+        self.session = ctx.scratch
+        """The folder of the session that made the call."""
+        self._server = server
+        self._ctx = ctx
+        self._left = MOST_REQUESTS
+        self._one_by_one = asyncio.Lock()
+        self._answering: set[asyncio.Task[object]] = set()
+        self._clock: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def running(self, timeout_s: float) -> AsyncGenerator[None]:
+        """Run the call inside of this. Raises TimeoutError after ``timeout_s``, without the time that users took."""
+        try:
+            async with asyncio.timeout(timeout_s) as self._clock:
+                yield
+        finally:
+            self._clock = None
+            for task in self._answering:
+                task.cancel()
+
+    async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+        """Ask the user for what a server wants to know."""
+        if isinstance(params, types.ElicitRequestURLParams):
+            return await self._answered(self._page(params))
+        return await self._answered(self._form(params))
+
+    async def sample(
+        self, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        """Have the session's model answer, if the user allows it."""
+        return await self._answered(self._sampled(params))
+
+    # -- internals --
+
+    async def _answered(
+        self, work: Coroutine[None, None, Result | types.ErrorData]
+    ) -> Result | types.ErrorData:
+        if self._left <= 0:
+            work.close()
+            return refusal(f"a call may ask {MOST_REQUESTS} times")
+        self._left -= 1
+        task = asyncio.create_task(self._in_turn(work))
+        self._answering.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self._clock is not None or not task.cancelled() or _is_canceled():
+                raise
+            return refusal("the call has ended")
+        finally:
+            self._answering.discard(task)
+
+    async def _in_turn(
+        self, work: Coroutine[None, None, Result | types.ErrorData]
+    ) -> Result | types.ErrorData:
+        try:
+            async with self._one_by_one:
+                return await work
+        finally:
+            work.close()
+
+    async def _form(self, params: types.ElicitRequestFormParams) -> types.ElicitResult | types.ErrorData:
+        try:
+            form = elicitation.form(self._server, params.message, params.requested_schema)
+        except BadFormError as error:
+            return refusal(str(error), types.INVALID_PARAMS)
+        problem = ""
+        for _ in range(_TRIES):
+            try:
+                approval = await self._asked(form.questions(problem))
+            except PermissionDeniedError as denied:
+                return _unanswered(denied)
+            content, problem = form.content(approval.answers)
+            if content is not None:
+                return types.ElicitResult(action="accept", content=content)
+            if not problem:
+                return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="cancel")
+
+    async def _page(self, params: types.ElicitRequestURLParams) -> types.ElicitResult | types.ErrorData:
+        try:
+            question = elicitation.page_question(self._server, params.message, params.url)
+        except BadFormError as error:
+            return refusal(str(error), types.INVALID_PARAMS)
+        try:
+            approval = await self._asked([question])
+        except PermissionDeniedError as denied:
+            return _unanswered(denied)
+        opened = elicitation.page_answers()[0] in approval.answers[0].chosen
+        return types.ElicitResult(action="accept" if opened else "decline")
+
+    async def _sampled(
+        self, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        model = self._ctx.side_model
+        try:
+            sample = sampling.sample(params)
+        except BadSampleError as error:
+            return refusal(str(error), types.INVALID_PARAMS)
+        with self._paused():
+            try:
+                await self._ctx.permission.ask(sample.question(self._server, model.name))
+                found = await model.answer(sample.system, sample.messages, sample.max_tokens)
+            except PermissionDeniedError:
+                return refusal("the user rejected it", _REJECTED)
+            except ToolError as error:
+                return refusal(str(error).rstrip("."), types.INTERNAL_ERROR)
+        return types.CreateMessageResult(
+            role="assistant",
+            content=types.TextContent(text=self._ctx.redact(found.text)),
+            model=found.model,
+            stop_reason="maxTokens" if found.cut else "endTurn",
+        )
+
+    async def _asked(self, questions: Sequence[Question]) -> Approval:
+        """Ask the user. Raises PermissionDeniedError."""
+        title = t("The MCP server {server} asks you", server=shown_line(self._server))
+        with self._paused():
+            return await self._ctx.permission.ask(
+                PermissionAsk(MCP_ELICITATION, (self._server,), title, questions=tuple(questions))
+            )
+
+    @contextmanager
+    def _paused(self) -> Generator[None]:
+        """Stop the clock of the call."""
+        clock, loop = self._clock, asyncio.get_running_loop()
+        left = math.inf if clock is None else (clock.when() or math.inf) - loop.time()
+        if clock is not None:
+            clock.reschedule(None)
+        try:
+            yield
+        finally:
+            if clock is not None and clock is self._clock and math.isfinite(left):
+                clock.reschedule(loop.time() + left)
+
+
+class RunningCalls:
+    """The calls of one server that run, and the answers to what it asks meanwhile."""
+
+    def __init__(self) -> None:
+        self._calls: list[CallRequests] = []
+
+    @asynccontextmanager
+    async def running(self, call: CallRequests, timeout_s: float) -> AsyncGenerator[None]:
+        """See ``CallRequests.running``."""
+        self._calls.append(call)
+        try:
+            async with call.running(timeout_s):
+                yield
+        finally:
+            self._calls.remove(call)
+
+    async def elicit(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        """Answer an elicitation."""
+        call = self._asking()
+        return call if isinstance(call, types.ErrorData) else await call.elicit(params)
+
+    async def sample(
+        self, context: ClientRequestContext, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        """Answer a request for the model."""
+        call = self._asking()
+        return call if isinstance(call, types.ErrorData) else await call.sample(params)
+
+    def _asking(self) -> CallRequests | types.ErrorData:
+        """Return the call that a request belongs to: the newest one."""
+        if not self._calls:
+            return refusal("nothing may be asked while no tool call runs")
+        if any(call.session != self._calls[-1].session for call in self._calls):
+            return refusal("several sessions use this server now, so it is not known who should answer")
+        return self._calls[-1]
+
+
+def refusal(why: str, code: int = types.INVALID_REQUEST) -> types.ErrorData:
+    """Return the answer to a request that is not granted."""
+    return types.ErrorData(code=code, message=f"Goalwright does not answer this request: {why}.")
+
+
+def _unanswered(denied: PermissionDeniedError) -> types.ElicitResult:
+    """The user dismissed it, or nobody was there; a rule declines."""
+    timed_out = denied.metadata.get("by") == "timeout"
+    return types.ElicitResult(action="cancel" if timed_out else "decline")
+
+
+def _is_canceled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,139 @@
+"""Forms of MCP servers as questions, and answers as what their schemas ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daemon.mcp.elicitation import MOST_FIELDS, BadFormError, Form, form, page_question
+from tests.support.examples import examples
+from tools.tool import Answered
+
+
+def made(properties: dict[str, Any], *required: str, message: str = "Where to?") -> Form:
+    return form("travel", message, {"type": "object", "properties": properties, "required": [*required]})
+
+
+def answered(properties: dict[str, Any], *answers: Answered | str, required: tuple[str, ...] = ()) -> Any:
+    said = [Answered(text=one) if isinstance(one, str) else one for one in answers]
+    content, problem = made(properties, *required).content(said)
+    return problem or content
+
+
+CITY = {"type": "string", "title": "City", "oneOf": [{"const": "vie", "title": "Vienna"}, {"const": "rom"}]}
+TAGS = {"type": "array", "items": {"type": "string", "enum": ["a", "b", "c"]}, "maxItems": 2}
+
+
+def test_the_first_question_says_who_asks() -> None:
+    first, second = made(
+        {"city": CITY, "people": {"type": "integer", "description": "How many?"}}
+    ).questions()
+    assert first.text == (
+        "Your answer goes to the MCP server travel. Do not enter passwords or keys.\nWhere to?\n\n"
+        "City\nYou may leave it empty."
+    )
+    assert [option.label for option in first.options] == ["Vienna", "rom"]
+    assert second.text == "people\nHow many?\nYou may leave it empty."
+    assert made({}).questions("Again.")[0].text.startswith("Again.\n")
+
+
+def test_answers_of_each_kind() -> None:
+    assert answered({"c": CITY}, Answered(("Vienna",))) == {"c": "vie"}
+    assert answered({"c": CITY}, "vienna") == {"c": "vie"}
+    assert answered({"t": TAGS}, Answered(("a", "c"))) == {"t": ["a", "c"]}
+    assert answered({"t": TAGS}, "a, b") == {"t": ["a", "b"]}
+    assert answered({"n": {"type": "integer"}, "x": {"type": "number"}}, "-3", "2.5") == {"n": -3, "x": 2.5}
+    assert answered({"b": {"type": "boolean"}}, Answered(("No",))) == {"b": False}
+    assert answered({"b": {"type": "boolean"}}, "true") == {"b": True}
+    assert answered({"s": {"type": "string"}, "t": {"type": "string"}}, " hi ", "") == {"s": "hi"}
+    assert answered({"s": {"type": "string", "default": "x"}}, "") == {"s": "x"}
+    assert answered({}, Answered(("Accept",))) == {}
+    assert answered({}, Answered(("Decline",))) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "problem"),
+    [
+        (CITY, "Paris", "City: choose one of the options."),
+        (TAGS, "a,b,c", "f: choose at most 2."),
+        ({"type": "integer"}, "2.5", "f: write a whole number."),
+        ({"type": "number"}, "many", "f: write a number."),
+        ({"type": "number"}, "nan", "f: write a number."),
+        ({"type": "integer", "minimum": 1, "maximum": 9}, "10", "f: write 1 to 9."),
+        ({"type": "string", "minLength": 3}, "ab", "f: write at least 3 characters."),
+        ({"type": "string", "format": "email"}, "me", "f: write it in the format email."),
+        ({"type": "string", "format": "date"}, "2026-02-30", "f: write it in the format date."),
+        ({"type": "string", "format": "uri"}, "example", "f: write it in the format uri."),
+        ({"type": "string"}, "", "f needs an answer."),
+    ],
+)
+def test_answers_that_do_not_fit(schema: dict[str, Any], answer: str, problem: str) -> None:
+    assert answered({"f": schema}, answer, required=("f",)) == problem
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"a": {"type": "object", "properties": {}}},
+        {"a": {"type": "array", "items": {"type": "integer"}}},
+        {"a": {"type": "string", "enum": [str(number) for number in range(51)]}},
+        {"a": {"type": "string", "enum": ["x", 1]}},
+        {"a": {"type": "string", "oneOf": [{"const": "a" * 2000}]}},
+        {"a" * 1000: {"type": "string"}},
+        {str(number): {"type": "string"} for number in range(MOST_FIELDS + 1)},
+        {"a": 7},
+    ],
+)
+def test_forms_that_are_not_shown(properties: dict[str, Any]) -> None:
+    with pytest.raises(BadFormError):
+        made(properties)
+
+
+def test_texts_of_servers_are_bounded_and_hide_nothing() -> None:
+    wild = "ok\u202e\x1b[2J" + "y" * 1_000_000
+    asked = made(
+        {"a": {"type": "string", "title": wild, "description": wild, "enum": [wild[:900]]}}, message=wild
+    )
+    (question,) = asked.questions()
+    assert len(question.text) < 4_000 and len(question.options[0].label) < 1_000
+    for text in (question.text, question.options[0].label):
+        assert "\u202e" not in text and "\x1b" not in text
+    twins = {"a": {"type": "string", "oneOf": [{"const": "1", "title": "x"}, {"const": "2", "title": "x"}]}}
+    assert [one.label for one in made(twins).questions()[0].options] == ["x", "x (2)"]
+
+
+def test_pages_are_shown_with_their_host() -> None:
+    question = page_question("bank", "Sign in.", "https://bücher.example/a?b=c")
+    assert "open a page of xn--bcher-kva.example:\n" in question.text
+    assert "https://bücher.example/a?b=c" in question.text
+    for url in ("file:///etc/passwd", "javascript:alert(1)", "https://a@b.example", "https://", "https://[x"):
+        with pytest.raises(BadFormError):
+            page_question("bank", "", url)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=12,
+)
+_FIELD = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer", "number", "boolean", "array"])},
+    optional={
+        key: _JSON for key in ("title", "enum", "oneOf", "items", "default", "minimum", "maxLength", "format")
+    },
+)
+
+
+@settings(max_examples=examples(300))
+@given(st.dictionaries(st.text(max_size=9), _FIELD | _JSON, max_size=4), st.text(max_size=20), _JSON)
+def test_any_schema_is_refused_or_asked(properties: dict[str, Any], text: str, required: object) -> None:
+    try:
+        asked = form("any", "m", {"properties": properties, "required": required})
+    except BadFormError:
+        return
+    questions = asked.questions()
+    content, problem = asked.content([Answered(text=text)] * len(questions))
+    assert content is None or not problem

@@ -16,10 +16,12 @@ from daemon.mcp import content, requested, service
 from daemon.mcp.connection import Connection
 from daemon.mcp.content import PromptArgument, PromptDefinition
 from daemon.mcp.requested import FromServer, prompt_arguments, wanted_in
+from daemon.mcp.server_requests import CallRequests
 from daemon.model.messages import FilePart
 from daemon.provider.anthropic_wire import file_text
 from tests.support.drivers.bridge import new_session, prompt, served
 from tests.support.drivers.waiting import until
+from tests.support.fakes.tool_context import fake_context
 from tests.support.programs import bad_mcp_server, mcp_server
 from tests.unit.daemon.mcp.test_connection import connected, quiet, spec_of
 from tools.tool import ToolError
@@ -118,8 +120,8 @@ async def test_resources_are_only_asked_of_the_server(sample: Connection, tmp_pa
 
 
 @shared
-async def test_announced_prompts_and_resources_are_listed(sample: Connection) -> None:
-    await sample.call("grow", {}, 60, quiet)
+async def test_announced_prompts_and_resources_are_listed(sample: Connection, tmp_path: Path) -> None:
+    await sample.call("grow", {}, 60, quiet, CallRequests("sample", fake_context(tmp_path)))
     await until(lambda: any(one.name == "newcomer" for one in sample.content.prompts), "the prompt")
     await until(lambda: any(one.uri == "docs://new" for one in sample.content.resources), "the resource")
     assert {one.uri for one in sample.content.resources if one.template} == {"page://{name}"}

@@ -20,6 +20,7 @@ from daemon.provider.choose import (
     provider_for,
 )
 from daemon.provider.context_windows import base_url_of, headers_of, window_in
+from daemon.provider.editor_models import EDITORS
 from daemon.provider.errors import checked_url, host_of
 from daemon.provider.litellm import CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
 from daemon.provider.model_calls import (
@@ -32,6 +33,7 @@ from daemon.provider.model_calls import (
 )
 from daemon.provider.retry import with_retry
 from daemon.provider.side_questions import NotAnsweredError, json_from
+from daemon.provider.vscode import FAMILY as VSCODE
 from tools.json_access import mapping
 from tools.localization import t
 
@@ -59,6 +61,8 @@ class CatalogueModel:
     input_price: float | None = None
     output_price: float | None = None
     window_assumed: bool = False
+    label: str = ""
+    """Its name for people, where it differs much from ``model``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ _PROVIDERS = (
     CatalogueProvider(
         "openrouter", "OpenRouter", "OPENROUTER_API_KEY", key_page="https://openrouter.ai/settings/keys"
     ),
+    CatalogueProvider(VSCODE, "VS Code"),
     CatalogueProvider("ollama", "Ollama"),
     CatalogueProvider("lm_studio", "LM Studio"),
     CatalogueProvider("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE),
@@ -127,6 +132,8 @@ async def providers(env: Mapping[str, str], only: str | None = None) -> list[Cat
 
 async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> CatalogueProvider:
     """Return the provider with its models, or with why they are not known."""
+    if provider.id == VSCODE:
+        return await _of_editor(provider, env)
     if not _has_access(provider, env):
         return provider
     local = provider.id in _LOCAL
@@ -141,6 +148,28 @@ async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> Catalog
         return found if local else _unanswered(found, error, _base_url(provider, env))
     models = _models(provider.id, answer)
     return replace(found, connected=True, models=models, default=_default(provider.id, models))
+
+
+async def _of_editor(provider: CatalogueProvider, env: Mapping[str, str]) -> CatalogueProvider:
+    """Return the provider of an attached editor's models, with those that can call tools."""
+    editor = EDITORS.editor(env)
+    if editor is None:
+        return provider
+    try:
+        offered = await editor.models()
+    except NotAnsweredError:
+        return provider
+    models = tuple(
+        CatalogueModel(
+            f"{VSCODE}/{one.name}",
+            one.window or pricing.UNKNOWN.context_window,
+            window_assumed=not one.window,
+            label=one.label,
+        )
+        for one in offered
+        if one.tools
+    )
+    return replace(provider, connected=bool(models), models=models)
 
 
 def _has_access(provider: CatalogueProvider, env: Mapping[str, str]) -> bool:

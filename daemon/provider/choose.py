@@ -17,6 +17,8 @@ from daemon.provider.model_calls import Provider, ProviderError
 from daemon.provider.scripted import ScriptedProvider
 from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.variables import is_provider_variable as is_provider_variable
+from daemon.provider.vscode import FAMILY as VSCODE
+from daemon.provider.vscode import VSCodeProvider
 from tools.localization import noted, t
 
 ANTHROPIC_DEFAULT = "anthropic/claude-sonnet-5-5"
@@ -132,6 +134,8 @@ def provider_for(model: str) -> tuple[Provider, str]:
             return _once(family, AnthropicProvider), name
         case "openai" | "ollama" | "custom":
             return _once(family, lambda: LiteLLMProvider(family)), name
+        case _ if family == VSCODE:
+            return _once(family, VSCodeProvider), name
         case "demo":
             return _once(family, lambda: ScriptedProvider(demo.script_path())), name
         case "scripted":

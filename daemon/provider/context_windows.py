@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
+from daemon.provider.editor_models import EDITORS
 from daemon.provider.litellm import ollama_url
 from daemon.provider.pricing import OLLAMA_WINDOW, model_info
 from daemon.provider.side_questions import NotAnsweredError, json_from
+from daemon.provider.vscode import FAMILY as VSCODE
 from tools.json_access import array, mapping
 
 if TYPE_CHECKING:
@@ -75,7 +77,10 @@ class Windows:
     def ask_soon(self, model: str, env: Mapping[str, str]) -> None:
         """Ask the server in the background, once for each model. Only servers that the environment names are asked."""
         server = _server(model, env)
-        if server in self._asking or not server.base_url or server.base_url == DEFAULT_BASE_URL:
+        known = self._asking.get(server)
+        if known is not None and server.base_url == VSCODE and known.done() and server not in self._told:
+            known = None  # there was no window then
+        if known is not None or not server.base_url or server.base_url == DEFAULT_BASE_URL:
             return
         self._asking[server] = asyncio.create_task(self._ask(server, dict(env)))
 
@@ -98,6 +103,8 @@ class Windows:
 
 
 def _server(model: str, env: Mapping[str, str]) -> _Server:
+    if model.startswith(f"{VSCODE}/"):
+        return _Server(model, VSCODE)  # whichever window answers
     return _Server(model, base_url_of(model, env))
 
 
@@ -119,6 +126,10 @@ def base_url_of(model: str, env: Mapping[str, str]) -> str:
 async def asked(model: str, base_url: str, env: Mapping[str, str]) -> int | None:
     """Query one server; None when its answer does not have it. Raises NotAnsweredError."""
     family, _, name = model.partition("/")
+    if family == VSCODE:
+        editor = EDITORS.editor(env)
+        offered = await editor.models() if editor is not None else ()
+        return next((one.window or None for one in offered if one.name == name), None)
     if family == "ollama":
         return shown_window(await json_from(f"{base_url}/api/show", body={"model": name}))
     path = "/v1/models" if family == "anthropic" else "/models"

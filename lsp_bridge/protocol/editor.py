@@ -11,8 +11,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from daemon.model.stored_model import Model
+from lsp_bridge.protocol.sessions import Notification
 
 EDITOR_DIAGNOSTICS = "goalwright/editor/diagnostics"
+EDITOR_MODELS = "goalwright/editor/models"
 EDITOR_OPEN = "goalwright/editor/open"
 EDITOR_SAVE = "goalwright/editor/save"
 """``{"uri": …}`` → ``{"saved": bool}``."""
@@ -85,8 +87,52 @@ class EditorOpenResult(Model):
     """It was reported, or has no unsaved changes."""
 
 
+class EditorModelsParams(Model):
+    """Ask for the language models that the editor's extensions offer to Goalwright."""
+
+
+class OfferedByEditor(Model):
+    """A language model of an extension."""
+
+    vendor: str
+    id: str
+    name: str = ""
+    """For people."""
+    max_input_tokens: int = 0
+    """0: not known."""
+    tools: bool | None = None
+    """It can call tools; null: not known."""
+
+
+class EditorModelsResult(Model):
+    """They, in the editor's order."""
+
+    models: tuple[OfferedByEditor, ...] = ()
+
+
+class EditorChat(Notification):
+    """Have a model of the editor answer. The editor sends the answer with ``goalwright/model/answer``."""
+
+    method = "goalwright/editor/chat"
+    chat_id: str
+    model: str
+    """``VENDOR/ID``."""
+    messages: tuple[dict[str, Any], ...]
+    """The conversation, in the shape of OpenAI's chat completions."""
+    tools: tuple[dict[str, Any], ...] = ()
+    """Tools on offer, in the same shape."""
+
+
+class EditorChatCanceled(Notification):
+    """Nothing more of an answer is wanted."""
+
+    method = "goalwright/editor/chatCancel"
+    chat_id: str
+
+
 EDITOR_REQUESTS: dict[str, tuple[type[Model], type[Model]]] = {
     EDITOR_DIAGNOSTICS: (EditorDiagnosticsParams, EditorDiagnosticsResult),
+    EDITOR_MODELS: (EditorModelsParams, EditorModelsResult),
     EDITOR_OPEN: (EditorOpenParams, EditorOpenResult),
 }
 """Params and result of each request from the daemon to the editor."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from daemon.model.stored_model import Model
+from daemon.model.stored_model import Count, Model
+
+MAX_PIECE = 4_000_000
+"""Most characters of one piece of an answer."""
 
 
 class ModelListParams(Model):
@@ -25,6 +28,8 @@ class OfferedModel(Model):
     """``window`` is only a guess."""
     input_price: float | None = None
     output_price: float | None = None
+    label: str = ""
+    """Its name for people, where it differs much from ``model``."""
 
 
 class ModelProvider(Model):
@@ -87,6 +92,44 @@ class ModelCheckResult(Model):
     """``problem``: the problem with the name, as text for the user; empty when none is known."""
 
     problem: str = ""
+
+
+class AnswerPiece(Model):
+    """More of an answer: text, reasoning, or a whole tool call."""
+
+    text: str = Field(default="", max_length=MAX_PIECE)
+    reasoning: str = Field(default="", max_length=MAX_PIECE)
+    call_id: str = Field(default="", max_length=1_000)
+    call_name: str = Field(default="", max_length=1_000)
+    """Name of the tool; empty: no call."""
+    call_input: str = Field(default="", max_length=MAX_PIECE)
+    """Its arguments, as JSON."""
+
+
+class AnswerEnding(Model):
+    """The end of an answer."""
+
+    error: str = Field(default="", max_length=100)
+    """Name of the error that ended it: ``NoPermissions``, ``NotFound``, ``Blocked``, ``OffTopic``, or another one;
+    empty: it is complete."""
+    message: str = Field(default="", max_length=10_000)
+    input_tokens: Count | None = None
+    """As the model's extension counts them; null: not known."""
+    output_tokens: Count | None = None
+
+
+class ModelAnswerParams(Model):
+    """Send more of the answer that ``goalwright/editor/chat`` asked for. Wait for the result before the next piece."""
+
+    chat_id: str
+    pieces: tuple[AnswerPiece, ...] = Field(default=(), max_length=10_000)
+    ending: AnswerEnding | None = None
+
+
+class ModelAnswerResult(Model):
+    """``wanted``: false when nothing more of this answer is wanted."""
+
+    wanted: bool
 
 
 class CommitMessageParams(Model):

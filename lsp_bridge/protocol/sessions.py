@@ -44,6 +44,9 @@ class InitializationOptions(Model):
     diagnostics: bool = False
     """The client answers ``goalwright/editor/diagnostics``, see ``editor_protocol``: diagnostics of its own extensions
     count, and no server is started for a language that they cover."""
+    language_models: bool = False
+    """The client answers ``goalwright/editor/models`` and ``goalwright/editor/chat``: models ``vscode/VENDOR/ID`` of
+    its extensions can be used."""
     chat: bool = False
     """The client shows sessions and questions itself, as the VS Code extension does. Any other LSP editor is shown them
     by LSP's own means: messages, progress, code lenses."""
@@ -324,7 +327,8 @@ class DaemonStatus(Model):
 
 
 class Notification(Model):
-    """A notification to connections that loaded a session, or, about all sessions, to clients with a chat."""
+    """A notification to connections that loaded a session; about all sessions, to clients with a chat; or to the
+    editor whose models are asked."""
 
     method: ClassVar[str]
 

@@ -25,12 +25,14 @@ from pygls.protocol.json_rpc import JsonRPCNotification, JsonRPCRequestMessage, 
 from daemon.gc_tuning import COLLECTOR
 from daemon.model.events import Delta, Event, PermissionAsked, TraceCompleted, TurnEnded
 from daemon.model.meters import Metered
+from daemon.provider.editor_models import EDITORS
 from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
 from lsp_bridge.server.documents.sync import NOTEBOOKS, DocumentProtocol, DocumentSync, Listeners
 from lsp_bridge.server.editor.clients import EditorPeer, EditorPeers, uri_in
+from lsp_bridge.server.editor.editor_models import EditorWithModels
 from lsp_bridge.server.editor.lazy_features import LazyEditorFeatures, SharedDecisions
 from lsp_bridge.server.editor.sanitize import code_action_params
 from lsp_bridge.server.frames import Frames
@@ -233,6 +235,7 @@ class ClientServer:
         self._documents.close()
         if self._peer is not None:
             self._bridge.peers.remove(self._peer)
+        EDITORS.left(self._client.editor)
         self._bridge.clients = [client for client in self._bridge.clients if client is not self._client]
         self._core.mcp.withdraw(self._client)
         self._core.presence.client_left()
@@ -286,9 +289,14 @@ class ClientServer:
             # Not by way of pygls, which looks at each value to find out how to encode it.
             message = {"jsonrpc": "2.0", "method": told.method, "params": told.wire()}
             body = json.dumps(message, separators=(",", ":")).encode()
-            frame = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
             waited_for = isinstance(told, p.SessionUpdate) and isinstance(told.event, _WAITED_FOR)
-            (self._frames.write if waited_for else self._frames.write_soon)(frame)
+            self._write(body, soon=not waited_for)
+
+    def _write(self, body: bytes, *, soon: bool = False) -> None:
+        """Send an encoded message, unless the client has gone."""
+        if not (self.closed or self._writer.is_closing()):
+            frame = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+            (self._frames.write_soon if soon else self._frames.write)(frame)
 
     # -- handlers --
 
@@ -339,6 +347,10 @@ class ClientServer:
         self._editor.initialized()
         if options.diagnostics:
             self._attach()
+        if options.language_models and not self._client.editor:
+            editor = EditorWithModels(self._server.protocol.send_request_async, self._write)
+            self._client.editor = editor.id
+            EDITORS.came(editor)
         env = {**provider_env(os.environ), **self._client.env}
         settings = self._requests.context.client_config().settings
         if "language" in self._client.settings:

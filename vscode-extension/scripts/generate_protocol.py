@@ -269,6 +269,8 @@ TypeScript, in `vscode-extension/src/protocol.gen.ts`. Names follow the Agent Cl
 A branch or sub-agent is a session, too: its id is `{{sessionId}}:{{branchId}}`. `goalwright/session/prompt` answers
 when the turn has ended, `goalwright/explore/select` when it was decided what to write. The daemon asks a client that
 says `canSave` for `goalwright/editor/save`, and one that says `diagnostics` for `goalwright/editor/diagnostics`.
+An editor that says `languageModels` lists its models (`goalwright/editor/models`), and is asked for answers with
+`goalwright/editor/chat`.
 
 ## Requests of a client
 

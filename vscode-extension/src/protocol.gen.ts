@@ -167,6 +167,30 @@ export interface AgentPart {
   agent: string;
 }
 
+/** The end of an answer. */
+export interface AnswerEnding {
+  /**
+   * Name of the error that ended it: `NoPermissions`, `NotFound`, `Blocked`, `OffTopic`, or another one;
+   * empty: it is complete.
+   */
+  error?: string;
+  message?: string;
+  /** As the model's extension counts them; null: not known. */
+  inputTokens?: Count | null;
+  outputTokens?: Count | null;
+}
+
+/** More of an answer: text, reasoning, or a whole tool call. */
+export interface AnswerPiece {
+  text?: string;
+  reasoning?: string;
+  callId?: string;
+  /** Name of the tool; empty: no call. */
+  callName?: string;
+  /** Its arguments, as JSON. */
+  callInput?: string;
+}
+
 /** Open the trace API (REST, WebSocket, web page) of this workspace, if it is not open yet. */
 export interface ApiOpenParams {
   /** Port on 127.0.0.1; 0: any free one; null: that of the setting `apiPort`. */
@@ -645,6 +669,22 @@ export interface Delta {
   text: string;
 }
 
+/** Have a model of the editor answer. The editor sends the answer with `goalwright/model/answer`. */
+export interface EditorChat {
+  chatId: string;
+  /** `VENDOR/ID`. */
+  model: string;
+  /** The conversation, in the shape of OpenAI's chat completions. */
+  messages: (Record<string, unknown>)[];
+  /** Tools on offer, in the same shape. */
+  tools: (Record<string, unknown>)[];
+}
+
+/** Nothing more of an answer is wanted. */
+export interface EditorChatCanceled {
+  chatId: string;
+}
+
 /**
  * Request diagnostics.
  *
@@ -702,6 +742,15 @@ export interface EditorFileDiagnostics {
    * editor no longer knows that baseline, or there was none.
    */
   before?: (Record<string, unknown>)[] | null;
+}
+
+/** Ask for the language models that the editor's extensions offer to Goalwright. */
+export interface EditorModelsParams {
+}
+
+/** They, in the editor's order. */
+export interface EditorModelsResult {
+  models?: OfferedByEditor[];
 }
 
 /** Report the document of a file, as `textDocument/didOpen` and `didChange` do, if it has unsaved changes. */
@@ -1146,6 +1195,11 @@ export interface InitializationOptions {
    */
   diagnostics?: boolean;
   /**
+   * The client answers `goalwright/editor/models` and `goalwright/editor/chat`: models `vscode/VENDOR/ID` of
+   * its extensions can be used.
+   */
+  languageModels?: boolean;
+  /**
    * The client shows sessions and questions itself, as the VS Code extension does. Any other LSP editor is shown them
    * by LSP's own means: messages, progress, code lenses.
    */
@@ -1412,6 +1466,18 @@ export interface Meter {
   goals: GoalMeter[];
 }
 
+/** Send more of the answer that `goalwright/editor/chat` asked for. Wait for the result before the next piece. */
+export interface ModelAnswerParams {
+  chatId: string;
+  pieces?: AnswerPiece[];
+  ending?: AnswerEnding | null;
+}
+
+/** `wanted`: false when nothing more of this answer is wanted. */
+export interface ModelAnswerResult {
+  wanted: boolean;
+}
+
 /** Compare a model's name with what its provider lists. */
 export interface ModelCheckParams {
   model: string;
@@ -1516,6 +1582,18 @@ export interface Notice {
   exitCode: number | null;
 }
 
+/** A language model of an extension. */
+export interface OfferedByEditor {
+  vendor: string;
+  id: string;
+  /** For people. */
+  name?: string;
+  /** 0: not known. */
+  maxInputTokens?: number;
+  /** It can call tools; null: not known. */
+  tools?: boolean | null;
+}
+
 /** A model that can be chosen. Prices: US dollars for a million tokens; null: not known. */
 export interface OfferedModel {
   model: string;
@@ -1524,6 +1602,8 @@ export interface OfferedModel {
   windowAssumed: boolean;
   inputPrice: number | null;
   outputPrice: number | null;
+  /** Its name for people, where it differs much from `model`. */
+  label: string;
 }
 
 /** A request waits for the user. */
@@ -2538,6 +2618,7 @@ export interface Requests {
   "goalwright/mcp/restart": { params: McpServerParams; result: McpListResult };
   "goalwright/mcp/session": { params: McpSessionParams; result: Empty };
   "goalwright/mcp/set": { params: McpSetParams; result: McpListResult };
+  "goalwright/model/answer": { params: ModelAnswerParams; result: ModelAnswerResult };
   "goalwright/model/check": { params: ModelCheckParams; result: ModelCheckResult };
   "goalwright/model/commitMessage": { params: CommitMessageParams; result: CommitMessageResult };
   "goalwright/model/list": { params: ModelListParams; result: ModelListResult };
@@ -2579,6 +2660,7 @@ export interface Requests {
 /** Requests of the daemon, by method. */
 export interface EditorRequests {
   "goalwright/editor/diagnostics": { params: EditorDiagnosticsParams; result: EditorDiagnosticsResult };
+  "goalwright/editor/models": { params: EditorModelsParams; result: EditorModelsResult };
   "goalwright/editor/open": { params: EditorOpenParams; result: EditorOpenResult };
 }
 
@@ -2588,4 +2670,6 @@ export interface Notifications {
   "goalwright/session/meter": SessionMeter;
   "goalwright/session/delta": SessionDelta;
   "goalwright/sessions/activity": SessionsActivity;
+  "goalwright/editor/chat": EditorChat;
+  "goalwright/editor/chatCancel": EditorChatCanceled;
 }

@@ -11,8 +11,8 @@ import { loaded, session } from "./fakes/protocol";
 import { answers, boxes, configured, FakeSecrets, opened, picks, shown } from "./fakes/vscode";
 
 const KEY = `sk-ant-${"a".repeat(40)}`;
-const SONNET = { model: "anthropic/claude-sonnet-5-5", window: 1_000_000, windowAssumed: false, inputPrice: 2, outputPrice: 10 };
-const OPUS = { model: "anthropic/claude-opus-5-5", window: 1_000_000, windowAssumed: false, inputPrice: 4, outputPrice: 20 };
+const SONNET = { model: "anthropic/claude-sonnet-5-5", window: 1_000_000, windowAssumed: false, inputPrice: 2, outputPrice: 10, label: "" };
+const OPUS = { model: "anthropic/claude-opus-5-5", window: 1_000_000, windowAssumed: false, inputPrice: 4, outputPrice: 20, label: "" };
 const FACTS = "1M window · $2 in / $10 out per 1M tokens";
 
 function provider(over: Partial<ModelProvider> = {}): ModelProvider {
@@ -121,7 +121,7 @@ test("a test that fails offers what mends it", async () => {
 
 test("a server of one's own needs an address, and may need no key", async () => {
   const custom = provider({ id: "custom", name: "OpenAI-compatible server", keyVariable: "CUSTOM_API_KEY", urlVariable: "CUSTOM_API_BASE", keyPage: "" });
-  const found = { ...custom, connected: true, models: [{ ...SONNET, model: "custom/mine", inputPrice: null, outputPrice: null }], default: "custom/mine" };
+  const found = { ...custom, connected: true, models: [{ ...SONNET, model: "custom/mine", inputPrice: null, outputPrice: null, label: "" }], default: "custom/mine" };
   const { commands, keys } = make({ lists: [custom, found] });
   answers.push("http://localhost:8000/v1 ");
   const done = commands.connect("custom");

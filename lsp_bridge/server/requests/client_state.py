@@ -58,6 +58,8 @@ class ClientState:
     opens_on_request: bool = False
     diagnostics: bool = False
     chat: bool = False
+    editor: str = ""
+    """Its id among the editors with models; empty: it has none."""
     there: ClientPresence = field(default_factory=ClientPresence)
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str], repr=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from daemon.provider import catalogue, pricing
 from daemon.provider.choose import is_provider_variable
 from daemon.provider.commit_message import commit_message
+from daemon.provider.editor_models import EDITORS, Ending, Piece
 from daemon.provider.model_calls import ProviderError
 from lsp_bridge.protocol import models as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
@@ -74,6 +75,21 @@ class ModelRequests:
         except ProviderError as error:
             return p.CommitMessageResult(error=str(error), error_kind=error.kind)
         return p.CommitMessageResult(message=message)
+
+    @request("goalwright/model/answer", changes=False)
+    async def answer(self, params: p.ModelAnswerParams) -> p.ModelAnswerResult:
+        """Take more of an answer of a model of this editor."""
+        pieces = tuple(
+            Piece(one.text, one.reasoning, one.call_id, one.call_name, one.call_input)
+            for one in params.pieces
+        )
+        end = params.ending
+        ending = end and Ending(end.error, end.message, end.input_tokens, end.output_tokens)
+        try:
+            wanted = EDITORS.take(self._context.client.editor, params.chat_id, pieces, ending)
+        except ValueError as error:
+            raise RequestError(ErrorCode.INVALID_PARAMS, str(error)) from error
+        return p.ModelAnswerResult(wanted=wanted)
 
     def _with(self, more: Mapping[str, str]) -> dict[str, str]:
         """Return the client's variables with ``more`` over them; secrets among them stay out of logs and traces."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from daemon.model.branches import root_of
 from daemon.permission.rules import RuleSet
 from daemon.provider.choose import ModelChoice, is_provider_variable
+from daemon.provider.editor_models import EDITOR
 from daemon.trust import mode_in_force
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.protocol.sessions import SessionInfo
@@ -102,7 +103,7 @@ class RequestContext:
         own = {name: value for name, value in os.environ.items() if is_provider_variable(name)}
         env = {**own, **self.client.env}
         SECRETS.register_env(env)
-        return env
+        return {**env, EDITOR: self.client.editor} if self.client.editor else env
 
     async def choice(self) -> ModelChoice:
         """Return the model of this client."""

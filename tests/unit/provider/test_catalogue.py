@@ -245,6 +245,7 @@ async def test_entered_key_is_tried_and_stored_nowhere(
             "windowAssumed": False,
             "inputPrice": 4,
             "outputPrice": 20,
+            "label": "",
         }
         tested = await client.request("goalwright/model/test", {"model": found["default"], **entered})
         assert (tested["error"], tested["window"], tested["inputPrice"]) == ("", 1_000_000, 2)

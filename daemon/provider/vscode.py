@@ -1,0 +1,186 @@
+"""Models ``vscode/VENDOR/ID``: an attached VS Code window asks the extension that offers them. No key is needed."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from daemon.provider import errors, openai_wire
+from daemon.provider.editor_models import EDITORS, HOST, EditorModels, Ending, Piece
+from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
+from daemon.provider.openai_stream import AnswerBuilder
+from tools.localization import t
+from tools.text.truncate import head
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+FAMILY = "vscode"
+_LETTERS_A_TOKEN = 4
+_STATUS = re.compile(r"\b(?:status|code|http|error|failed)\W{0,3}(4\d\d|5\d\d)\b", re.IGNORECASE)
+_BUSY = re.compile(r"rate.?limit|too many requests", re.IGNORECASE)
+_SPENT = re.compile(r"quota|premium requests|exhausted", re.IGNORECASE)
+_UNREACHED = re.compile(
+    r"net::|fetch failed|ECONN|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|socket hang up|network", re.IGNORECASE
+)
+_MAX_WORDS = 600
+
+
+class VSCodeProvider:
+    """Implements ``Provider`` over the language models of an attached editor."""
+
+    def __init__(
+        self,
+        editors: EditorModels = EDITORS,
+        *,
+        silence_s: float = 600.0,
+        new_id: Callable[[], str] = lambda: secrets.token_hex(6),
+    ) -> None:
+        """``silence_s``: seconds without a piece until a call counts as dead; VS Code may be asking the user."""
+        self._editors = editors
+        self._silence_s = silence_s
+        self._new_id = new_id
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Play one call; see ``Provider.stream``."""
+        editor = await self._editors.awaited(request.env)
+        if editor is None:
+            raise _no_window(request.model)
+        messages = openai_wire.to_messages(request)
+        answer = AnswerBuilder(f"{FAMILY}/{request.model}", HOST, self._new_id)
+        chat = self._editors.begin(editor)
+        sent = calls = 0
+        try:
+            await editor.ask(chat.id, request.model, messages, openai_wire.tools(request.tools))
+            async for item in chat.items(self._silence_s):
+                if isinstance(item, Ending):
+                    if item.code:
+                        raise _error(item, request)
+                    for event in answer.feed(_counted(item, _letters(messages), sent)):
+                        yield event
+                    for event in answer.end(finished=True):
+                        yield event
+                    return
+                sent += item.size
+                for event in answer.feed(_chunk(item, calls)):
+                    yield event
+                calls += bool(item.call_name)
+        finally:
+            self._editors.finish(chat)
+
+
+def _chunk(piece: Piece, index: int) -> SimpleNamespace:
+    """Return a piece in the shape of a chunk of OpenAI's chat API. ``index``: the number of calls before it."""
+    calls: list[SimpleNamespace] = []
+    if piece.call_name:
+        function = SimpleNamespace(name=piece.call_name, arguments=piece.call_input or "{}")
+        calls.append(SimpleNamespace(index=index, id=piece.call_id, function=function))
+    delta = SimpleNamespace(content=piece.text, reasoning_content=piece.reasoning, tool_calls=calls)
+    return SimpleNamespace(choices=[SimpleNamespace(delta=delta, finish_reason=None)])
+
+
+def _counted(ending: Ending, letters: int, sent: int) -> SimpleNamespace:
+    """Return the last chunk, with the tokens: counted by the model's extension, else estimated."""
+    given, made = ending.input_tokens, ending.output_tokens
+    usage = SimpleNamespace(
+        prompt_tokens=letters // _LETTERS_A_TOKEN if given is None else given,
+        completion_tokens=sent // _LETTERS_A_TOKEN if made is None else made,
+    )
+    return SimpleNamespace(usage=usage, choices=[])
+
+
+def _letters(messages: Sequence[dict[str, Any]]) -> int:
+    """Count the characters of all texts and calls; images are left out."""
+    found = 0
+    for message in messages:
+        content: Any = message.get("content")
+        texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content or ()]
+        calls = [call["function"]["arguments"] for call in message.get("tool_calls", ())]
+        found += sum(map(len, (*texts, *calls)))
+    return found
+
+
+def _no_window(model: str) -> ProviderError:
+    return ProviderError(
+        "bad_request",
+        t(
+            "{model} is a model of VS Code, and no VS Code window has this folder open. Open the folder in VS Code, "
+            "and continue the turn; or choose another model.",
+            model=f"{FAMILY}/{model}",
+        ),
+    )
+
+
+def _error(ending: Ending, request: ModelRequest) -> ProviderError:
+    """Return the ProviderError for a call that failed in the editor."""
+    model = f"{FAMILY}/{request.model}"
+    said = errors.redact(head(" ".join(ending.message.split()), _MAX_WORDS), request.env)
+    match ending.code:
+        case "NoPermissions":
+            return ProviderError(
+                "auth",
+                t(
+                    "VS Code does not let Goalwright use {model}. Send again and allow it, or allow it with the "
+                    "command Manage Language Model Access… of VS Code.",
+                    model=model,
+                ),
+            )
+        case "NotFound":
+            return ProviderError(
+                "bad_request",
+                t(
+                    "VS Code has no model {model} at the moment. Check that its extension is enabled and signed in, "
+                    "or choose another model.",
+                    model=model,
+                ),
+            )
+        case "Blocked":
+            return _spent(model, said)
+        case "OffTopic":
+            return ProviderError(
+                "bad_request",
+                t(
+                    "{model} rejected the request because it is off-topic. Ask about code, or choose another model.",
+                    model=model,
+                ),
+            )
+        case _:
+            return _failed(model, said or ending.code, request)
+
+
+def _spent(model: str, said: str) -> ProviderError:
+    return ProviderError(
+        "rate_limit",
+        t(
+            "VS Code blocked the use of {model}: its quota may be used up. Check the account of its extension, or "
+            "choose another model. It said: {words}",
+            model=model,
+            words=said or "–",
+        ),
+    )
+
+
+def _failed(model: str, said: str, request: ModelRequest) -> ProviderError:
+    """Return the ProviderError for a failure of the extension's own, whose text is all that is known."""
+    found, spent = _STATUS.search(said), _SPENT.search(said) is not None
+    status = int(found[1]) if found else 429 if spent or _BUSY.search(said) else None
+    failure = errors.Failure(status, "insufficient_quota" if spent else "", said)
+    kind, retryable = errors.classify(failure)
+    if kind == "overflow":
+        return errors.error_for(failure, host=HOST, key_name=model, env=request.env)
+    if kind == "auth":
+        words = t(
+            "The extension of {model} is not signed in, or may not use it. Sign in to it in VS Code, or choose "
+            "another model. It said: {words}",
+            model=model,
+            words=said,
+        )
+        return ProviderError(kind, words)
+    if kind == "rate_limit" and not retryable:
+        return _spent(model, said)
+    if kind == "bad_request" and _UNREACHED.search(said):
+        kind, retryable = "network", True
+    words = t("The extension of {model} failed. It said: {words}", model=model, words=said)
+    return ProviderError(kind, words, retryable=retryable)

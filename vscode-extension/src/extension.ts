@@ -21,6 +21,7 @@ import { GoalsView } from "./goals/view";
 import { FileHistory } from "./history/model";
 import { earlierTexts } from "./history/review";
 import { PermissionCommands } from "./permission/commands";
+import { LanguageModels } from "./models/language_models";
 import { ModelCommands } from "./models/commands";
 import { ProviderKeys } from "./models/keys";
 import { SessionController } from "./session/controller";
@@ -39,6 +40,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const installation = new Installation(bundle, context.globalStorageUri.fsPath);
   const keys = new ProviderKeys(context.secrets, context.globalState, (text) => log.warn(text));
   const problems = new EditorProblems();
+  const languageModels = new LanguageModels(context.languageModelAccessInformation);
   const daemon = new Daemon({
     output: log,
     folder: () => workspaceFolder()?.uri.fsPath,
@@ -48,6 +50,12 @@ export function activate(context: vscode.ExtensionContext): void {
       return initializationOptions(keys.variables);
     },
     diagnostics: (params) => problems.answer(params),
+    languageModels: {
+      list: () => languageModels.list(),
+      chat: (asked, send) => languageModels.chat(asked, send),
+      cancel: (chatId) => languageModels.cancel(chatId),
+      cancelAll: () => languageModels.cancelAll(),
+    },
     middleware: () => features.middleware,
   });
   const sessions = new SessionController(daemon, memory, log);
@@ -75,6 +83,7 @@ export function activate(context: vscode.ExtensionContext): void {
     log,
     daemon,
     problems,
+    languageModels,
     keys,
     sessions,
     review,

@@ -14,6 +14,7 @@ import {
 import {
   ErrorCode,
   PREAMBLE,
+  type EditorChat,
   type EditorRequests,
   type InitializationOptions,
   type Notifications,
@@ -33,6 +34,15 @@ export type Answering<M extends keyof EditorRequests> = (
   params: EditorRequests[M]["params"],
 ) => Promise<EditorRequests[M]["result"]>;
 
+/** The language models of other extensions in this window. */
+export interface ModelsOfEditor {
+  list: Answering<"goalwright/editor/models">;
+  /** Send the answer of a model by `send`. Never rejects. */
+  chat: (asked: EditorChat, send: (params: Params<"goalwright/model/answer">) => Promise<Result<"goalwright/model/answer">>) => Promise<void>;
+  cancel: (chatId: string) => void;
+  cancelAll: () => void;
+}
+
 export interface Handlers {
   onUpdate: (params: Notifications["goalwright/session/update"]) => void;
   onDelta: (params: Notifications["goalwright/session/delta"]) => void;
@@ -40,6 +50,7 @@ export interface Handlers {
   onActivity: (params: Notifications["goalwright/sessions/activity"]) => void;
   onClosed: () => void;
   diagnostics: Answering<"goalwright/editor/diagnostics">;
+  languageModels: ModelsOfEditor;
   /** Middleware between VS Code and the daemon's LSP features. */
   middleware: Middleware;
 }
@@ -51,7 +62,10 @@ export class Connection {
   private started = false;
   private closed = false;
 
-  private constructor(private readonly client: LanguageClient) {}
+  private constructor(
+    private readonly client: LanguageClient,
+    private readonly left: () => void,
+  ) {}
 
   /** Connect and initialize. Throws a Problem. */
   static async open(
@@ -78,10 +92,11 @@ export class Connection {
       (): Promise<StreamInfo> => Promise.resolve({ reader: socket, writer: socket, detached: true }),
       clientOptions(options, output, middleware),
     );
-    const connection = new Connection(client);
+    const connection = new Connection(client, handlers.languageModels.cancelAll);
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Stopped && !connection.closed) {
         connection.closed = true;
+        connection.left();
         if (connection.started) handlers.onClosed();
       }
     });
@@ -90,6 +105,11 @@ export class Connection {
     client.onNotification("goalwright/session/meter", handlers.onMeter);
     client.onNotification("goalwright/sessions/activity", handlers.onActivity);
     client.onRequest("goalwright/editor/diagnostics", handlers.diagnostics);
+    client.onRequest("goalwright/editor/models", handlers.languageModels.list);
+    client.onNotification("goalwright/editor/chat", (asked: EditorChat) => {
+      void handlers.languageModels.chat(asked, (params) => connection.request("goalwright/model/answer", params));
+    });
+    client.onNotification("goalwright/editor/chatCancel", ({ chatId }: { chatId: string }) => handlers.languageModels.cancel(chatId));
     client.onRequest("goalwright/editor/save", async ({ uri }: { uri: string }) => {
       const key = vscode.Uri.parse(uri).toString();
       const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === key);
@@ -123,6 +143,7 @@ export class Connection {
   async close(): Promise<void> {
     if (this.closed) return;
     this.closed = true;
+    this.left();
     await this.client.dispose(1_000).catch(() => undefined);
   }
 }

@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { DaemonStatus, InitializationOptions, SessionDelta, SessionMeter, SessionsActivity, SessionUpdate } from "../protocol.gen";
 import { backoff, MAX_ATTEMPTS } from "./backoff";
-import { Connection, type Answering, type Method, type Params, type Result } from "./connection";
+import { Connection, type Answering, type Method, type ModelsOfEditor, type Params, type Result } from "./connection";
 import { launch, stopByForce, wasStopped, type Endpoint } from "./launch";
 import { asProblem, Problem } from "./problems";
 import { t } from "../l10n";
@@ -25,6 +25,7 @@ export interface Surroundings {
   options: () => Promise<InitializationOptions>;
   /** Diagnostics of the user's other extensions. */
   diagnostics: Answering<"goalwright/editor/diagnostics">;
+  languageModels: ModelsOfEditor;
   middleware: () => Middleware;
 }
 
@@ -187,6 +188,7 @@ export class Daemon implements vscode.Disposable {
       onActivity: (params) => this.active.fire(params),
       onClosed: () => this.onClosed(connection, endpoint),
       diagnostics: this.around.diagnostics,
+      languageModels: this.around.languageModels,
       middleware: this.around.middleware(),
     });
     const status = await connection.request("goalwright/daemon/status", {});

@@ -73,6 +73,7 @@ export function initializationOptions(variables: Readonly<Record<string, string>
     trusted: vscode.workspace.isTrusted,
     canSave: true,
     diagnostics: true,
+    languageModels: true,
     chat: true,
     settings: daemonSettings(),
     env: { ...providerEnvironment(process.env), ...variables },

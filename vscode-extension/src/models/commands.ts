@@ -36,7 +36,7 @@ export class ModelCommands {
     if (!provider) return;
     let entered = await connectionOf(provider, (env) => this.listed(provider.id, env));
     while (entered) {
-      const model = entered.provider.default || (await this.typed(entered.provider));
+      const model = entered.provider.default || (await this.picked(entered.provider));
       if (!model) return;
       const tested = await this.tested(model, entered);
       if (!tested.error) return this.finish(model, entered, tested);
@@ -79,7 +79,15 @@ export class ModelCommands {
       () => undefined,
     );
     void listing.finally(() => (pick.busy = false));
-    const typed = pick.onDidChangeValue(show);
+    const typed = vscode.Disposable.from(
+      pick.onDidChangeValue(show),
+      vscode.lm.onDidChangeChatModels(() => {
+        void this.listed("vscode").then(([found]) => {
+          providers = providers.map((one) => (found && one.id === found.id ? found : one));
+          show();
+        }, () => undefined);
+      }),
+    );
     const chosen = await new Promise<{ row: Row; forNew: boolean } | undefined>((resolve) => {
       pick.onDidAccept(() => resolve(pick.selectedItems[0] && { row: pick.selectedItems[0], forNew: !inSession }));
       pick.onDidTriggerItemButton(({ item }) => resolve({ row: item, forNew: true }));
@@ -177,7 +185,14 @@ export class ModelCommands {
     return chosen;
   }
 
-  /** Ask for the model of a provider that lists none. */
+  /** Ask for one of a provider's models, without the one that failed. */
+  private async picked(provider: ModelProvider, failed = ""): Promise<string | undefined> {
+    const others = provider.models.filter(({ model }) => model !== failed).map((one) => ({ label: one.model, description: described(one) }));
+    if (others.length === 0) return this.typed(provider);
+    return (await vscode.window.showQuickPick(others, { title: t("Model of {0}", provider.name) }))?.label;
+  }
+
+  /** Ask for the name of a model. */
   private async typed(provider: ModelProvider): Promise<string | undefined> {
     const name = await vscode.window.showInputBox({
       title: t("Model of {0}", provider.name),
@@ -215,11 +230,7 @@ export class ModelCommands {
     if (choice === key) return connectionOf(entered.provider, (env) => this.listed(entered.provider.id, env));
     if (choice === again) return entered;
     if (choice !== other) return undefined;
-    const picked = await vscode.window.showQuickPick(
-      entered.provider.models.filter((one) => one.model !== model).map((one) => ({ label: one.model, description: modelFacts(one) })),
-      { title: t("Model of {0}", entered.provider.name) },
-    );
-    const name = picked?.label ?? (await this.typed(entered.provider));
+    const name = await this.picked(entered.provider, model);
     return name ? { ...entered, provider: { ...entered.provider, default: name } } : undefined;
   }
 }
@@ -230,7 +241,7 @@ function rows(recent: readonly string[], now: string, providers: readonly ModelP
   const buttons = inSession ? [FOR_NEW] : [];
   const row = (model: string): Row => {
     const offered = known.get(model);
-    return { label: `${model === now ? "$(check) " : ""}${model}`, description: offered ? modelFacts(offered) : "", model, buttons };
+    return { label: `${model === now ? "$(check) " : ""}${model}`, description: offered ? described(offered) : "", model, buttons };
   };
   const separator = (label: string): Row => ({ label, kind: vscode.QuickPickItemKind.Separator });
   const name = typed.trim();
@@ -248,6 +259,11 @@ function rows(recent: readonly string[], now: string, providers: readonly ModelP
     { label: `$(key) ${t("Connect a Model…")}`, action: "connect", alwaysShow: true },
     { label: `$(lightbulb) ${t("Thinking: {0}…", thinkingWord(thinking))}`, action: "thinking", alwaysShow: true },
   ];
+}
+
+/** Return a model's own name, where it has another one, and its properties. */
+function described(offered: OfferedModel): string {
+  return offered.label ? `${offered.label} · ${modelFacts(offered)}` : modelFacts(offered);
 }
 
 function state({ connected, models, keyVariable, error }: ModelProvider): string {

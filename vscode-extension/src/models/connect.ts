@@ -13,6 +13,7 @@ export interface Entered {
 type Listing = (env: Record<string, string>) => Promise<readonly ModelProvider[]>;
 
 const START: Readonly<Record<string, { how: string; page: string }>> = {
+  vscode: { how: t("No extension of this window offers a language model. Install one, for example GitHub Copilot, and sign in to it."), page: "" },
   ollama: { how: t("Ollama does not answer on this machine. Start it with `ollama serve`, and get a model with `ollama pull qwen3-coder`."), page: "https://ollama.com/download" },
   lm_studio: { how: t("LM Studio does not answer on this machine. Start its local server and load a model."), page: "https://lmstudio.ai" },
 };

@@ -22,6 +22,7 @@ export const PROVIDER_NAMES = {
   openai: "OpenAI",
   gemini: "Google Gemini",
   openrouter: "OpenRouter",
+  vscode: "VS Code",
   ollama: "Ollama",
   lm_studio: "LM Studio",
 } as const;

@@ -52,6 +52,68 @@ export class ThemeIcon {
   constructor(readonly id: string) {}
 }
 
+export enum LanguageModelChatMessageRole {
+  User = 1,
+  Assistant = 2,
+}
+
+export class LanguageModelTextPart {
+  constructor(readonly value: string) {}
+}
+
+export class LanguageModelThinkingPart {
+  constructor(readonly value: string | string[]) {}
+}
+
+export class LanguageModelToolCallPart {
+  constructor(readonly callId: string, readonly name: string, readonly input: unknown) {}
+}
+
+export class LanguageModelToolResultPart {
+  constructor(readonly callId: string, readonly content: unknown[]) {}
+}
+
+export class LanguageModelDataPart {
+  static image(data: Uint8Array, mimeType: string): LanguageModelDataPart {
+    return new LanguageModelDataPart(data, mimeType);
+  }
+
+  constructor(readonly data: Uint8Array, readonly mimeType: string) {}
+}
+
+export class LanguageModelChatMessage {
+  constructor(readonly role: LanguageModelChatMessageRole, readonly content: unknown[]) {}
+}
+
+export class LanguageModelError extends Error {
+  static NotFound(message?: string): LanguageModelError {
+    return new LanguageModelError(message, "NotFound");
+  }
+
+  constructor(message: string | undefined, readonly code: string, cause?: unknown) {
+    super(message, { cause });
+  }
+}
+
+export class CancellationTokenSource {
+  readonly token = { isCancellationRequested: false };
+
+  cancel(): void {
+    this.token.isCancellationRequested = true;
+  }
+
+  dispose(): void {}
+}
+
+/** Models that extensions offer, and the event that tells of changes. */
+export const chatModels: { vendor: string; id: string }[] = [];
+export const chatModelsChanged = new EventEmitter<void>();
+
+export const lm = {
+  selectChatModels: ({ vendor }: { vendor?: string } = {}): Promise<unknown[]> => Promise.resolve(chatModels.filter((one) => vendor === undefined || one.vendor === vendor)),
+  onDidChangeChatModels: chatModelsChanged.event,
+};
+
 export enum QuickPickItemKind {
   Separator = -1,
   Default = 0,

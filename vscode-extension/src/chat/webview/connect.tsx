@@ -8,7 +8,8 @@ const PROVIDERS: readonly (readonly [string, string])[] = [...Object.entries(PRO
 
 /** Buttons to connect a model when there is none. VS Code asks for keys itself; this page never sees one. */
 export function Connect({ local }: { local: Surrounding["local"] }): JSX.Element {
-  const shown = [...PROVIDERS].sort(([a], [b]) => Number(local.includes(b)) - Number(local.includes(a)));
+  // Without a model of another extension there is nothing to connect.
+  const shown = PROVIDERS.filter(([id]) => id !== "vscode" || local.includes(id)).sort(([a], [b]) => Number(local.includes(b)) - Number(local.includes(a)));
   return (
     <section class="connect" aria-labelledby="connect-title">
       <h2 id="connect-title">{t("Connect a model")}</h2>
@@ -16,7 +17,7 @@ export function Connect({ local }: { local: Surrounding["local"] }): JSX.Element
       <div class="buttons">
         {shown.map(([id, name], index) => (
           <button key={id} type="button" class={index === 0 ? "primary" : ""} onClick={() => post({ type: "connectModel", provider: id })}>
-            {local.includes(id) ? t("{0} (running)", name) : name}
+            {id === "vscode" ? t("Models of VS Code") : local.includes(id) ? t("{0} (running)", name) : name}
           </button>
         ))}
       </div>

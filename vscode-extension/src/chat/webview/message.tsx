@@ -340,7 +340,7 @@ export function NoticeLine({ level, text, code = "", past = false, children }: {
 
 /** Buttons that help to fix a provider error. */
 export function Fixes({ errorKind, provider }: { errorKind: string; provider: string }): JSX.Element {
-  const key = errorKind === "auth" || errorKind === "no_key";
+  const key = (errorKind === "auth" || errorKind === "no_key") && provider !== "vscode";
   return (
     <>
       {key && (

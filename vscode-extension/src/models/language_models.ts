@@ -1,0 +1,128 @@
+import * as vscode from "vscode";
+import { t } from "../l10n";
+import type { EditorChat, EditorModelsResult, ModelAnswerParams, ModelAnswerResult } from "../protocol.gen";
+import { textOf, toEnding, toMessages, toPiece, toTools, type WireMessage, type WireTool } from "./language_model_wire";
+import { Outbox } from "./outbox";
+import { TokenCounts } from "./token_counts";
+
+/** Send more of an answer to the daemon that asked for it. Rejects when its connection has closed. */
+export type SendAnswer = (params: ModelAnswerParams) => Promise<ModelAnswerResult>;
+
+/** For how long after the start of VS Code a missing model is waited for: its extension may still be starting. */
+const STARTING_MS = 60_000;
+const PATIENCE_MS = 10_000;
+
+/** `capabilities` of a model: VS Code has it, its stable types do not. */
+type Capable = vscode.LanguageModelChat & { capabilities?: { supportsToolCalling?: boolean; supportsImageToText?: boolean } };
+
+/** Answers the daemon's calls with the language models that other extensions offer in this window. */
+export class LanguageModels implements vscode.Disposable {
+  private readonly running = new Map<string, vscode.CancellationTokenSource>();
+  private readonly counts = new TokenCounts();
+  private readonly since = Date.now();
+  /** The question of VS Code whether Goalwright may use a model, while it stands. */
+  private consent: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly access: vscode.LanguageModelAccessInformation) {}
+
+  /** Handle `goalwright/editor/models`. */
+  async list(): Promise<EditorModelsResult> {
+    const models: Capable[] = await vscode.lm.selectChatModels();
+    return {
+      models: models.map(({ vendor, id, name, maxInputTokens, capabilities }) => ({
+        vendor, id, name, maxInputTokens: Number.isSafeInteger(maxInputTokens) ? maxInputTokens : 0, tools: capabilities?.supportsToolCalling ?? null,
+      })),
+    };
+  }
+
+  /** Handle `goalwright/editor/chat`: send the answer of a model by `send`. Never rejects. */
+  async chat(asked: EditorChat, send: SendAnswer): Promise<void> {
+    const { chatId } = asked;
+    const source = new vscode.CancellationTokenSource();
+    this.running.set(chatId, source);
+    const outbox = new Outbox((pieces, ending) => send({ chatId, pieces, ending }), () => source.cancel());
+    try {
+      await this.answer(asked, outbox, source.token);
+    } catch (error) {
+      // A canceled answer has nobody who wants to know how it ended.
+      if (!source.token.isCancellationRequested) await outbox.end(toEnding(error));
+    } finally {
+      this.running.delete(chatId);
+      source.dispose();
+    }
+  }
+
+  /** Handle `goalwright/editor/chatCancel`. */
+  cancel(chatId: string): void {
+    this.running.get(chatId)?.cancel();
+  }
+
+  /** Cancel all answers, because the daemon has gone. */
+  cancelAll(): void {
+    for (const source of this.running.values()) source.cancel();
+  }
+
+  dispose(): void {
+    this.cancelAll();
+  }
+
+  private async answer(asked: EditorChat, outbox: Outbox, token: vscode.CancellationToken): Promise<void> {
+    const model = await this.find(asked.model);
+    const wire = asked.messages as unknown as WireMessage[];
+    const tools = asked.tools as unknown as WireTool[];
+    const messages = toMessages(wire, model.capabilities?.supportsImageToText !== false);
+    const justification = t("You chose this model for Goalwright.");
+    const response = await this.allowed(model, () => model.sendRequest(messages, { justification, tools: toTools(tools) }, token));
+    const input = this.counts.ofPrompt(model, [JSON.stringify(tools), ...wire.map(textOf)]);
+    let said = "";
+    for await (const part of response.stream) {
+      const piece = toPiece(part);
+      if (!piece) continue;
+      said += (piece.text ?? "") + (piece.reasoning ?? "") + (piece.callInput ?? "");
+      await outbox.add(piece);
+      if (!outbox.wanted) return;
+    }
+    if (token.isCancellationRequested) return;
+    const output = this.counts.of(model, said);
+    await outbox.end({ inputTokens: await input, outputTokens: await output });
+  }
+
+  /** Return the model of a name. Throws a LanguageModelError when there is none. */
+  private async find(name: string): Promise<Capable> {
+    const vendor = name.slice(0, name.indexOf("/"));
+    const look = async (): Promise<Capable | undefined> => (await vscode.lm.selectChatModels({ vendor })).find((one) => `${one.vendor}/${one.id}` === name);
+    let found = await look();
+    const until = Math.min(Date.now() + PATIENCE_MS, this.since + STARTING_MS);
+    while (!found && Date.now() < until) {
+      await changed(until - Date.now());
+      found = await look();
+    }
+    if (!found) throw vscode.LanguageModelError.NotFound(name);
+    return found;
+  }
+
+  /** Make a call. Where VS Code will ask the user for permission, calls wait for one another and share a refusal. */
+  private async allowed<T>(model: vscode.LanguageModelChat, call: () => Thenable<T>): Promise<T> {
+    if (this.access.canSendRequest(model) === true) return call();
+    const turn = this.consent.then(call);
+    this.consent = turn;
+    try {
+      return await turn;
+    } finally {
+      if (this.consent === turn) this.consent = Promise.resolve();
+    }
+  }
+}
+
+/** Resolve when the set of models changes, at the latest after some milliseconds. */
+function changed(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      listener.dispose();
+      resolve();
+    };
+    const timer = setTimeout(done, milliseconds);
+    const listener = vscode.lm.onDidChangeChatModels(done);
+  });
+}

@@ -22,7 +22,7 @@ from daemon.provider.choose import (
 from daemon.provider.context_windows import base_url_of, headers_of, window_in
 from daemon.provider.editor_models import EDITORS
 from daemon.provider.errors import checked_url, host_of
-from daemon.provider.litellm import CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
+from daemon.provider.litellm import BEDROCK_KEY, CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
 from daemon.provider.model_calls import (
     ErrorKind,
     ModelRequest,
@@ -99,19 +99,43 @@ _PROVIDERS = (
     CatalogueProvider(
         "openrouter", "OpenRouter", "OPENROUTER_API_KEY", key_page="https://openrouter.ai/settings/keys"
     ),
+    CatalogueProvider(
+        "mistral", "Mistral", "MISTRAL_API_KEY", key_page="https://console.mistral.ai/api-keys"
+    ),
+    CatalogueProvider(
+        "deepseek", "DeepSeek", "DEEPSEEK_API_KEY", key_page="https://platform.deepseek.com/api_keys"
+    ),
+    CatalogueProvider(
+        "azure", "Azure OpenAI", "AZURE_API_KEY", "AZURE_API_BASE", key_page="https://ai.azure.com"
+    ),
+    CatalogueProvider(
+        "bedrock",
+        "Amazon Bedrock",
+        BEDROCK_KEY,
+        key_page="https://console.aws.amazon.com/bedrock/home#/api-keys",
+    ),
     CatalogueProvider(VSCODE, "VS Code"),
     CatalogueProvider("ollama", "Ollama"),
     CatalogueProvider("lm_studio", "LM Studio"),
     CatalogueProvider("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE),
 )
 PROVIDER_IDS = tuple(provider.id for provider in _PROVIDERS)
-_SIGNED_IN = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+_SIGNED_IN = {
+    "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"),
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+}
+"""Variables that give access without a key."""
+_UNLISTED = frozenset({"azure", "bedrock"})
+"""Providers that have no list of what a key may use: their models are deployments, or granted one by one."""
 _LOCAL = frozenset({"ollama", "lm_studio"})
 _URLS = {
     "anthropic": DEFAULT_BASE_URL,
     "openai": OPENAI_URL,
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
     "openrouter": "https://openrouter.ai/api/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "deepseek": "https://api.deepseek.com",
     "lm_studio": LM_STUDIO_URL,
 }
 
@@ -138,6 +162,8 @@ async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> Catalog
         return provider
     local = provider.id in _LOCAL
     found = replace(provider, connected=not local)
+    if provider.id in _UNLISTED:
+        return found
     try:
         question = _question(provider, env)
         async with asyncio.timeout(_LOCAL_TIMEOUT_S if local else _LIST_TIMEOUT_S):
@@ -177,9 +203,7 @@ def _has_access(provider: CatalogueProvider, env: Mapping[str, str]) -> bool:
         return True
     if provider.url_variable:
         return bool(env.get(provider.url_variable, "").strip())
-    names = (provider.key_variable, *(_SIGNED_IN if provider.id == "anthropic" else ()))
-    if provider.id == "openai":
-        names = (*names, "OPENAI_BASE_URL", "OPENAI_API_BASE")
+    names = (provider.key_variable, *_SIGNED_IN.get(provider.id, ()))
     return any(env.get(name, "").strip() for name in names)
 
 
@@ -251,6 +275,9 @@ def _offered(provider: str, entry: dict[str, Any]) -> CatalogueModel | None:
         return None
     if isinstance(parameters, list) and "tools" not in parameters:
         return None
+    able = mapping(entry.get("capabilities"))  # Mistral
+    if able.get("completion_chat") is False or able.get("function_calling") is False:
+        return None
     model = f"{provider}/{name}"
     info = pricing.model_info(model)
     price = info.price
@@ -283,6 +310,8 @@ def _default(provider: str, models: tuple[CatalogueModel, ...]) -> str:
         "openai": r"openai/gpt-[\d.]+(-sol)?$",
         "gemini": r"gemini/gemini-[\d.]+-pro$",
         "openrouter": r"openrouter/anthropic/claude-sonnet",
+        "mistral": r"mistral/devstral-(medium-)?latest$",
+        "deepseek": r"deepseek/deepseek-chat$",
     }
     if pattern := patterns.get(provider):
         fitting = sorted((name for name in names if re.match(pattern, name)), key=_version, reverse=True)

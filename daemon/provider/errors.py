@@ -152,11 +152,13 @@ def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, s
 
 
 def no_answer(base_url: str, hint: str, *, timed_out: bool = False) -> ProviderError:
-    """Return the ProviderError for a connection that was refused, broke or fell silent."""
+    """Return the ProviderError for a connection that was refused, broke or fell silent. ``base_url``: or a provider's
+    name."""
+    where = shown_url(base_url) if "://" in base_url else base_url
     what = (
-        t("{base_url} stopped answering", base_url=shown_url(base_url))
+        t("{base_url} stopped answering", base_url=where)
         if timed_out
-        else t("No answer from {base_url}", base_url=shown_url(base_url))
+        else t("No answer from {base_url}", base_url=where)
     )
     return ProviderError("network", f"{what}: {hint}", retryable=True)
 
@@ -243,6 +245,8 @@ _KNOWN_HOSTS = {
     "api.openai.com": "OpenAI",
     "generativelanguage.googleapis.com": "Google Gemini",
     "openrouter.ai": "OpenRouter",
+    "api.mistral.ai": "Mistral",
+    "api.deepseek.com": "DeepSeek",
 }
 
 

@@ -5,6 +5,7 @@ litellm takes about three seconds and 170 MB to import, so this module does not;
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import importlib
@@ -25,6 +26,7 @@ from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
+from tools.json_access import array, mapping
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 OPENAI_URL = "https://api.openai.com/v1"
 OLLAMA_URL = "http://127.0.0.1:11434"
 LM_STUDIO_URL = "http://127.0.0.1:1234/v1"
+BEDROCK_KEY = "AWS_BEARER_TOKEN_BEDROCK"
 CUSTOM_BASE = "CUSTOM_API_BASE"
 """The variable with the address of a server that speaks OpenAI's API, for models ``custom/NAME``."""
 
@@ -50,14 +53,42 @@ _KEYLESS = frozenset(
     ]
 )
 """Prefixes of models that run locally, or are reached with a cloud's own sign-in."""
-_KEY_NAMES = {"together_ai": "TOGETHERAI_API_KEY", "huggingface": "HUGGINGFACE_API_KEY", "zai": "ZAI_API_KEY"}
+_KEY_NAMES = {
+    "together_ai": "TOGETHERAI_API_KEY",
+    "huggingface": "HUGGINGFACE_API_KEY",
+    "zai": "ZAI_API_KEY",
+    "bedrock": BEDROCK_KEY,
+}
+_NAMES = {
+    "azure": "Azure",
+    "bedrock": "Amazon Bedrock",
+    "deepseek": "DeepSeek",
+    "gemini": "Google Gemini",
+    "mistral": "Mistral",
+    "openrouter": "OpenRouter",
+    "vertex_ai": "Google Vertex AI",
+}
+"""Names of providers, for messages."""
+_SIGN_INS = {
+    "bedrock": f"{BEDROCK_KEY}, AWS_PROFILE, AWS_REGION",
+    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS, VERTEXAI_PROJECT, VERTEXAI_LOCATION",
+}
+"""Variables with which users sign in to a cloud, for messages."""
 _WANT_REASONING_BACK = ("deepseek", "moonshot")
+_MAX_WORDS = 600
 _EFFORTS = ((4_000, "low"), (10_000, "medium"))
 
 _GATEWAY = "litellm.responses.mcp.litellm_proxy_mcp_handler"
 _UNREACHED = re.compile(
     r"Connect(ion)?(Error|Refused|Reset)|ClientConnector|ClientOSError|Disconnected|ReadError"
 )
+_OWN_WORDS = re.compile(r"^(?:litellm\.(?:\w+Error: )*(?:\w*Exception(?: [\w ]+)? - )?|\w*Exception - )")
+"""litellm's part of a text like ``litellm.RateLimitError: RateLimitError: OpenAIException - slow down``."""
+_NOT_SIGNED_IN = re.compile(
+    r"DefaultCredentialsError|RefreshError|MalformedError|NoCredentials|PartialCredentials|CredentialRetrieval"
+    r"|ProfileNotFound|SSO\w*Error|TokenRetrievalError"
+)
+"""Errors of the clouds' SDKs."""
 _loading = threading.Lock()
 _loaded: list[Any] = []
 _loops: list[asyncio.AbstractEventLoop] = []
@@ -157,7 +188,10 @@ class _ModelTarget:
     @property
     def host(self) -> str:
         """For messages."""
-        return errors.host_of(self.base_url) if self.base_url else self.model.partition("/")[0]
+        if self.base_url:
+            return errors.host_of(self.base_url)
+        prefix = self.model.partition("/")[0]
+        return _NAMES.get(prefix, prefix)
 
 
 class LiteLLMProvider:
@@ -282,14 +316,17 @@ def target_for(family: str, request: ModelRequest) -> _ModelTarget:
     prefix = request.model.partition("/")[0]
     stem = prefix.upper().replace("-", "_")
     key_name = _KEY_NAMES.get(prefix, f"{stem}_API_KEY")
-    key, base_url = env.get(key_name) or None, env.get(f"{stem}_API_BASE", "").strip() or None
+    key, base_url = env.get(key_name, "").strip() or None, env.get(f"{stem}_API_BASE", "").strip() or None
     if base_url is None and prefix == "lm_studio":
         base_url = LM_STUDIO_URL
     if base_url is not None:
         base_url = errors.checked_url(base_url, f"{stem}_API_BASE")
     if key is None and base_url is None and prefix not in _KEYLESS:
         raise errors.no_key(prefix, key_name)
-    return _ModelTarget(request.model, base_url, key, key_name, options=_effort(request.thinking_tokens))
+    options = _effort(request.thinking_tokens)
+    if prefix == "openrouter":
+        options["extra_headers"] = {"X-Title": "Goalwright"}  # litellm would give its own name
+    return _ModelTarget(request.model, base_url, key, _SIGN_INS.get(prefix, key_name), options=options)
 
 
 def _openai(model: str, env: Mapping[str, str], thinking_tokens: int) -> _ModelTarget:
@@ -382,6 +419,17 @@ def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exc
     causes = " ".join(type(cause).__name__ for cause in _chain(error))
     status = getattr(error, "status_code", None)
     where = target.base_url or target.host
+    if _NOT_SIGNED_IN.search(causes) or "Unable to locate credentials" in text:
+        words = errors.redact(_last_line(text), request.env)
+        return ProviderError(
+            "auth",
+            t(
+                "Cannot sign in to {host}. Check {key_name}. It said: {words}",
+                host=target.host,
+                key_name=target.key_name,
+                words=words,
+            ),
+        )
     if "Timeout" in causes:
         return errors.no_answer(where, t(target.hint), timed_out=True)
     if "JSONDecodeError" in causes or "RemoteProtocolError" in causes or "ClientPayloadError" in causes:
@@ -410,6 +458,11 @@ def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exc
     return errors.error_for(failure, host=target.host, key_name=target.key_name, env=request.env)
 
 
+def _last_line(text: str) -> str:
+    """Return the end of a text with a traceback."""
+    return text.rstrip().rpartition("\n")[2].strip()[:_MAX_WORDS]
+
+
 def _chain(error: BaseException) -> list[BaseException]:
     found: list[BaseException] = []
     at: BaseException | None = error
@@ -428,12 +481,16 @@ def _headers(error: Exception) -> Mapping[str, str]:
 
 
 def _words(error: Exception) -> str:
-    # In "litellm.RateLimitError: RateLimitError: OpenAIException - slow down", only the end is the server's.
     text = str(getattr(error, "message", "") or error)
-    head, mark, rest = text.partition("Exception - ")
-    words = rest if mark and "litellm." in head else text.removeprefix("litellm.")
+    words = _OWN_WORDS.sub("", text, count=1)
+    with contextlib.suppress(ValueError, SyntaxError, UnicodeDecodeError):
+        if words.startswith(("b'", 'b"')):
+            words = cast("bytes", ast.literal_eval(words)).decode()
     try:
-        said = json.loads(words)["error"]
-        return said if isinstance(said, str) else str(said["message"])
-    except (ValueError, TypeError, KeyError):
+        whole: object = json.loads(words)
+    except ValueError:
         return words
+    listed = array(whole)  # Google's errors may come in a list
+    answer = mapping(listed[0] if listed else whole)
+    said = answer.get("error") or answer
+    return said if isinstance(said, str) else str(mapping(said).get("message") or words)

@@ -78,7 +78,8 @@ class AnswerBuilder:
             return []
         self._finish = getattr(choices[0], "finish_reason", None) or self._finish
         delta = getattr(choices[0], "delta", None)
-        reasoning = getattr(delta, "reasoning_content", None)
+        # vLLM's and LM Studio's newer name is the shorter one.
+        reasoning = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
         text = getattr(delta, "content", None)
         events: list[ProviderEvent] = []
         if isinstance(reasoning, str) and reasoning:

@@ -396,6 +396,20 @@ COMMANDS = (
         (_BRANCH, *_OF_EXPLORATION),
     ),
     Command("agents", noted("list the agents: built-in ones and your own"), "commands.agents:agents", _BASE),
+    Command(
+        "models",
+        noted("list the model providers, their models, and the variables that set them up"),
+        "commands.models:models",
+        (
+            value(
+                "provider",
+                "PROVIDER",
+                noted("only this one, with all of its models, e.g. mistral"),
+                nargs="?",
+            ),
+            *_BASE,
+        ),
+    ),
     Command("skills", noted("list your skills and slash commands"), "commands.skills:skills", _BASE),
     Command(
         "mcp",

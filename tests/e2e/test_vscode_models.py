@@ -38,7 +38,16 @@ async def test_pasted_key_connects_and_model_switch_takes_two_clicks(
             await window.widen_chat(120)
             card = window.chat.get_by_role("region", name="Connect a model")
             await expect(card.get_by_role("button")).to_have_text(
-                ["Anthropic", "OpenAI", "Google Gemini", "OpenRouter", "Ollama", "LM Studio", "Other server…"]
+                [
+                    "Anthropic",
+                    "OpenAI",
+                    "Google Gemini",
+                    "OpenRouter",
+                    "Ollama",
+                    "LM Studio",
+                    "Other server…",
+                    "More…",
+                ]
             )
             await expect(window.button("The test for discount codes fails. Make it pass.")).to_be_visible()
             await window.pictures("connect")

@@ -59,6 +59,8 @@ class Reply:
     """Cut the stream into pieces of this many bytes, wherever that falls."""
     whole_calls: bool = False
     """OpenAI wire: each tool call in one delta."""
+    reasoning_name: str = "reasoning_content"
+    """OpenAI wire: the field that has the reasoning."""
     no_ids: bool = False
     """OpenAI wire: tool calls without ids."""
 

@@ -1,8 +1,9 @@
 """A fake model server on the wire, so that the real SDKs are what is tested.
 
 It speaks Anthropic Messages (``POST /v1/messages``), OpenAI chat completions and responses
-(``/v1/chat/completions``, ``/v1/responses``) and Ollama (``/api/chat``, ``/api/tags``), checks requests as
-the real servers do, records them with times, and misbehaves when told to (``Reply.fault``).
+(``/v1/chat/completions``, ``/v1/responses``, Azure's addresses too), Ollama (``/api/chat``, ``/api/tags``), Amazon
+Bedrock (``…/converse-stream``) and Google (``…:streamGenerateContent``). It checks requests as the real servers do,
+records them with times, and misbehaves when told to (``Reply.fault``).
 
 In a test::
 
@@ -51,6 +52,7 @@ class Recorded:
     """The whole request was read."""
     ended_at: float | None = None
     """The last byte of the answer was handed to the system; None while it is under way or when cut short."""
+    query: str = ""
     status: int = 0
     usage: Json = field(default_factory=dict[str, Any])
     frames: list[tuple[float, bytes]] = field(default_factory=list[tuple[float, bytes]])
@@ -168,10 +170,11 @@ class ModelServer:
         }
         body = await self._body(reader, headers)
         path = target.partition("?")[0]
-        wire = wires.PATHS.get(path)
+        wire = wires.wire_of(path)
         if method == "POST" and wire is not None:
             received_at = time.monotonic()  # before the parsing, which is the server's own time
             record = Recorded(wire, path, headers, json.loads(body), received_at)
+            record.query = target.partition("?")[2]
             self.requests.append(record)
             return await self._model_call(record, wire, reader, writer)
         self.other.append(f"{method} {path}")
@@ -212,7 +215,7 @@ class ModelServer:
         if reply.fault == "silent":
             return await self._wait_for_leave(record, reader)
         if reply.status != 200:
-            body = wires.error_body(wire, reply.error_type, reply.error_message)
+            body = wires.error_body(wire, reply.error_type, reply.error_message, reply.status)
             await self._send(writer, reply.status, body, dict(reply.headers))
             record.status, record.ended_at = reply.status, time.monotonic()
             return True
@@ -234,9 +237,9 @@ class ModelServer:
 
     def _answer(self, record: Recorded, wire: wires.Wire) -> Reply:
         """The reply to a request, or the error that it deserves."""
-        given = record.headers.get("x-api-key") or record.headers.get("authorization", "").removeprefix(
-            "Bearer "
-        )
+        names = ("x-api-key", "api-key", "x-goog-api-key", "authorization")
+        given = next((record.headers[name] for name in names if name in record.headers), "")
+        given = given.removeprefix("Bearer ")
         if self._api_key is not None and wire != "ollama" and given != self._api_key:
             text = "invalid x-api-key" if wire == "anthropic" else f"Incorrect API key provided: {given}."
             return Reply(status=401, error_type="authentication_error", error_message=text)

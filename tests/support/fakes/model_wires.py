@@ -1,4 +1,4 @@
-"""How each wire says it: Anthropic Messages, OpenAI chat completions, OpenAI responses, Ollama."""
+"""How each wire says it: Anthropic Messages, OpenAI chat completions and responses, Ollama, and two clouds'."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from tests.support.fakes import cloud_wires
 from tests.support.fakes.model_replies import Reply
 
 Json = dict[str, Any]
-Wire = Literal["anthropic", "openai", "responses", "ollama"]
+Wire = Literal["anthropic", "openai", "responses", "ollama", "bedrock", "google"]
 
 PATHS: dict[str, Wire] = {
     "/v1/messages": "anthropic",
@@ -19,7 +20,18 @@ PATHS: dict[str, Wire] = {
     "/responses": "responses",
     "/api/chat": "ollama",
 }
+_ENDINGS: dict[str, Wire] = {
+    # Azure's address has the deployment in its middle.
+    "/chat/completions": "openai",
+    "/converse-stream": "bedrock",
+    ":streamGenerateContent": "google",
+}
 _FINISH = {"tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
+
+
+def wire_of(path: str) -> Wire | None:
+    """Return the wire of a request to this path; None when it is no call of a model."""
+    return PATHS.get(path) or next((wire for end, wire in _ENDINGS.items() if path.endswith(end)), None)
 
 
 def frames(wire: Wire, reply: Reply, usage: Json, number: int, request: Json) -> list[bytes]:
@@ -33,17 +45,26 @@ def frames(wire: Wire, reply: Reply, usage: Json, number: int, request: Json) ->
             return [*chunks, b"data: [DONE]\n\n"]
         case "responses":
             return [_event(str(data["type"]), data) for data in _responses(reply, usage, number, model)]
+        case "bedrock":
+            return cloud_wires.bedrock(reply, usage, number)
+        case "google":
+            return [_data(chunk) for chunk in cloud_wires.google(reply, usage)]
         case "ollama":
             return [json.dumps(line).encode() + b"\n" for line in _ollama(reply, usage, model)]
 
 
 def content_type(wire: Wire) -> str:
     """Return the content type of a streamed answer."""
-    return "application/x-ndjson" if wire == "ollama" else "text/event-stream; charset=utf-8"
+    others = {"ollama": "application/x-ndjson", "bedrock": "application/vnd.amazon.eventstream"}
+    return others.get(wire, "text/event-stream; charset=utf-8")
 
 
-def error_body(wire: Wire, error_type: str, message: str) -> Json:
+def error_body(wire: Wire, error_type: str, message: str, status: int = 400) -> Json:
     """The JSON of an error answer."""
+    if wire == "bedrock":
+        return cloud_wires.bedrock_error(error_type, message)
+    if wire == "google":
+        return cloud_wires.google_error(status, error_type, message)
     if wire == "anthropic":
         return {"type": "error", "error": {"type": error_type, "message": message}, "request_id": "req_fake"}
     if wire == "ollama":
@@ -140,7 +161,7 @@ def _openai(reply: Reply, usage: Json, number: int, model: str, request: Json) -
 
     yield chunk({"role": "assistant", "content": ""})
     for piece in _pieces(reply.reasoning, reply.chunk):
-        yield chunk({"reasoning_content": piece})
+        yield chunk({reply.reasoning_name: piece})
     for piece in _pieces(reply.text, reply.chunk):
         yield chunk({"content": piece})
     for at, call in enumerate(reply.tool_calls):

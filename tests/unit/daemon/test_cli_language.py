@@ -15,7 +15,7 @@ NAMES = """
 goalwright mcp git apply JSON LSP REST WebSocket PDF Markdown MB txt stdin stdout stderr none latest
 agents sessions history goals trace export list init execute bash read edit planner tar gz
 ollama qwen py test cart add schema token url Goalwright id shell provider model run src docs
-store_url sqlite postgresql
+store_url sqlite postgresql mistral
 trace_keep_days trace_max_mb AGENTS md revert files budget Agent Client Protocol stdio eval github get_issue
 """
 PROGRAM_WORDS = frozenset(NAMES.split())

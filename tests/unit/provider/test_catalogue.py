@@ -261,3 +261,35 @@ async def test_entered_key_is_tried_and_stored_nowhere(
         ]
     assert all(secret.encode() not in data for data in written)
     assert secret not in caplog.text
+
+
+async def test_mistral_offers_what_chats_and_calls_tools() -> None:
+    able = {"completion_chat": True, "function_calling": True}
+    listed = {
+        "data": [
+            {"id": "devstral-latest", "capabilities": able, "max_context_length": 262_144},
+            {"id": "codestral-fim", "capabilities": {**able, "function_calling": False}},
+        ]
+    }
+    async with ModelServer([], api_key="k" * 32, listed={"/v1/models": listed}) as server:
+        env = {"MISTRAL_API_KEY": "k" * 32, "MISTRAL_API_BASE": f"{server.url}/v1"}
+        [found] = await catalogue.providers(env, "mistral")
+        [refused] = await catalogue.providers({**env, "MISTRAL_API_KEY": "wrong"}, "mistral")
+    assert [(one.model, one.window) for one in found.models] == [("mistral/devstral-latest", 262_144)]
+    assert found.default == "mistral/devstral-latest"
+    assert (refused.error_kind, refused.models) == ("auth", ())
+
+
+@pytest.mark.parametrize(
+    ("provider", "env"),
+    [
+        ("azure", {"AZURE_API_BASE": "https://x.example", "AZURE_API_KEY": "k"}),
+        ("bedrock", {"AWS_BEARER_TOKEN_BEDROCK": "k"}),
+        ("bedrock", {"AWS_PROFILE": "dev"}),
+    ],
+)
+async def test_providers_without_a_list_are_connected(provider: str, env: dict[str, str]) -> None:
+    [found] = await catalogue.providers(env, provider)
+    assert (found.connected, found.models, found.error) == (True, (), "")
+    [found] = await catalogue.providers({}, provider)
+    assert not found.connected

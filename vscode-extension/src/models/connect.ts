@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import { t } from "../l10n";
 import type { ModelProvider } from "../protocol.gen";
-import { addressProblem, keyProblem, pastedKey } from "./format";
+import { addressProblem, EXAMPLE_URLS, keyProblem, pastedKey } from "./format";
 
 /** The entered variables, and the provider as it answered to them. */
 export interface Entered {
@@ -21,7 +21,7 @@ const START: Readonly<Record<string, { how: string; page: string }>> = {
 /** Ask for a provider's key or address until it accepts them. Undefined when the user cancels. */
 export async function connectionOf(provider: ModelProvider, list: Listing): Promise<Entered | undefined> {
   if (!provider.keyVariable) return running(provider, list);
-  const env = provider.urlVariable ? await askAddress(provider.urlVariable) : {};
+  const env = provider.urlVariable ? await askAddress(provider) : {};
   if (env === undefined) return undefined;
   let problem = "";
   for (;;) {
@@ -45,14 +45,14 @@ async function retries(error: string): Promise<boolean> {
   return (await vscode.window.showErrorMessage(error, again)) === again;
 }
 
-async function askAddress(variable: string): Promise<Record<string, string> | undefined> {
+async function askAddress({ id, name, urlVariable }: ModelProvider): Promise<Record<string, string> | undefined> {
   const url = await vscode.window.showInputBox({
-    title: t("Connect to an OpenAI-compatible server (1/2)"),
-    prompt: t("The address of its API, for example http://localhost:8000/v1"),
+    title: t("Connect to {0} (1/2)", name),
+    prompt: t("The address of its API, for example {0}", EXAMPLE_URLS[id] ?? "http://localhost:8000/v1"),
     ignoreFocusOut: true,
     validateInput: addressProblem,
   });
-  return url === undefined ? undefined : { [variable]: url.trim() };
+  return url === undefined ? undefined : { [urlVariable]: url.trim() };
 }
 
 /** Wait for a server on this machine, and explain how to start it if it does not answer. */
@@ -72,8 +72,9 @@ async function running(provider: ModelProvider, list: Listing): Promise<Entered 
 function askKey(provider: ModelProvider, problem: string): Promise<string | undefined> {
   const input = vscode.window.createInputBox();
   const page: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("link-external"), tooltip: t("Open the page to create a key") };
-  input.title = provider.urlVariable ? t("Connect to an OpenAI-compatible server (2/2)") : t("Connect to {0}", provider.name);
-  input.prompt = provider.urlVariable
+  const optional = provider.id === "custom";
+  input.title = provider.urlVariable ? t("Connect to {0} (2/2)", provider.name) : t("Connect to {0}", provider.name);
+  input.prompt = optional
     ? t("API key; empty if the server needs none. It is kept in VS Code's secret storage.")
     : t("Paste an API key. It is kept in VS Code's secret storage.");
   input.placeholder = provider.keyVariable;
@@ -85,7 +86,7 @@ function askKey(provider: ModelProvider, problem: string): Promise<string | unde
     let before = "";
     const accept = (): void => {
       const key = input.value.trim();
-      const wrong = key ? keyProblem(provider, key) : provider.urlVariable ? undefined : t("Paste a key, or press Escape.");
+      const wrong = key ? keyProblem(provider, key) : optional ? undefined : t("Paste a key, or press Escape.");
       if (wrong) {
         input.validationMessage = wrong;
         return;

@@ -22,6 +22,10 @@ export const PROVIDER_NAMES = {
   openai: "OpenAI",
   gemini: "Google Gemini",
   openrouter: "OpenRouter",
+  mistral: "Mistral",
+  deepseek: "DeepSeek",
+  azure: "Azure OpenAI",
+  bedrock: "Amazon Bedrock",
   vscode: "VS Code",
   ollama: "Ollama",
   lm_studio: "LM Studio",
@@ -52,6 +56,12 @@ export function keyProblem(provider: Pick<ModelProvider, "id" | "name">, key: st
 export function pastedKey(provider: string, before: string, now: string): boolean {
   return now.length - before.length >= 20 && providerOfKey(now.trim()) === provider;
 }
+
+/** An address of each provider that has none of its own. */
+export const EXAMPLE_URLS: Readonly<Record<string, string>> = {
+  azure: "https://NAME.openai.azure.com",
+  custom: "http://localhost:8000/v1",
+};
 
 /** Return an error for an invalid web address; undefined when it is valid. */
 export function addressProblem(text: string): string | undefined {

@@ -4,7 +4,9 @@ import type { Surrounding } from "../messages";
 import { post } from "./host";
 import { t } from "../../l10n";
 
-const PROVIDERS: readonly (readonly [string, string])[] = [...Object.entries(PROVIDER_NAMES), ["custom", t("Other server…")]];
+const FIRST: readonly (keyof typeof PROVIDER_NAMES)[] = ["anthropic", "openai", "gemini", "openrouter", "vscode", "ollama", "lm_studio"];
+/** The most used providers, any other server, and the list of all. */
+const PROVIDERS: readonly (readonly [string, string])[] = [...FIRST.map((id) => [id, PROVIDER_NAMES[id]] as const), ["custom", t("Other server…")], ["", t("More…")]];
 
 /** Buttons to connect a model when there is none. VS Code asks for keys itself; this page never sees one. */
 export function Connect({ local }: { local: Surrounding["local"] }): JSX.Element {

@@ -1,0 +1,28 @@
+"""``goalwright models``, and models that are not there, in a real terminal."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.drivers.command_line import CommandLine
+
+
+def test_models_name_the_variables_that_set_them_up(goalwright: CommandLine) -> None:
+    listed = goalwright.run("models").stdout
+    for line in (
+        "Mistral  set MISTRAL_API_KEY",
+        "Azure OpenAI  set AZURE_API_BASE, AZURE_API_KEY",
+        "VS Code  not running",
+    ):
+        assert line in listed.splitlines()
+    [only] = json.loads(goalwright.run("models", "deepseek", "--json").stdout)["providers"]
+    assert (only["keyVariable"], only["connected"]) == ("DEEPSEEK_API_KEY", False)
+    unknown = goalwright.run("models", "nobody")
+    assert unknown.returncode == 1
+    assert "There is no provider 'nobody'. Choose one of: anthropic," in unknown.stderr
+
+
+def test_vscode_model_without_a_window_says_what_to_do(goalwright: CommandLine) -> None:
+    result = goalwright.run("run", "hello", "--model", "vscode/copilot/gpt-x")
+    assert result.returncode == 1
+    assert "no VS Code window has this folder open" in result.stdout + result.stderr

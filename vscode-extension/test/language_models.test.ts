@@ -97,6 +97,17 @@ test("a daemon that has gone or wants no more cancels the call", async () => {
   }
 });
 
+test("a message that the daemon rejects ends the answer with the reason", async () => {
+  const endings: unknown[] = [];
+  const outbox = new Outbox((_, ending) => {
+    endings.push(ending);
+    return ending ? Promise.resolve({ wanted: false }) : Promise.reject(new Error("too long"));
+  }, () => undefined);
+  await outbox.add({ text: "a" });
+  await outbox.end({});
+  assert.deepEqual(endings, [null, { error: "unknown", message: "Error: too long" }]);
+});
+
 test("only what is new in a conversation is counted", async () => {
   const counted: string[] = [];
   const model = { vendor: "tests", id: "one", countTokens: async (text: unknown) => {

@@ -17,6 +17,8 @@ _MODELS_S = 5.0
 """Seconds for the list: VS Code may first start the extensions that have the models."""
 _MOST_MODELS = 500
 _LONGEST = 200
+_LEAST_WINDOW = 256
+"""A smaller window than this is an extension's mistake."""
 
 
 class EditorWithModels:
@@ -52,7 +54,7 @@ class EditorWithModels:
             name = f"{one.vendor}/{one.id}"
             if one.vendor and one.id and len(name) <= _LONGEST and name.isprintable():
                 label = "".join(filter(str.isprintable, one.name))[:_LONGEST]
-                window = max(one.max_input_tokens, 0)
+                window = one.max_input_tokens if one.max_input_tokens >= _LEAST_WINDOW else 0
                 found.setdefault(name, EditorModel(name, label, window, one.tools is not False))
         return tuple(found.values())
 

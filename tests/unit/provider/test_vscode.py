@@ -37,7 +37,7 @@ READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {}})
 MODELS = [
     {"vendor": "copilot", "id": "gpt-x", "name": "GPT X", "maxInputTokens": 64_000, "tools": True},
     {"vendor": "copilot", "id": "no-tools", "name": "Small", "maxInputTokens": 8_000, "tools": False},
-    {"vendor": "acme", "id": "big/one", "name": "", "maxInputTokens": 0},
+    {"vendor": "acme", "id": "big/one", "name": "", "maxInputTokens": 3},
 ]
 
 

@@ -48,8 +48,12 @@ export class Outbox {
   }
 
   private async deliver(pieces: AnswerPiece[], ending: AnswerEnding | null): Promise<void> {
-    const wanted = await this.send(pieces, ending).then((result) => result.wanted, () => false);
-    if (wanted || ending) return;
+    try {
+      if ((await this.send(pieces, ending)).wanted || ending) return;
+    } catch (error) {
+      // It has gone, or rejects the message, and would wait for the next one.
+      void this.send([], { error: "unknown", message: String(error) }).catch(() => undefined);
+    }
     this.open = false;
     this.unwanted();
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from playwright.async_api import expect
 
 from tests.e2e.conftest import OpenVSCode
 from tests.e2e.vscode.model_extension import ADDRESS, MORE, make_vsix
-from tests.e2e.vscode.server import VSCodeServer
+from tests.e2e.vscode.server import VSCodeServer, goalwright
 from tests.e2e.vscode.window import Window
 from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Call, Reply
@@ -49,6 +50,7 @@ async def test_model_of_another_extension_does_a_task(
         Reply(status=429, error_message="no requests left this month"),
         Reply(text="Half of an answer", fault="hang", chunk=9),
         Reply(text="The whole answer after all."),
+        Reply(text="Hello, terminal."),
     ]
     async with (
         ModelServer(replies) as model,
@@ -102,6 +104,11 @@ async def test_model_of_another_extension_does_a_task(
         await window.reload()
         await window.show_chat()
         await expect(window.answers().last).to_contain_text("The whole answer after all.")
+
+        # The terminal has no models of its own: the window is asked.
+        words = ("run", "hello", "--model", "vscode/tests/one")
+        done = await asyncio.to_thread(goalwright, *words, workspace=workspace, env=window.server.env)
+        assert (done.returncode, "Hello, terminal." in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 async def test_consent_is_asked_once_and_a_refusal_explained(

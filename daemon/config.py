@@ -238,7 +238,12 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
             value = cast("dict[str, Any]", servers)
             problems += wrong
         if key == "models" and isinstance(value, dict):
-            value, wrong = _valid_models(cast("dict[str, Any]", value), name)
+            value, wrong = _valid_models(cast("dict[str, Any]", value), f"{name}: models")
+            problems += wrong
+        if key == "fallback_model" and isinstance(value, str | list):
+            given = cast("list[Any]", [value] if isinstance(value, str) else value)
+            models, wrong = _valid_models(dict(enumerate(given, 1)), f"{name}: fallback_model")
+            value = list(models.values())
             problems += wrong
         if key not in SETTINGS:
             problems.append(f"{name}: {key}: {t(_WRONG['extra_forbidden'])}")
@@ -303,20 +308,23 @@ def valid_servers(
     return valid, problems
 
 
-def _valid_models(models: Mapping[str, Any], name: str) -> tuple[dict[str, str], list[str]]:
-    """Keep the agents whose model is written as ``provider/model``; report the others one by one."""
-    valid: dict[str, str] = {}
+_Key = TypeVar("_Key", str, int)
+
+
+def _valid_models(models: Mapping[_Key, Any], name: str) -> tuple[dict[_Key, str], list[str]]:
+    """Keep what is written as ``provider/model``; report the others one by one, with their keys."""
+    valid: dict[_Key, str] = {}
     problems: list[str] = []
-    for agent, model in models.items():
+    for key, model in models.items():
         if isinstance(model, str) and _MODEL.fullmatch(model.strip()):
-            valid[agent] = model.strip()
+            valid[key] = model.strip()
         elif model not in ("", None):
             problems.append(
                 t(
-                    "{name}: models: {agent}: {model!r} is not a model. Write provider/model, for example "
+                    "{name}: {key}: {model!r} is not a model. Write provider/model, for example "
                     "anthropic/claude-sonnet-5-5.",
                     name=name,
-                    agent=agent,
+                    key=key,
                     model=model,
                 )
             )

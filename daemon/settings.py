@@ -5,9 +5,9 @@ The file is flat: ``max_tokens`` is a key of it, and ``settings.models.max_token
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode
@@ -88,6 +88,9 @@ class McpServerSetting(_Group):
     disabled: bool = Field(default=False, description="true: never start it.")
 
 
+_ONE_OR_MORE = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}
+
+
 class ModelSettings(_Group):
     """The models, and the length of their answers."""
 
@@ -102,6 +105,12 @@ class ModelSettings(_Group):
         '"compaction": "anthropic/claude-haiku-5-5"}. Overrides the model in an agent\'s file; '
         "a model chosen for the session overrides both. `title` names the model that writes titles "
         "and summaries of sessions; without it they are taken from the messages.",
+    )
+    fallback_model: Annotated[tuple[str, ...], WithJsonSchema(_ONE_OR_MORE)] = Field(
+        default=(),
+        description="Models that take over when the server of the model is overloaded, in this order, e.g. "
+        '["openai/gpt-5"]; a single one may be written as text. The rest of the turn uses the first that has a key '
+        "and a large enough window; the next turn tries the model itself again.",
     )
     max_tokens: int = Field(
         default=16_000, ge=256, le=1_000_000, description="Maximum tokens of a response of the model."

@@ -38,6 +38,14 @@ class ClientSettings:
     """Whether it is a program without a user."""
 
 
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """The model that answers for an overloaded one for the rest of a turn; both empty: none does."""
+
+    overloaded: str = ""
+    model: str = ""
+
+
 class Policy:
     """The policy of one session; the policies of the sessions above it restrict it further."""
 
@@ -52,6 +60,7 @@ class Policy:
         self.client = ClientSettings(services.config(), services.trust())
         self.turn_model = ""
         """The model that the command of this turn names; empty: the session's."""
+        self.stand_in = StandIn()
         self.handed_over = False
         """For a child: its parent handed its work over to it, and keeps none of its own duties in it."""
         self.design = DesignFiles()
@@ -115,6 +124,12 @@ class Policy:
     def model(self) -> str:
         """The model that answers: that of the turn's command or the session's own, else the one that the settings give
         its agent, or the default."""
+        chosen = self.chosen_model
+        return self.stand_in.model if chosen and chosen == self.stand_in.overloaded else chosen
+
+    @property
+    def chosen_model(self) -> str:
+        """The model that answers unless another one stands in for it."""
         client = self.client
         own = self.turn_model or self.record.state.trace.model
         return own or client.config.settings.model.models.get(self.agent.name) or client.default_model

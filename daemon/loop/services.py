@@ -53,6 +53,10 @@ class Models(Protocol):
         """Return whether ``window`` is only a guess."""
         ...
 
+    def problem(self, model: str, env: Mapping[str, str]) -> str:
+        """Return why no call of ``model`` can be made, e.g. that its key is missing; empty: it can."""
+        ...
+
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
         """Ask the server of ``model`` for its window, in the background."""
         ...

@@ -26,7 +26,7 @@ from daemon.loop.interrupted_turn import (
     waits_for_answer,
 )
 from daemon.loop.loop_detection import LoopDetector, general_command
-from daemon.loop.policy import Policy
+from daemon.loop.policy import Policy, StandIn
 from daemon.loop.queue import PendingPrompt, PromptQueue, ReplanRequest, TurnResult
 from daemon.loop.record import SessionRecord, TurnSuspended
 from daemon.loop.request_builder import RequestBuilder
@@ -639,7 +639,7 @@ class Session:
         return await turn.run()
 
     def _finish(self, prompt_id: str, stop: StopReason, detail: str, error_kind: str = "") -> None:
-        self.policy.turn_model = ""
+        self.policy.turn_model, self.policy.stand_in = "", StandIn()
         now = self.services.now()
         summary = self._namer.summary()
         if summary and summary != self.state.trace.summary:

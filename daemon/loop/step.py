@@ -37,6 +37,7 @@ from daemon.provider.model_calls import (
     ProviderError,
     ProviderEvent,
     ReasoningDelta,
+    Restart,
     Retry,
     TextDelta,
     ToolCallDelta,
@@ -73,7 +74,7 @@ class StepHost(Protocol):
         self, message_id: str, event: TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta
     ) -> None: ...
     def part_done(self, message_id: str, index: int, part: Part) -> None: ...
-    def retrying(self, message_id: str, retry: Retry, *, void: bool) -> None: ...
+    def retrying(self, message_id: str, retry: Retry | Restart, *, void: bool) -> None: ...
     def add_assistant(
         self,
         message_id: str,
@@ -173,7 +174,7 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
         async for event in stream:
             if isinstance(event, Complete):
                 return event
-            if isinstance(event, Retry):
+            if isinstance(event, Retry | Restart):
                 held = None
                 void = received.parts() != ()
                 received.clear()

@@ -17,6 +17,7 @@ from daemon.loop.command_use import called
 from daemon.loop.context_overflow import what_fills
 from daemon.loop.loop_detection import Repeat
 from daemon.loop.mentions import EXECUTED, NOT_DONE, calls_of, prompt_parts
+from daemon.loop.model_fallback import ModelFallback
 from daemon.loop.record import new_message_id
 from daemon.loop.request_builder import mark_history
 from daemon.loop.skill_use import notify_skill_problems
@@ -49,9 +50,11 @@ from daemon.permission.rules import rule_words
 from daemon.plan.port import SessionPlan
 from daemon.provider.call_ids import goal_of_step, unique_call_ids
 from daemon.provider.model_calls import (
+    ModelRequest,
     ProviderError,
     ProviderEvent,
     ReasoningDelta,
+    Restart,
     Retry,
     TextDelta,
     ToolCallDelta,
@@ -114,6 +117,9 @@ class Turn:
         self._driver = session.features.driver(self, session, planner)
         self._unfinished = TextCheckpoints(self._store_text)
         self._answers = AnswerCheck(session.record)
+        self._fallback = ModelFallback(
+            session.record, session.policy, session.request_builder, session.services
+        )
         self._subtasks: list[SubtaskPart] = []
         """Tasks that the user's prompts gave to sub-agents, and that are still to be started."""
         self._by_user: set[str] = set()
@@ -259,6 +265,9 @@ class Turn:
         return StepOutcome("error", f"{said} {what_fills(self._state, self._builder)}")
 
     def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
+        return unique_call_ids(self._fallback.stream(self._request), self._state.call_ids.__contains__)
+
+    def _request(self) -> ModelRequest:
         window = self._builder.window()
         request = self._builder.request(window)
         self._sent.estimated = self._builder.estimate(window)
@@ -266,8 +275,7 @@ class Turn:
         self._builder.publish(window)
         self._record_prompt()
         self._sent.plan = self._state.plan.copy()
-        stream = self._services.models.stream(self._model, request)
-        return unique_call_ids(stream, self._state.call_ids.__contains__)
+        return request
 
     def _record_prompt(self) -> None:
         """Record the system prompt when it is another one than before."""
@@ -344,13 +352,15 @@ class Turn:
         self._unfinished.stored(event)
         self._record.emit(event)
 
-    def retrying(self, message_id: str, retry: Retry, *, void: bool) -> None:
+    def retrying(self, message_id: str, retry: Retry | Restart, *, void: bool) -> None:
         now = self._services.now()
         if void:
             self._unfinished.stop()
             self._record.emit(
                 MessageDiscarded(trace_id=self._id, time=now, message_id=message_id, reason=retry.reason)
             )
+        if isinstance(retry, Restart):
+            return
         self._record.emit(
             ModelRetry(
                 trace_id=self._id,

@@ -21,6 +21,7 @@ from daemon.provider.model_calls import (
     ProviderError,
     ProviderEvent,
     ReasoningDelta,
+    Restart,
     Retry,
     TextDelta,
     ToolCallDelta,
@@ -232,7 +233,7 @@ async def cut_at_limit(
                         yield event
                     break
                 letters += more
-            if isinstance(event, Retry):
+            if isinstance(event, Retry | Restart):
                 answer.clear()
                 letters = 0
             elif not isinstance(event, Complete):

@@ -13,7 +13,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 
 from daemon.model.messages import Part, ToolCallPart
-from daemon.provider.model_calls import Complete, PartStop, ProviderEvent, Retry, ToolCallDelta, ToolCallStart
+from daemon.provider.model_calls import (
+    Complete,
+    PartStop,
+    ProviderEvent,
+    Restart,
+    Retry,
+    ToolCallDelta,
+    ToolCallStart,
+)
 
 _STEP = re.compile(r"plan_step_(\d{1,15})_[0-9a-f]{12}")
 
@@ -47,7 +55,7 @@ async def unique_call_ids(
             elif isinstance(event, Complete):
                 yield replace(event, parts=_renamed_all(event.parts, ids, is_used))
             else:
-                if isinstance(event, Retry):
+                if isinstance(event, Retry | Restart):
                     ids.clear()
                 yield event
     finally:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from daemon import demo
 from daemon.provider.anthropic import AnthropicProvider
+from daemon.provider.anthropic_sign_in import Credential
 from daemon.provider.errors import shown_url
 from daemon.provider.litellm import LiteLLMProvider, ollama_url
 from daemon.provider.model_calls import Provider, ProviderError
@@ -144,6 +145,19 @@ def provider_for(model: str) -> tuple[Provider, str]:
             return _once(f"scripted/{path}", lambda: ScriptedProvider(path)), name
         case _:
             return _once("litellm", LiteLLMProvider), model.strip()
+
+
+def access_problem(model: str, env: Mapping[str, str]) -> str:
+    """Return why no call of ``provider/model`` can be made, e.g. that there is no key; empty: it can."""
+    try:
+        provider, name = provider_for(model)
+        if isinstance(provider, AnthropicProvider):
+            Credential.of(env)
+        elif isinstance(provider, LiteLLMProvider):
+            provider.check(name, env)
+    except ProviderError as error:
+        return str(error)
+    return ""
 
 
 def warm(model: str, env: Mapping[str, str]) -> None:

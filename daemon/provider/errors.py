@@ -90,7 +90,7 @@ def classify(failure: Failure) -> tuple[ErrorKind, bool]:
         return "overflow", False
     if status in (401, 403) or name in ("authentication_error", "permission_error"):
         return "auth", False
-    if status == 529 or name == "overloaded_error":
+    if status in (503, 529) or name == "overloaded_error":
         return "overloaded", True
     if status == 429 or name == "rate_limit_error":
         # A spent budget also answers 429; waiting does not help there.

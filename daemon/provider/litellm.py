@@ -210,6 +210,10 @@ class LiteLLMProvider:
         self._timeout_s = timeout_s
         self._new_id = new_id
 
+    def check(self, model: str, env: Mapping[str, str]) -> None:
+        """Raise ProviderError when no call of ``model`` can be made, because its key or address is missing."""
+        target_for(self._family, ModelRequest(model, (), (), env=env))
+
     def warm(self, env: Mapping[str, str]) -> None:
         """Import the library. Call it from a thread."""
         warm()

@@ -15,6 +15,8 @@ ErrorKind = Literal[
     "no_key", "auth", "rate_limit", "overloaded", "server", "network", "malformed", "overflow", "bad_request"
 ]
 
+OVERLOADED = frozenset[ErrorKind](("overloaded", "rate_limit"))
+
 
 @dataclass(frozen=True, slots=True)
 class SystemBlock:
@@ -66,6 +68,8 @@ class ModelRequest:
     position: tuple[int, int] | None = None
     """Number of earlier prompts, and of answers since the current one: for a scripted model, because the messages no
     longer show them when goals are compacted."""
+    replaceable: bool = False
+    """Whether another model stands ready: then an overloaded server is given up sooner."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """The caller's keys and base URLs (``ANTHROPIC_API_KEY`` …); never logged or stored."""
 
@@ -125,6 +129,13 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """Another model makes the answer from the start; all parts so far are void."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Complete:
     """The end: all parts in order, the model's stop reason, and the cost."""
 
@@ -136,14 +147,16 @@ class Complete:
     """For stops that need words, e.g. a refusal."""
 
 
-ProviderEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop | Retry | Complete
+ProviderEvent = (
+    TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop | Retry | Restart | Complete
+)
 
 
 class ProviderError(Exception):
     """The call failed. ``str(error)`` is for the user and says what to do about it.
 
-    ``retryable`` errors are tried again by ``daemon.provider.retry``; ``retry_after_s`` is the server's requested
-    delay. ``window``: for ``overflow``, the context window in tokens, if the server reported it.
+    ``retryable`` errors may pass, and are tried again by ``daemon.provider.retry``; ``retry_after_s`` is the server's
+    requested delay. ``window``: for ``overflow``, the context window in tokens, if the server reported it.
     """
 
     def __init__(
@@ -160,6 +173,11 @@ class ProviderError(Exception):
         self.retryable = retryable
         self.retry_after_s = retry_after_s
         self.window = window
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether the server has too much to do, or limits the rate: another model may answer now."""
+        return self.retryable and self.kind in OVERLOADED
 
 
 async def answered(

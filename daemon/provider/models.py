@@ -62,6 +62,9 @@ class ProviderModels:
     def window_is_assumed(self, model: str, env: Mapping[str, str], configured: int | None = None) -> bool:
         return self.windows.is_assumed(model, env, configured)
 
+    def problem(self, model: str, env: Mapping[str, str]) -> str:
+        return choose.access_problem(model, env)
+
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
         self.windows.ask_soon(model, env)
 

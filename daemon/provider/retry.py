@@ -23,6 +23,8 @@ FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 30.0
 MAX_WAIT_S = 600.0
 """Nobody waits longer than this for a server that asks to be left alone."""
+REPLACED_AFTER, REPLACED_WAIT_S = 3, 30.0
+"""With another model ready: attempts at an overloaded server, and the longest delay that it may ask for."""
 
 ATTEMPTS: Mapping[ErrorKind, int] = MappingProxyType(
     {"overloaded": 8, "rate_limit": 8, "network": 4, "server": 4, "malformed": 4}
@@ -52,7 +54,8 @@ async def with_retry(
     """Yield the events of one call as ``Provider.stream`` does, and a Retry before each further attempt.
 
     A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. Raises the ProviderError
-    of the last attempt; its text then has the number of attempts. Closing the iterator closes the call under way.
+    of the last attempt; its text then has the number of attempts. A ``replaceable`` request is given up sooner when the
+    server is overloaded. Closing the iterator closes the call under way.
     """
     attempt = 0
     while True:
@@ -67,11 +70,16 @@ async def with_retry(
         except ProviderError as error:
             if not error.retryable:
                 raise
-            attempts = ATTEMPTS.get(error.kind, 1) if max_attempts is None else max_attempts
+            attempts, longest = (
+                ATTEMPTS.get(error.kind, 1) if max_attempts is None else max_attempts,
+                MAX_WAIT_S,
+            )
+            if request.replaceable and error.overloaded:
+                attempts, longest = min(attempts, REPLACED_AFTER), REPLACED_WAIT_S
             if attempt >= attempts:
                 raise _given_up(error, attempt) from error
             asked = error.retry_after_s
-            if asked is not None and asked > MAX_WAIT_S:
+            if asked is not None and asked > longest:
                 raise _too_long(error, now() + timedelta(seconds=asked), now()) from error
             delay = _delay(attempt, rand) if asked is None else asked
             reason = t(_WORDS[error.kind]) if error.kind in _WORDS else str(error)
@@ -102,4 +110,4 @@ def _too_long(error: ProviderError, until: datetime, now: datetime) -> ProviderE
         stop=stop,
         when=when,
     )
-    return ProviderError(error.kind, text, retry_after_s=error.retry_after_s)
+    return ProviderError(error.kind, text, retryable=True, retry_after_s=error.retry_after_s)

@@ -22,7 +22,7 @@ from generated import write_or_check  # noqa: E402
 from daemon.settings import settings_schema  # noqa: E402
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "model": ("model", "models", "thinking_tokens", "max_tokens"),
+    "model": ("model", "fallback_model", "models", "thinking_tokens", "max_tokens"),
     "approval": ("mode", "permission", "permission_timeout_s", "openDiffAutomatically", "notifications"),
     "commands": ("sandbox", "sandbox_network", "sandbox_writable", "test_command", "test_timeout_s", "hooks"),
     "plan": ("planner", "plan_front", "plan_placement", "allow_replan"),

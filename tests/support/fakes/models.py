@@ -114,6 +114,10 @@ class FakeModels:
         """Return whether the table lacks the model."""
         return configured is None and model_info(model).window_assumed
 
+    def problem(self, model: str, env: Mapping[str, str]) -> str:
+        """Return that everything can be called."""
+        return ""
+
     def ask_window(self, model: str, env: Mapping[str, str]) -> None:
         """Do nothing, because there is no server."""
 

@@ -33,7 +33,7 @@ from tests.support.scenarios.model_requests import request
         (Failure(200, "overloaded_error"), ("overloaded", True)),
         (Failure(200, "api_error"), ("server", True)),
         (Failure(500, "api_error"), ("server", True)),
-        (Failure(503), ("server", True)),
+        (Failure(503), ("overloaded", True)),
         (Failure(408), ("server", True)),
         (Failure(413, "request_too_large"), ("overflow", False)),
         (

@@ -104,7 +104,7 @@ async def test_an_absurd_wait_is_not_waited_for_but_told() -> None:
     with pytest.raises(ProviderError, match=r"^it is rate_limit\. It asks to wait until 14:00") as caught:
         await play(Flaky(error("rate_limit", after=7200.0)), clock)
     assert clock.slept == []
-    assert not caught.value.retryable
+    assert caught.value.overloaded
 
 
 @pytest.mark.parametrize(

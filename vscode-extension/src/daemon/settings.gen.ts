@@ -3,6 +3,7 @@
 /** Settings of VS Code, and their names in config.json. */
 export const SETTINGS: Readonly<Record<string, string>> = {
   model: "model",
+  fallbackModel: "fallback_model",
   models: "models",
   thinkingTokens: "thinking_tokens",
   maxTokens: "max_tokens",

@@ -21,7 +21,15 @@ from daemon.files.command_changes import CommandWatches
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
 from daemon.files.watch import FileWatch
 from daemon.hooks.service import Hooks
-from daemon.loop.services import ChildServices, FolderServices, LanguageViews, Models, Services, WatchServices
+from daemon.loop.services import (
+    ChildServices,
+    FolderServices,
+    JoinedTools,
+    LanguageViews,
+    Models,
+    Services,
+    WatchServices,
+)
 from daemon.loop.session import Session
 from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
 from daemon.mcp.service import McpServers
@@ -29,6 +37,7 @@ from daemon.model.branches import root_of
 from daemon.model.events import SessionCreated, SessionUpdated
 from daemon.model.traces import Trace
 from daemon.open_sessions import OpenSessions, Presence
+from daemon.own_tools.service import OwnTools
 from daemon.permission.grants import GrantStore
 from daemon.permission.service import CallPermission, PermissionService
 from daemon.recovery import Recovery
@@ -43,7 +52,7 @@ from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError
 from daemon.trace_maintenance import TraceMaintenance, limits_of, new_trace_id
 from daemon.workspace_key import workspace_key
-from tools.access import MCP
+from tools.access import OUTSIDE
 from tools.language_ports import Navigation, NoNavigation
 from tools.localization import t
 from tools.ports import Editors, NoEditors
@@ -121,6 +130,8 @@ class Daemon:
             state_folder / "mcp-tokens.json",
         )
         """The servers whose tools sessions have beside the built-in ones."""
+        self.own_tools = OwnTools(self.workspace, state_folder, self._private("tools"))
+        """The user's tools."""
         branch_copies = BranchCopies(self.workspace, state_folder, copies)
         self._services = Services(
             workspace=self.workspace,
@@ -129,7 +140,7 @@ class Daemon:
             permissions=self.permissions,
             tools=BuiltinTools(),
             run_tool=self._run_tool,
-            extra=self.mcp,
+            extra=JoinedTools(self.mcp, self.own_tools),
             models=models,
             config=self.config,
             now=now,
@@ -172,7 +183,7 @@ class Daemon:
         if problem := self.workspace_problem():
             return ToolResult(problem, title="no workspace", is_error=True)
         call = run_tool(tool, input_json, ctx)
-        if tool.name in UNBOUNDED or tool.name.startswith(MCP):
+        if tool.name in UNBOUNDED or tool.name.startswith(OUTSIDE):
             return await call
         permission = ctx.permission
         return await watched(
@@ -203,6 +214,7 @@ class Daemon:
         list(self._services.tools)  # this imports them
         self._services.agents.all(self.trust())
         self.mcp.preload(self.trust())
+        self.own_tools.preload()
 
     def agents(self, trust: Trust | None = None) -> list[AgentProfile]:
         """Return all agents, shipped ones first; their files are read: call it in a thread. See ``found_agents``."""

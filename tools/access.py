@@ -60,3 +60,7 @@ MCP_ELICITATION = "mcp_elicitation"
 """The permission of an MCP server to ask the user; the target is its name."""
 MCP_SAMPLING = "mcp_sampling"
 """The permission of an MCP server to use the session's model; the target is its name."""
+OWN = "tool__"
+"""How the user's own tools begin, and their permissions: ``tool__name``."""
+OUTSIDE = (MCP, OWN)
+"""How all tools begin that are not built in."""

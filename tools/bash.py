@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 import re
 import signal
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from tools.access import Access, Suggestion
-from tools.diff.unified_diff import shown_name
 from tools.localization import t
-from tools.paths import rule_target
 from tools.process import programs as run
-from tools.process.background import finish
 from tools.process.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.process.output import Output
+from tools.running import (
+    changed_line,
+    changed_metadata,
+    despite_cancel,
+    environment,
+    leave,
+    safe_name,
+    sandbox_of,
+    taken_line,
+)
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import tail
 from tools.tool import (
@@ -37,15 +43,10 @@ from tools.tool import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Sequence
 
     from tools.sandbox.policy import Sandbox
 
-T = TypeVar("T")
-
-MAX_NAMED = 20
-MAX_LISTED = 200
-"""Most changed files in the text for the model, and in the result for display."""
 _LIVE_CHUNK = 4000
 _UNSEEN = "rules deny files, and nobody looked at the approval (--yes)"
 NOT_STARTED = "Stopped by the user before the command was started: nothing was done."
@@ -167,7 +168,7 @@ class BashTool(Tool[BashInput]):
 
     async def _run(self, args: BashInput, ready: _Ready, ctx: ToolContext, suffix: str = "") -> _Done:
         output = Output(
-            ctx.scratch / f"bash-{_safe_name(ctx.tool_call_id)}{suffix}.txt",
+            ctx.scratch / f"bash-{safe_name(ctx.tool_call_id)}{suffix}.txt",
             lambda text: ctx.on_output(tail(text, _LIVE_CHUNK)),
             ctx.redact,
         )
@@ -190,17 +191,17 @@ class BashTool(Tool[BashInput]):
                 raise ToolError(f"The command could not be started: {error}") from error
             finally:
                 seconds = time.monotonic() - began
-                await _despite_cancel(output.close())
-                taken = await _left(ready.sandbox, ctx)
-                changed = await _despite_cancel(watch.ended())
+                await despite_cancel(output.close())
+                taken = await leave(ready.sandbox, ctx)
+                changed = await despite_cancel(watch.ended())
         except asyncio.CancelledError:
-            taken = [*taken, *await _left(ready.sandbox, ctx)]
+            taken = [*taken, *await leave(ready.sandbox, ctx)]
             seconds = time.monotonic() - began
             done = _Done(ready, run.Ended(-signal.SIGTERM), output, changed, taken, seconds)
             ctx.on_stop(_result(args, done, ctx, stopped=True))
             raise
         except BaseException:
-            await _left(ready.sandbox, ctx)
+            await leave(ready.sandbox, ctx)
             raise
         return _Done(ready, ended, output, changed, taken, seconds)
 
@@ -307,10 +308,6 @@ def _shell(command: str, ctx: ToolContext) -> tuple[str, ...]:
     return argv
 
 
-def _environment(ctx: ToolContext) -> dict[str, str]:
-    return run.scrubbed_environment(os.environ) | dict(ctx.branch.environment)
-
-
 async def _as_approved(
     approval: Approval, ask: PermissionAsk, args: BashInput, ctx: ToolContext, tried: Sandbox | None = None
 ) -> _Ready:
@@ -320,7 +317,7 @@ async def _as_approved(
     failed. Raises ToolError when it cannot run.
     """
     outside = _Ready(
-        ask, (*ctx.branch.confinement.prefix, *_shell(args.command.strip(), ctx)), _environment(ctx), None
+        ask, (*ctx.branch.confinement.prefix, *_shell(args.command.strip(), ctx)), environment(ctx), None
     )
     if not approval.unseen or ctx.sandbox.kind == "off" or not ctx.permission.denies_files:
         return outside
@@ -389,11 +386,11 @@ async def _boxed(
     ask: PermissionAsk, args: BashInput, ctx: ToolContext, *, own: bool = False, network: bool = False
 ) -> _Ready | None:
     """To be run in a sandbox; None where none can be made. ``network``: it has the network, whatever rules say."""
-    sandbox = await _sandbox(ctx, args, network=network or _has_network(ask, ctx))
+    sandbox = await sandbox_of(ctx, network=network or _has_network(ask, ctx), limited=not args.background)
     if sandbox is None:
         return None
     argv = (*sandbox.prefix, *_shell(args.command.strip(), ctx))
-    return _Ready(ask, argv, sandbox.environment(_environment(ctx)), sandbox, own)
+    return _Ready(ask, argv, sandbox.environment(environment(ctx)), sandbox, own)
 
 
 async def _again(ready: _Ready, args: BashInput, ctx: ToolContext) -> _Ready | None:
@@ -402,69 +399,12 @@ async def _again(ready: _Ready, args: BashInput, ctx: ToolContext) -> _Ready | N
     return await _boxed(ready.ask, args, ctx, own=ready.own, network=network)
 
 
-async def _sandbox(ctx: ToolContext, args: BashInput, *, network: bool) -> Sandbox | None:
-    """Return a sandbox for the command; None where it cannot be made (then the user is notified)."""
-    from tools.sandbox.policy import UnavailableError, no_sandbox
-    from tools.sandbox.prepare import prepare
-
-    work = asyncio.ensure_future(
-        asyncio.to_thread(
-            prepare,
-            replace(ctx.sandbox, network=network),
-            ctx.workspace,
-            ctx.scratch,
-            ctx.permission.decide,
-            key=ctx.permission.rules_key,
-            concealed=ctx.permission.concealed,
-            private=ctx.journal.with_name(f"{ctx.journal.name}-sandbox"),
-            limited=not args.background,
-        )
-    )
-    canceled = await finish(work)
-    try:
-        sandbox = work.result()
-    except UnavailableError as error:
-        ctx.notify_user(no_sandbox(error))
-        sandbox = None
-    if canceled:
-        await _left(sandbox, ctx)
-        raise asyncio.CancelledError
-    if sandbox is not None and sandbox.earlier:
-        ctx.notify_user(_taken_line(sandbox.earlier))
-    return sandbox
-
-
-async def _left(sandbox: Sandbox | None, ctx: ToolContext) -> list[str]:
-    """Leave the sandbox and return the entries that were moved away, after a notice to the user."""
-    if sandbox is None:
-        return []
-    work = asyncio.ensure_future(asyncio.to_thread(sandbox.leave))
-    canceled = await finish(work)
-    taken = work.result()
-    if taken:
-        ctx.notify_user(_taken_line(taken))
-    if canceled:
-        raise asyncio.CancelledError
-    return taken
-
-
-def _taken_line(taken: Sequence[str]) -> str:
-    named = ", ".join(taken[:MAX_NAMED]) + (
-        f" and {len(taken) - MAX_NAMED} more" if len(taken) > MAX_NAMED else ""
-    )
-    return (
-        "Moved away, because a command in the sandbox created it and it could make other programs run "
-        f"something, or a rule denies writing it: {named}. If it is needed, create it with unsandboxed: "
-        "true and a reason; the user is asked."
-    )
-
-
 async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolResult:
     loop = asyncio.get_running_loop()
 
     def ended(sandbox: Sandbox) -> None:
         if taken := sandbox.leave():
-            loop.call_soon_threadsafe(ctx.notify_user, _taken_line(taken))
+            loop.call_soon_threadsafe(ctx.notify_user, taken_line(taken))
 
     try:
         job = await ctx.jobs.start(
@@ -476,10 +416,10 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
             on_end=functools.partial(ended, ready.sandbox) if ready.sandbox else None,
         )
     except OSError as error:
-        await _left(ready.sandbox, ctx)
+        await leave(ready.sandbox, ctx)
         raise ToolError(f"The command could not be started: {error}") from error
     except BaseException:
-        await _left(ready.sandbox, ctx)
+        await leave(ready.sandbox, ctx)
         raise
     where = f", its output goes to {job.output_file.as_posix()}" if job.output_file is not None else ""
     text = (
@@ -490,50 +430,6 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
     if job.output_file is not None:
         metadata["output_file"] = job.output_file.as_posix()
     return ToolResult(text, title=f"{job.job_id}: {_title(args)}", metadata=metadata)
-
-
-def _safe_name(tool_call_id: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "_" for c in tool_call_id)[:100] or "call"
-
-
-async def _despite_cancel(work: Awaitable[T]) -> T:
-    """Return the result of ``work``, which is not broken off; a cancellation that came meanwhile is raised
-    afterwards."""
-    task = asyncio.ensure_future(work)
-    if await finish(task):
-        raise asyncio.CancelledError
-    return task.result()
-
-
-def _changed_line(changed: Sequence[CommandChange], workspace: Path) -> str:
-    """Return a line for the model with the files that the command changed."""
-    names: list[str] = []
-    for change in changed[:MAX_NAMED]:
-        what = {"create": "new", "delete": "deleted", "update": f"+{change.added} -{change.removed}"}[
-            change.kind
-        ]
-        if change.version is None:
-            what = f"{change.kind}d; cannot be undone"
-        names.append(f"{shown_name(rule_target(change.path, workspace))} ({what})")
-    more = len(changed) - len(names)
-    line = f"Files changed by the command: {', '.join(names)}" + (f" and {more} more." if more > 0 else ".")
-    lost = sum(change.version is None for change in changed[MAX_NAMED:])
-    return line + (
-        f" {lost} of these cannot be undone: there are too many, or they are too large." if lost else ""
-    )
-
-
-def _changed_metadata(changed: Sequence[CommandChange], workspace: Path) -> list[dict[str, object]]:
-    return [
-        {
-            "path": rule_target(change.path, workspace),
-            "kind": change.kind,
-            "added": change.added,
-            "removed": change.removed,
-            "version": change.version,
-        }
-        for change in changed[:MAX_LISTED]
-    ]
 
 
 def _title(args: BashInput) -> str:
@@ -560,11 +456,11 @@ def _result(
             "It ran in a sandbox with its own /tmp for this session: only commands there see those files."
         )
     if sandbox is not None and sandbox.earlier:
-        lines.append(f"Of earlier commands. {_taken_line(sandbox.earlier)}")
+        lines.append(f"Of earlier commands. {taken_line(sandbox.earlier)}")
     if done.taken:
-        lines.append(_taken_line(done.taken))
+        lines.append(taken_line(done.taken))
     if done.changed:
-        lines.append(_changed_line(done.changed, ctx.workspace))
+        lines.append(changed_line(done.changed, ctx.workspace))
     return ToolResult(
         "\n".join(lines),
         title=_title(args),
@@ -604,7 +500,7 @@ def _metadata(
     if done.ready.sandbox is not None:
         metadata["sandbox"] = done.ready.sandbox.words
     if done.changed:
-        metadata["files"] = _changed_metadata(done.changed, workspace)
+        metadata["files"] = changed_metadata(done.changed, workspace)
         metadata["files_changed"] = len(done.changed)
     if done.output.stored:
         metadata["output_file"] = done.output.path.as_posix()

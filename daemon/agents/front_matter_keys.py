@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from daemon.permission.matching import matches
-from tools.access import MCP
+from tools.access import OUTSIDE
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def permission_of(word: str) -> tuple[str, bool]:
     """Return a permission as rules name it, and whether any program knows it. Wildcards stay unchanged."""
     name = _folded(word.strip())
     name = _RULE_NAMES.get(name, name)
-    known = name in (PERMISSIONS | _EDITING | _ELSEWHERE) or name.startswith(MCP)
+    known = name in (PERMISSIONS | _EDITING | _ELSEWHERE) or name.startswith(OUTSIDE)
     return name, known or (("*" in name or "?" in name) and bool(permissions_of(name)))
 
 
@@ -143,7 +143,7 @@ def tool_of(word: str) -> tuple[str, bool]:
     # In other programs "Bash(git *)" names a tool and its arguments; here rules restrict the arguments.
     name = _folded(word.strip("! ")).partition("(")[0].strip()
     name = TOOL_NAMES.get(name, name)
-    known = name in _ELSEWHERE or name.startswith(MCP) or any(fnmatchcase(tool, name) for tool in TOOLS)
+    known = name in _ELSEWHERE or name.startswith(OUTSIDE) or any(fnmatchcase(tool, name) for tool in TOOLS)
     return sign + name, known
 
 
@@ -154,9 +154,10 @@ def spelling_hint(word: str, known: Iterable[str]) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return a name in lower case, except those of MCP tools, in which case makes a difference."""
+    """Return a name in lower case, except those of MCP and own tools, in which case makes a difference."""
     folded = name.casefold()
-    return MCP + name[len(MCP) :] if folded.startswith(MCP) else folded
+    prefix = next((one for one in OUTSIDE if folded.startswith(one)), None)
+    return folded if prefix is None else prefix + name[len(prefix) :]
 
 
 def _squeezed(key: str) -> str:

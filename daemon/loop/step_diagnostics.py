@@ -14,6 +14,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tools.access import OWN
 from tools.diagnostics_text import describe, problems_metadata
 from tools.language_ports import CurrentProblems, Diagnostics, DiagnosticsReport, DiagnosticsRun, Severity
 
@@ -35,7 +36,7 @@ _LOOKS = ("bash", "diagnostics", "symbols", "job", "task", "explore")
 
 def kind_of(name: str, permission: str) -> CallKind:
     """Return the kind of a tool, by its name and the permission it asks for."""
-    if name in _LOOKS:
+    if name in _LOOKS or name.startswith(OWN):
         return "looks"
     return "writes" if permission == "edit" else "other"
 

@@ -61,6 +61,7 @@ from daemon.provider.model_calls import (
     ToolCallStart,
 )
 from daemon.state.notes import LATE_DIAGNOSTICS, notes_text
+from tools.access import OWN
 from tools.diagnostics_text import describe_late
 from tools.localization import t
 from tools.tool import ToolContext, ToolResult
@@ -432,7 +433,7 @@ class Turn:
             return
         self._started = self._times.begin(call.id)
         self._goal_of_call[call.id] = goal_of_step(call.id) or self._state.plan.current_id
-        if call.name == "bash":
+        if call.name == "bash" or call.name.startswith(OWN):
             self._services.watching.expect_command()
         self._record.emit(
             ToolStarted(trace_id=self._id, time=self._services.now(), tool_call_id=call.id, name=call.name)

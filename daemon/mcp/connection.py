@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from daemon.mcp.content import ServerContent
-from daemon.mcp.definitions import MOST_TOOLS, BadDefinitionError, Definition, definition
+from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
 from tools.localization import t
 from tools.text.terminal import shown_brief
 from tools.tool import ToolError
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT", bound="BaseModel")
+MOST_TOOLS = 200
+"""Tools of one server that are used."""
 State = Literal["starting", "ready", "failed", "stopped", "signed_out"]
 CONNECT_S = 60.0
 """For each of the requests until the tools are known; the first start of a server may download it."""

@@ -69,7 +69,7 @@ class McpSearchTool(Tool[SearchInput]):
         told = {name: tool.definition.description[:_LONGEST_SEARCHED] for name, tool in offered.items()}
         found = await asyncio.to_thread(best, args.query, told)
         if not found:
-            servers = sorted({tool.definition.server for tool in offered.values()})
+            servers = sorted({tool.definition.origin for tool in offered.values()})
             raise ToolError(
                 f"No MCP tool matches {short(args.query, 200)!r}. Use other words. Servers: {', '.join(servers)}."
             )
@@ -116,7 +116,7 @@ def _shares(word: str, words: set[str]) -> float:
 def _description(tools: Iterable[McpTool]) -> str:
     servers: dict[str, list[str]] = {}
     for tool in tools:
-        servers.setdefault(tool.definition.server, []).append(tool.name.split("__", 2)[2])
+        servers.setdefault(tool.definition.origin, []).append(tool.name.split("__", 2)[2])
     lines = [
         f"- {shown_line(short(server, 60))} ({len(names)}): {short(', '.join(names), _LONGEST_NAMES)}"
         for server, names in list(servers.items())[:_MOST_SERVERS]

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from daemon.mcp.configuration import FoundServers, ServerSpec
     from daemon.mcp.connection import Connection
     from daemon.mcp.content import PromptDefinition, ResourceDefinition
-    from daemon.mcp.definitions import Definition
     from daemon.mcp.lent import GivenServer
     from daemon.mcp.requested import FromServer
     from daemon.mcp.sign_in import SignIn
     from daemon.mcp.tokens import TokenStore
-    from daemon.mcp.tool import Approved
     from daemon.model.permissions import Trust
+    from daemon.outside_tools.approvals import Approvals
+    from daemon.outside_tools.definitions import Definition
     from daemon.settings import McpSettings
     from tools.tool import Tool
 
@@ -116,7 +116,7 @@ class McpServers:
         ones are the same object."""
         self._lent = LentServers(lambda: config(True).settings.mcp.mcp_disabled)
         self._background = Background("MCP servers of clients that are gone")
-        self._approved: Approved | None = None
+        self._approved: Approvals | None = None
         self._settling = asyncio.Lock()
 
     async def begin(
@@ -373,7 +373,7 @@ class McpServers:
         return self._folder / f"{self._parts([spec.name])[spec.name]}.log"
 
     def _parts(self, names: Iterable[str]) -> dict[str, str]:
-        from daemon.mcp.definitions import server_parts
+        from daemon.mcp.tool_names import server_parts
 
         return server_parts(names)
 
@@ -384,10 +384,11 @@ class McpServers:
 
     def _offered(self, trusted: bool, session_id: str) -> Mapping[str, Tool[Any]]:
         from daemon.mcp.search_tool import McpSearchTool
-        from daemon.mcp.tool import Approved, McpTool
+        from daemon.mcp.tool import McpTool
+        from daemon.outside_tools.approvals import Approvals
 
         if self._approved is None:
-            self._approved = Approved(self._folder / "approved.json")
+            self._approved = Approvals(self._folder / "approved.json")
         timeout_s = self._config(trusted).settings.mcp.mcp_timeout_s
         found = self._here(trusted, session_id)
         offered: dict[str, McpTool] = {}
@@ -401,8 +402,8 @@ class McpServers:
         return {**offered, MCP_SEARCH: McpSearchTool(offered)} if offered else _NONE
 
     def _status(self, spec: ServerSpec, found: FoundServers | None, trusted: bool) -> ServerStatus:
-        from daemon.mcp.definitions import tool_names
         from daemon.mcp.requested import prompt_names
+        from daemon.mcp.tool_names import tool_names
 
         server = self._connections.get(spec)
         names = [one.name for one in found.servers] if found is not None else [spec.name]

@@ -1,107 +1,50 @@
-"""A tool of an MCP server as a tool of a session: it asks by its permission, and grants count for one definition."""
+"""A tool of an MCP server as a tool of a session."""
 
 from __future__ import annotations
 
-import copy
-import json
-import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict
-
 from daemon.mcp.results import tool_result
-from daemon.runtime import write_private
-from tools.access import suggestions
-from tools.json_access import mapping
+from daemon.outside_tools.tool import OutsideInput, OutsideTool
 from tools.localization import t
-from tools.text.terminal import LONGEST_TITLE, shown_brief, shown_line
-from tools.tool import PermissionAsk, Tool, ToolError, ToolInput
+from tools.text.terminal import shown_brief, shown_line
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from daemon.mcp.connection import Connection
-    from daemon.mcp.definitions import Definition
+    from daemon.outside_tools.approvals import Approvals
+    from daemon.outside_tools.definitions import Definition
     from tools.tool import ToolContext, ToolResult
-
-log = logging.getLogger(__name__)
 
 _LONGEST_PROGRESS = 200
 _MOST_PROGRESS = 500
 """Lines of progress that one call shows."""
 
 
-class McpInput(ToolInput):
-    """Arguments of any kind: the server checks them."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-
-class Approved:
-    """The definitions that the user approved last, by tool: a changed one is pointed out when it asks again."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[str, str] | None = None
-
-    def changed(self, tool: str, digest: str) -> bool:
-        """Return whether another definition of the tool was approved."""
-        return self._read().get(tool, digest) != digest
-
-    def add(self, tool: str, digest: str) -> None:
-        """Remember an approval."""
-        known = self._read()
-        if known.get(tool) == digest:
-            return
-        known[tool] = digest
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_private(self._path, json.dumps(known, indent=1).encode())
-        except OSError as error:  # then the user is not told of a change, but still asked
-            log.warning("%s cannot be written: %s", self._path, error)
-
-    def _read(self) -> dict[str, str]:
-        if self._known is None:
-            try:
-                value: object = json.loads(self._path.read_text("utf-8"))
-            except (OSError, ValueError):
-                value = None
-            self._known = {name: one for name, one in mapping(value).items() if isinstance(one, str)}
-        return self._known
-
-
-class McpTool(Tool[McpInput]):
+class McpTool(OutsideTool):
     """One tool of one server, with the definition that the model was shown."""
 
-    Input = McpInput
-
     def __init__(
-        self, name: str, tool: Definition, connection: Connection, approved: Approved, timeout_s: float
+        self, name: str, tool: Definition, connection: Connection, approved: Approvals, timeout_s: float
     ) -> None:
         """``name``: as the model calls it. ``timeout_s``: of each call."""
-        self.name = name
-        self.permission = name
-        self.definition = tool
+        super().__init__(name, tool, approved, whose=shown_line(tool.origin))
         self._connection = connection
-        self._approved = approved
         self._timeout_s = timeout_s
 
     @property
     def description(self) -> str:
-        return f"[MCP server {shown_line(self.definition.server)}] {self.definition.description}"
+        return f"[MCP server {shown_line(self.definition.origin)}] {self.definition.description}"
 
-    def schema(self) -> dict[str, Any]:
-        return copy.deepcopy(dict(self.definition.schema))
-
-    async def run(self, args: McpInput, ctx: ToolContext) -> ToolResult:
+    async def run(self, args: OutsideInput, ctx: ToolContext) -> ToolResult:
         arguments = args.model_extra or {}
-        approval = await ctx.permission.ask(self._question(arguments))
-        if approval.asked and not approval.unseen:
-            self._approved.add(self.name, self.definition.digest)
+        await self.approve(arguments, ctx, digest=self.definition.digest, notes=self._notes())
         if self.definition not in self._connection.tools and self._connection.state == "ready":
             raise ToolError(
-                f"The MCP server {self.definition.server} has changed or removed this tool. Read its current "
+                f"The MCP server {self.definition.origin} has changed or removed this tool. Read its current "
                 "description, and call it again if it still does what you need."
             )
         left = _MOST_PROGRESS
@@ -114,35 +57,27 @@ class McpTool(Tool[McpInput]):
 
         from daemon.mcp.server_requests import CallRequests  # with the SDK, which is loaded by now
 
-        requests = CallRequests(self.definition.server, ctx)
+        requests = CallRequests(self.definition.origin, ctx)
         result = await self._connection.call(self.definition.name, arguments, self._timeout_s, said, requests)
         return await tool_result(self.definition, result, ctx)
 
-    def _question(self, arguments: dict[str, Any]) -> PermissionAsk:
-        tool, spec = self.definition, self._connection.spec
-        whole = json.dumps(arguments, indent=2, ensure_ascii=False)
-        brief = json.dumps(arguments, ensure_ascii=False) if arguments else ""
-        target = f"definition {tool.digest}"
+    def _notes(self) -> Sequence[str]:
+        spec = self._connection.spec
         where = t("It runs outside of the sandbox, with your rights.") if spec.command else _host(spec.url)
-        notes = [
-            t("MCP server {server} ({source}). {where}", server=tool.server, source=spec.source, where=where)
-        ]
-        if tool.read_only:
-            notes.append(t("The server says that this tool changes nothing. Nobody has checked that."))
-        if self._approved.changed(self.name, tool.digest):
-            notes.append(
-                t(
-                    "The server has changed this tool since you approved it. Its description is now: {description}",
-                    description=shown_brief(tool.description, 500),
-                )
-            )
-        return PermissionAsk(
-            self.permission,
-            (target,),
-            f"{shown_line(tool.server)}: {shown_brief(f'{tool.name} {brief}'.rstrip(), LONGEST_TITLE)}",
-            suggestions=suggestions(self.permission, (target,)),
-            detail=f"{tool.server}: {tool.name}\n{whole}",
-            notes=tuple(map(shown_line, notes)),
+        said = t(
+            "MCP server {server} ({source}). {where}",
+            server=self.definition.origin,
+            source=spec.source,
+            where=where,
+        )
+        if not self.definition.read_only:
+            return [said]
+        return [said, t("The server says that this tool changes nothing. Nobody has checked that.")]
+
+    def changed_words(self, description: str) -> str:
+        return t(
+            "The server has changed this tool since you approved it. Its description is now: {description}",
+            description=description,
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from daemon.model.permissions import Action, Mode, Rule, Trust
 from daemon.permission.matching import is_general
-from tools.access import MCP, MCP_SAMPLING
+from tools.access import MCP_SAMPLING, OUTSIDE
 from tools.localization import noted
 
 LIFTABLE = frozenset({"shipped", "user", "editor"})
@@ -77,12 +77,12 @@ class Circumstances:
     def offers(self, permission: str) -> bool:
         """Return whether some use of it is possible. In mode plan, commands that only read are."""
         if self.trust == "restricted":
-            return permission not in RESTRICTED and not permission.startswith(MCP)
+            return permission not in RESTRICTED and not permission.startswith(OUTSIDE)
         return not (self.mode == "plan" or self.looks) or permission != "edit"
 
     @property
     def confined(self) -> bool:
-        """Whether nothing may change outside of a branch's copy, as no sandbox ensures of MCP servers."""
+        """Whether nothing may change outside of a branch's copy, which no sandbox ensures of outside tools."""
         return self.mode == "plan" or self.looks or self.copied
 
     @property
@@ -101,8 +101,8 @@ class Circumstances:
         if self.copied and permission == "edit" and not outside:
             return COPY
         auto = self.mode == "auto" and self.trust == "trusted"
-        # MCP servers run outside of the sandbox, so they ask as commands do that leave it.
-        never = permission in _NEVER_AUTO or permission.startswith(MCP)
+        # MCP servers run outside of the sandbox, as own tools may, so they ask as commands do that leave it.
+        never = permission in _NEVER_AUTO or permission.startswith(OUTSIDE)
         return AUTO if auto and not opaque and not never else None
 
 

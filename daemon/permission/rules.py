@@ -21,7 +21,7 @@ from daemon.permission.matching import home, matches
 from daemon.permission.modes import LIFTABLE, Circumstances
 from daemon.permission.protected import may_be_protected
 from daemon.permission.rules_file import rules_from_config as rules_from_config
-from tools.access import MCP, MCP_ELICITATION, MCP_SAMPLING, Access, Suggestion
+from tools.access import MCP_ELICITATION, MCP_SAMPLING, OUTSIDE, Access, Suggestion
 from tools.localization import t
 from tools.tool import PermissionAsk
 
@@ -304,7 +304,7 @@ class RuleSet:
     def _offered(self, permission: str) -> bool:
         if not self._now.offers(permission):
             return False
-        if permission.startswith(MCP) and self._now.confined:
+        if permission.startswith(OUTSIDE) and self._now.confined:
             return self.decide(permission, "").action == "allow"
         if any(_outcome(bound, permission) == "denied" for bound in self._bounds):
             return False

@@ -412,6 +412,9 @@ COMMANDS = (
     ),
     Command("skills", noted("list your skills and slash commands"), "commands.skills:skills", _BASE),
     Command(
+        "tools", noted("list your own tools, and what is wrong with others"), "commands.skills:tools", _BASE
+    ),
+    Command(
         "mcp",
         noted("list the MCP servers and their tools, see their logs, switch them on and off"),
         "commands.mcp:servers",

@@ -1,4 +1,4 @@
-"""The protocol's messages about slash commands and skills."""
+"""The protocol's messages about slash commands, skills, and the user's own tools."""
 
 from __future__ import annotations
 
@@ -52,4 +52,27 @@ class CommandListResult(Model):
 
     commands: tuple[CommandInfo, ...]
     skills: tuple[SkillInfo, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class OwnToolListParams(Model):
+    """Ask for the user's own tools; their definitions are read again."""
+
+
+class OwnTool(Model):
+    """A tool of the user."""
+
+    name: str
+    """As the model and rules call it: ``tool__name``."""
+    description: str
+    origin: str
+    """The file or the package that defines it."""
+    runs: tuple[str, ...] = ()
+    """Program and arguments; empty for Python code, which runs inside the daemon."""
+
+
+class OwnToolListResult(Model):
+    """By name. ``problems``: tools that are skipped, and why, as text for the user."""
+
+    tools: tuple[OwnTool, ...]
     problems: tuple[str, ...] = ()

@@ -47,8 +47,8 @@ def test_goalwright_commands_in_documents_exist(line: str) -> None:
 
 @pytest.mark.parametrize(("name", "values"), BLOCKS)
 def test_settings_in_documents_are_valid(name: str, values: dict[str, object]) -> None:
-    # A plan; settings of another editor or agent.
-    if not {"steps", "clients", "mcpServers"} & values.keys():
+    # A plan; settings of another editor or agent; a tool.
+    if not {"steps", "clients", "mcpServers", "command"} & values.keys():
         for key, value in values.items():
             Settings.parsed(key, value)
 

@@ -1606,6 +1606,27 @@ export interface OfferedModel {
   label: string;
 }
 
+/** A tool of the user. */
+export interface OwnTool {
+  /** As the model and rules call it: `tool__name`. */
+  name: string;
+  description: string;
+  /** The file or the package that defines it. */
+  origin: string;
+  /** Program and arguments; empty for Python code, which runs inside the daemon. */
+  runs: string[];
+}
+
+/** Ask for the user's own tools; their definitions are read again. */
+export interface OwnToolListParams {
+}
+
+/** By name. `problems`: tools that are skipped, and why, as text for the user. */
+export interface OwnToolListResult {
+  tools: OwnTool[];
+  problems: string[];
+}
+
 /** A request waits for the user. */
 export interface PermissionAsked {
   /** Given by the store when the event is appended. */
@@ -2650,6 +2671,7 @@ export interface Requests {
   "goalwright/session/prompt": { params: SessionPromptParams; result: SessionPromptResult };
   "goalwright/session/search": { params: SessionSearchParams; result: SessionSearchResult };
   "goalwright/session/set": { params: SessionSetParams; result: SessionResult };
+  "goalwright/tools/list": { params: OwnToolListParams; result: OwnToolListResult };
   "goalwright/trace/export": { params: TraceExportParams; result: TraceExportResult };
   "goalwright/trace/import": { params: TraceImportParams; result: TraceImportResult };
   "goalwright/trace/messages": { params: TraceMessagesParams; result: TraceMessagesResult };

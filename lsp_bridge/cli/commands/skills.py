@@ -1,7 +1,8 @@
-"""``goalwright skills``: the skills and slash commands of this folder and of the user, and problems in their files."""
+"""``goalwright skills`` and ``goalwright tools``: skills, slash commands and own tools, and problems in their files."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
@@ -38,6 +39,29 @@ async def skills(cli: Invocation, asked: SessionConnection) -> None:
         told = one_line(string(one.get("description")))
         line = f"{kind.ljust(kinds)}  {one_line(name).ljust(width)}  {told}{_facts(one)}"
         cli.console.write((fit(line, cli.console.columns) if cli.console.live else shown_line(line)) + "\n")
+    _problems(cli, found)
+
+
+@session_command(needed=False)
+async def tools(cli: Invocation, asked: SessionConnection) -> None:
+    """List the user's own tools."""
+    found = await asked.client.request("goalwright/tools/list", {})
+    if cli.json:
+        cli.write_json(found)
+        return
+    console, listed = cli.console, mappings(found.get("tools"))
+    if not listed:
+        console.write(t("There are no tools of your own here. See docs/own-tools.md.") + "\n")
+    for one in listed:
+        told = string(one.get("description")).partition("\n")[0]
+        line = f"{string(one.get('name'))}  {t('ready')}  {told}"
+        console.write((fit(one_line(line), console.columns) if console.live else shown_line(line)) + "\n")
+        runs = shlex.join(strings(one.get("runs"))) or t("Python code, inside the daemon")
+        console.write(shown_line(f"  {string(one.get('origin'))}: {runs}") + "\n")
+    _problems(cli, found)
+
+
+def _problems(cli: Invocation, found: dict[str, Any]) -> None:
     for problem in strings(found.get("problems")):
         cli.console.warn(cli.console.err_style.yellow(shown_line(problem)))
 

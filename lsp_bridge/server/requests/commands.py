@@ -1,4 +1,4 @@
-"""The request about slash commands, skills and prompts of MCP servers: ``goalwright/prompt/list``."""
+"""The requests about slash commands, skills, prompts of MCP servers, and the user's own tools."""
 
 from __future__ import annotations
 
@@ -16,10 +16,24 @@ if TYPE_CHECKING:
 
 
 class CommandRequests:
-    """The requests of one connection about slash commands and skills."""
+    """The requests of one connection about slash commands, skills and own tools."""
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context
+
+    @request("goalwright/tools/list", changes=False)
+    async def tools(self, params: p.OwnToolListParams) -> p.OwnToolListResult:
+        """List the user's own tools, and definitions that cannot be used."""
+        tools, trust = self._context.core.own_tools, self._context.client_trust()
+        await tools.begin(trust, LISTING_WAIT_S)
+        found, problems = tools.status(trust)
+        return p.OwnToolListResult(
+            tools=tuple(
+                p.OwnTool(name=one.name, description=one.description, origin=one.origin, runs=one.runs)
+                for one in found
+            ),
+            problems=problems,
+        )
 
     @request("goalwright/prompt/list", changes=False)
     async def list(self, params: p.CommandListParams) -> p.CommandListResult:

@@ -77,7 +77,7 @@ class Sample:
             arguments or {},
             options.get("timeout_s", 60),
             options.get("progress", quiet),
-            CallRequests(tool.server, context),
+            CallRequests(tool.origin, context),
         )
         return await tool_result(tool, found, context)
 

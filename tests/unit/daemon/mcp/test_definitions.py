@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.mcp.definitions import BadDefinitionError, definition, server_parts, tool_names
+from daemon.mcp.tool_names import server_parts, tool_names
+from daemon.outside_tools.definitions import BadDefinitionError, definition
 from tests.support.examples import examples
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}

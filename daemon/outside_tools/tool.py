@@ -1,0 +1,84 @@
+"""A tool that is not built in: it asks by its own permission, and grants count for one definition."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict
+
+from tools.access import suggestions
+from tools.text.terminal import LONGEST_TITLE, shown_brief, shown_line
+from tools.tool import PermissionAsk, Tool, ToolInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemon.outside_tools.approvals import Approvals
+    from daemon.outside_tools.definitions import Definition
+    from tools.tool import Approval, ToolContext
+
+
+class OutsideInput(ToolInput):
+    """Arguments of any kind: the tool's origin checks them."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class OutsideTool(Tool[OutsideInput]):
+    """A tool with a definition of strangers or of the user; its permission is its name."""
+
+    Input = OutsideInput
+
+    def __init__(self, name: str, definition: Definition, approved: Approvals, *, whose: str) -> None:
+        """``name``: as the model calls it. ``whose``: its origin in the question's title, on one line."""
+        self.name = name
+        self.permission = name
+        self.definition = definition
+        self._whose = whose
+        self._approved = approved
+
+    @property
+    def description(self) -> str:
+        return self.definition.description
+
+    def schema(self) -> dict[str, Any]:
+        return copy.deepcopy(dict(self.definition.schema))
+
+    def changed_words(self, description: str) -> str:
+        """Return the user's text about a definition that is another one than was approved."""
+        raise NotImplementedError
+
+    async def approve(
+        self,
+        arguments: Mapping[str, Any],
+        ctx: ToolContext,
+        *,
+        digest: str,
+        notes: Sequence[str],
+        runs: str = "",
+    ) -> Approval:
+        """Ask for one call. ``digest``: what "always" binds to. ``notes``: where it runs, and from where it comes.
+        ``runs``: the program, as text for the user.
+
+        Raises PermissionDeniedError.
+        """
+        whole = json.dumps(arguments, indent=2, ensure_ascii=False)
+        brief = json.dumps(arguments, ensure_ascii=False) if arguments else ""
+        target = f"definition {digest}"
+        told = list(notes)
+        if self._approved.changed(self.name, digest):
+            told.append(self.changed_words(shown_brief(self.definition.description, 500)))
+        ask = PermissionAsk(
+            self.permission,
+            (target,),
+            f"{self._whose}: {shown_brief(f'{self.definition.name} {brief}'.rstrip(), LONGEST_TITLE)}",
+            suggestions=suggestions(self.permission, (target,)),
+            detail="\n".join(filter(None, (f"{self._whose}: {self.definition.name}", runs, whole))),
+            notes=tuple(map(shown_line, told)),
+        )
+        approval = await ctx.permission.ask(ask)
+        if approval.asked and not approval.unseen:
+            self._approved.add(self.name, digest)
+        return approval

@@ -1,0 +1,1 @@
+"""The tools of the user: Python functions of installed packages, and executables with a JSON schema."""

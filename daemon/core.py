@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from daemon.skills.commands import FoundCommands
     from daemon.steps.live import LiveDumps
     from daemon.store.pruning import PruneLimits
+    from daemon.telemetry.service import Telemetry
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +176,7 @@ class Daemon:
         self._replica: Replica | None = None
         self._dumps: LiveDumps | None = None
         """Dumps of the step trees, if the user wants them."""
+        self._telemetry: Telemetry | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def _run_tool(self, tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
@@ -259,6 +261,7 @@ class Daemon:
         ``trust``: in the folder, as a client states it. ``config``: the settings of that client; None: the daemon's.
         """
         profile = self._beginning(agent, trust or self.trust())
+        self._observe()
         settings = (config or self.config()).settings
         now = self.now()
         trace = Trace(
@@ -405,6 +408,8 @@ class Daemon:
         )
         if self._dumps is not None:
             await self._dumps.close()
+        if self._telemetry is not None:
+            await self._telemetry.close()
         for step in self._closing:
             await step()
         if self._replica is not None:
@@ -433,6 +438,7 @@ class Daemon:
         return profile
 
     async def _open(self, session_id: str) -> Session:
+        self._observe()
         session = await self._recovery.open(session_id)
         self._guard_workspace()
         self.dump(session)
@@ -456,6 +462,30 @@ class Daemon:
 
             self._dumps = LiveDumps(self.store, self.bus, self.now)
         self._dumps.follow(session.session_id)
+
+    def _observe(self) -> None:
+        """Send telemetry from now on, if the user's file asks for it."""
+        settings = self.config().settings.telemetry
+        if self._telemetry is not None or not settings.telemetry:
+            return
+        from daemon.telemetry.service import Telemetry
+
+        def caller(session_id: str) -> tuple[str, Mapping[str, str]]:
+            session = self._at_hand.live.get(session_id)
+            return ("", {}) if session is None else (session.model, session.env)
+
+        def tell(text: str) -> None:
+            for session in self.running or list(self.open_sessions):
+                session.record.notice_once(text, "telemetry")
+
+        self._telemetry = Telemetry(
+            self.store,
+            self.bus,
+            endpoint=settings.telemetry_endpoint,
+            content=settings.telemetry_content,
+            caller=caller,
+            tell=tell,
+        )
 
     def _limits(self) -> PruneLimits:
         return limits_of(self.config())

@@ -374,6 +374,26 @@ class TraceSettings(_Group):
     )
 
 
+class TelemetrySettings(_Group):
+    """OpenTelemetry."""
+
+    telemetry: bool = Field(
+        default=False,
+        description="Send spans and metrics of sessions to an OpenTelemetry collector, without contents. Needs the "
+        "extra goalwright[otel]. Only has an effect in your own file, when the daemon starts.",
+    )
+    telemetry_endpoint: str | None = Field(
+        default=None,
+        description="Address of the collector (OTLP over HTTP), e.g. http://localhost:4318. By default the variables "
+        "OTEL_EXPORTER_OTLP_… of the first client decide. Only has an effect in your own file.",
+    )
+    telemetry_content: bool = Field(
+        default=False,
+        description="Send texts too: answers, arguments and results of tools, descriptions of goals. Known secrets "
+        "are removed. Only has an effect in your own file.",
+    )
+
+
 class DaemonSettings(_Group):
     """The daemon as a process, and its language."""
 
@@ -416,6 +436,7 @@ class Settings(_Group):
     agents: AgentSettings = AgentSettings()
     mcp: McpSettings = McpSettings()
     traces: TraceSettings = TraceSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
     daemon: DaemonSettings = DaemonSettings()
 
     def changed(self, values: Mapping[str, Any]) -> Settings:

@@ -34,9 +34,14 @@ _CLOUD = re.compile(
 )
 
 
+_TELEMETRY = re.compile(r"OTEL_EXPORTER_OTLP_[A-Z_]{1,40}|OTEL_SERVICE_NAME|OTEL_RESOURCE_ATTRIBUTES")
+
+
 def is_provider_variable(name: str) -> bool:
-    """Return whether a client may hand this environment variable to the daemon for its model calls."""
-    return name in _KNOWN or _FAMILY.fullmatch(name) is not None or is_cloud_variable(name)
+    """Return whether a client may hand this environment variable to the daemon for its model calls, or for telemetry,
+    whose headers are secrets, too."""
+    known = name in _KNOWN or _FAMILY.fullmatch(name) is not None or is_cloud_variable(name)
+    return known or _TELEMETRY.fullmatch(name) is not None
 
 
 def is_cloud_variable(name: str) -> bool:

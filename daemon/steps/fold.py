@@ -166,6 +166,10 @@ class StepFold:
                 self.plan.apply(Removed(event.goal_id, event.current_id))
                 self._update(goal_step_id(event.goal_id), {"status": "skipped"})
 
+    def action_of(self, call_id: str) -> str | None:
+        """Return the id of the last action of a call."""
+        return self._actions.get(call_id)
+
     def break_off(self) -> list[StepChange]:
         """End a session that has no end in the log: the calls under way and the turn have failed.
 

@@ -96,8 +96,11 @@ const CLOUD_VARIABLES = new RegExp(
     "AZURE_(?:API_VERSION|AD_TOKEN|TENANT_ID|CLIENT_ID|CLIENT_SECRET)|WATSONX_[A-Z]{1,20})$",
 );
 
+const TELEMETRY_VARIABLES = /^(?:OTEL_EXPORTER_OTLP_[A-Z_]{1,40}|OTEL_SERVICE_NAME|OTEL_RESOURCE_ATTRIBUTES)$/;
+
 function isProviderVariable(name: string): boolean {
-  return PROVIDER_VARIABLES.has(name) || /^[A-Z][A-Z0-9_]*_API_(KEY|BASE)$/.test(name) || CLOUD_VARIABLES.test(name);
+  const known = PROVIDER_VARIABLES.has(name) || /^[A-Z][A-Z0-9_]*_API_(KEY|BASE)$/.test(name);
+  return known || CLOUD_VARIABLES.test(name) || TELEMETRY_VARIABLES.test(name);
 }
 
 /** Return the variables that select and authenticate model providers. */

@@ -1,0 +1,1 @@
+"""OpenTelemetry: spans and metrics of sessions, sent to a collector if the user wants it."""

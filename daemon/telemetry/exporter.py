@@ -1,0 +1,188 @@
+"""Send spans and metrics by OTLP over HTTP, with the OpenTelemetry SDK. Imported only when telemetry is on.
+
+The SDK's queues are bounded, and its threads send. Nothing is read from the process's environment or files: where to
+send is given.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExportResult, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.util.re import parse_env_headers
+
+from daemon.version import product_version
+from tools.localization import t
+from tools.redaction.redactor import SECRETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from daemon.telemetry.spans import Measurement, SpanRecord
+
+DEFAULT_ENDPOINT = "http://localhost:4318"
+_QUEUE, _BATCH = 4096, 256
+_TOKENS = tuple(4**power for power in range(14))
+_SECONDS = tuple(0.01 * 2**power for power in range(14))
+"""Buckets that the semantic conventions recommend."""
+_PREFIX = "OTEL_EXPORTER_OTLP_"
+
+
+class BadTargetError(Exception):
+    """The collector's address or protocol cannot be used; the message is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to send."""
+
+    traces: str
+    metrics: str
+    headers: Mapping[str, str] = field(repr=False)
+    timeout_s: float
+    certificate: str | None
+    service: str
+    attributes: Mapping[str, str]
+
+
+def target_of(endpoint: str | None, env: Mapping[str, str]) -> Target:
+    """Return where to send: the setting, else the standard variables of a client. Raises BadTargetError."""
+    protocol = env.get(f"{_PREFIX}PROTOCOL", "http/protobuf")
+    if protocol != "http/protobuf" and not endpoint:
+        raise BadTargetError(
+            t(
+                "Telemetry is sent by http/protobuf only, not {protocol}: set telemetry_endpoint.",
+                protocol=protocol,
+            )
+        )
+    base = (endpoint or env.get(f"{_PREFIX}ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+    traces = (not endpoint and env.get(f"{_PREFIX}TRACES_ENDPOINT")) or f"{base}/v1/traces"
+    metrics = (not endpoint and env.get(f"{_PREFIX}METRICS_ENDPOINT")) or f"{base}/v1/metrics"
+    for url in (traces, metrics):
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise BadTargetError(t("The address for telemetry must begin with http:// or https://."))
+    headers = dict(parse_env_headers(env.get(f"{_PREFIX}HEADERS", ""), liberal=True))
+    SECRETS.register([part for value in headers.values() for part in (value, value.rpartition(" ")[2])])
+    try:
+        timeout_s = float(env.get(f"{_PREFIX}TIMEOUT") or 10.0)
+    except ValueError:
+        timeout_s = 10.0
+    named = (one.partition("=") for one in env.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","))
+    attributes = {name.strip(): value.strip() for name, equals, value in named if equals and name.strip()}
+    service = env.get("OTEL_SERVICE_NAME") or attributes.get("service.name") or "goalwright"
+    certificate = env.get(f"{_PREFIX}CERTIFICATE") or None
+    return Target(traces, metrics, headers, timeout_s, certificate, service, attributes)
+
+
+class Exporter:
+    """Queues spans and measurements, and sends them from threads of the SDK."""
+
+    def __init__(self, target: Target, failed: Callable[[], None]) -> None:
+        """``failed`` is called from any thread each time something could not be sent."""
+        # The SDK would log each failure; the user is told once.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        options: dict[str, Any] = {
+            "certificate_file": target.certificate,
+            "headers": dict(target.headers),
+            "timeout": target.timeout_s,
+        }
+        version = product_version()
+        attributes = {**target.attributes, "service.name": target.service, "service.version": version}
+        self._resource = Resource(attributes)
+        self._scope = InstrumentationScope("goalwright", version)
+        self._processor = BatchSpanProcessor(
+            _Spans(target.traces, failed, options), max_queue_size=_QUEUE, max_export_batch_size=_BATCH
+        )
+        reader = PeriodicExportingMetricReader(_Metrics(target.metrics, failed, options))
+        self._meters = MeterProvider([reader], self._resource, shutdown_on_exit=False)
+        meter = self._meters.get_meter("goalwright", version)
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            "{token}",
+            "Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self._seconds = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            "s",
+            "GenAI operation duration.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+
+    def export(self, spans: Sequence[SpanRecord]) -> None:
+        """Queue spans; when the queue is full, the oldest are dropped."""
+        for span in spans:
+            self._processor.on_end(self._span(span))
+
+    def measure(self, call: Measurement) -> None:
+        """Count a model call."""
+        about = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": call.provider,
+            "gen_ai.request.model": call.model,
+        }
+        usage = call.usage
+        sent = usage.input + usage.cache_read + usage.cache_write
+        self._tokens.record(sent, {**about, "gen_ai.token.type": "input"})
+        self._tokens.record(usage.output, {**about, "gen_ai.token.type": "output"})
+        self._seconds.record(call.seconds, about)
+
+    def close(self, timeout_s: float) -> None:
+        """Send the rest within ``timeout_s`` seconds. Blocks."""
+        self._processor._batch_processor.shutdown(int(timeout_s * 1000))  # pyright: ignore[reportPrivateUsage]
+        self._meters.shutdown(int(timeout_s * 1000))
+
+    def _span(self, span: SpanRecord) -> ReadableSpan:
+        return ReadableSpan(
+            span.name,
+            context=_context(span.trace_id, span.span_id),
+            parent=None if span.parent_id is None else _context(span.trace_id, span.parent_id),
+            resource=self._resource,
+            attributes=span.attributes,
+            kind=SpanKind.CLIENT if span.kind == "client" else SpanKind.INTERNAL,
+            status=Status(StatusCode.ERROR if span.failed else StatusCode.UNSET),
+            start_time=span.start_ns,
+            end_time=span.end_ns,
+            instrumentation_scope=self._scope,
+        )
+
+
+def _context(trace_id: int, span_id: int) -> SpanContext:
+    return SpanContext(trace_id, span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+class _Spans(OTLPSpanExporter):
+    def __init__(self, endpoint: str, failed: Callable[[], None], options: dict[str, Any]) -> None:
+        super().__init__(endpoint, **options)
+        self._failed = failed
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        done = super().export(spans)
+        if done is not SpanExportResult.SUCCESS:
+            self._failed()
+        return done
+
+
+class _Metrics(OTLPMetricExporter):
+    def __init__(self, endpoint: str, failed: Callable[[], None], options: dict[str, Any]) -> None:
+        super().__init__(endpoint, **options)
+        self._failed = failed
+
+    def export(
+        self, metrics_data: Any, timeout_millis: float | None = 10_000, **kwargs: Any
+    ) -> MetricExportResult:
+        done = super().export(metrics_data, timeout_millis, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+        if done is not MetricExportResult.SUCCESS:
+            self._failed()
+        return done

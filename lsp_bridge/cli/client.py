@@ -111,6 +111,7 @@ class Client:
             "canSave": answers is not None,
             "opensOnRequest": answers is not None,
             "diagnostics": False,
+            "languageModels": False,
             "chat": True,
             "unattended": unattended,
             "settings": dict(settings or {}),

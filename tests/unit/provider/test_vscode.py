@@ -177,7 +177,7 @@ async def test_errors_say_what_to_do() -> None:
                 "quota may be used up",
             ),
             ("Failed", "Error: 401 bad token", "auth", False, "Sign in to it"),
-            ("Failed", "status 503", "server", True, "status 503"),
+            ("Failed", "status 503", "overloaded", True, "status 503"),
             ("Failed", "net::ERR_CONNECTION_RESET", "network", True, "ERR_CONNECTION_RESET"),
             (
                 "Failed",

@@ -177,7 +177,7 @@ async def test_provider_streams_tools_and_explains_errors(name: str, monkeypatch
     assert key in str(denied)
     assert str(denied).endswith("wrong")
     assert (limited.kind, limited.retryable) == ("rate_limit", True)
-    assert (busy.kind, busy.retryable) == ("server", True)
+    assert (busy.kind, busy.retryable) == ("overloaded", True)
     assert "too busy" in str(busy)
 
 

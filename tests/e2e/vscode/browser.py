@@ -56,9 +56,9 @@ FLAGS = (
     "--js-flags=--max-lazy",
     f"--disable-features={','.join(_OFF)}",
 )
-PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep", "bubblewrap", "neovim")
+PACKAGES = ("chromium", "fonts-dejavu-core", "ripgrep", "bubblewrap", "neovim", "postgresql")
 """Debian packages for a bare CI machine: without a font all text is boxes, without bwrap there is no sandbox."""
-PROGRAMS = ("bwrap", "nvim")
+PROGRAMS = ("bwrap", "nvim", "psql")
 """Besides the browser, what tests run and no package of Python or npm brings."""
 
 MISSING = (

@@ -151,8 +151,11 @@ async def _tidy(window: Window) -> None:
         except AssertionError:
             await question.get_by_role("button", name="Don't Save").click()
             await expect(tabs).to_have_count(0)
-    await window.command("Goalwright: New Session")
     if not await page.locator(".explorer-folders-view").is_visible():
         await window.command("View: Show Explorer")
     if await page.locator(".notification-toast").count():
         await window.command("Notifications: Clear All Notifications")
+    # It moves the focus to the chat a moment later, which would catch the keys of another command.
+    await window.command("Goalwright: New Session")
+    if await window.composer.is_visible():
+        await expect(window.composer).to_be_focused()

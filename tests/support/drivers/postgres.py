@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from daemon.store.sql.database import open_database
@@ -110,10 +109,9 @@ class Postgres:
 def _program(name: str) -> str:
     places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)
     found = shutil.which(name) or next(map(str, places), None)
-    if found is None:
-        # Set-up installs it in CI.
-        assert "CI" not in os.environ, "PostgreSQL is not installed"
-        pytest.skip("PostgreSQL is not installed")
+    assert found is not None, (
+        f"{name} of PostgreSQL was not found. On Debian or Ubuntu: apt-get install postgresql"
+    )
     return found
 
 

@@ -65,6 +65,10 @@ async def test_a_server_of_one_session_ends_with_its_client(tmp_path: Path) -> N
 
         listed = (await other.request("goalwright/mcp/list", {}))["servers"]
         assert [(one["name"], one["source"], one["state"]) for one in listed] == [("mine", "editor", "ready")]
+        (connection,) = (
+            one for spec, one in door.bench.core.mcp._connections.items() if spec.source == EDITOR
+        )
+        await until(lambda: connection.content.resources, "the resources, which come after the tools")
         params = {"sessionId": session_id, "query": "guide"}
         assert (await other.request("goalwright/mcp/resources", params))["resources"]
         params = {"sessionId": session_id}

@@ -86,7 +86,8 @@ def define(folder: Path, name: str = "say", program: str = ECHO, **keys: Any) ->
     """Define a tool beside its program; return the program."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / f"{name}.py"
-    script.write_text(program.replace("{python}", sys.executable))
+    # The sandbox hides /tmp, where the environment of a checkout may be.
+    script.write_text(program.replace("{python}", os.path.realpath(sys.executable)))
     script.chmod(0o755)
     values = {"description": "Says it.", "parameters": SCHEMA, "command": [f"./{name}.py"], **keys}
     (folder / f"{name}.json").write_text(json.dumps(values))

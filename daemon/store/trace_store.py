@@ -46,6 +46,10 @@ class StoreError(Exception):
     """Raised when the store cannot do something; the message says why and what to do."""
 
 
+class UnreachableError(StoreError):
+    """The store cannot be reached now; the same call may succeed later."""
+
+
 class UnknownTraceError(StoreError):
     """There is no trace with this id."""
 

@@ -13,7 +13,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 
-from daemon.store.trace_store import StoreError
+from daemon.store.trace_store import StoreError, UnreachableError
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 _CONNECT_S = 10
 _LOCK = 0x676F616C
 """PostgreSQL's advisory lock under which one program at a time migrates."""
-
-
-class UnreachableError(StoreError):
-    """The database cannot be reached now; the same call may succeed later."""
 
 
 def address(url: str) -> URL:

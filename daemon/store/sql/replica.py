@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from daemon.model.events import Delta
 from daemon.model.meters import Metered
-from daemon.store.trace_store import StoreError, UnknownTraceError
-from tools.localization import t
+from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -110,22 +109,30 @@ class Replica:
         return found
 
     def _copy(self, wanted: Collection[str]) -> None:
-        """Copy what the database does not have of these sessions. Raises StoreError."""
+        """Copy what the database does not have of these sessions. Raises StoreError.
+
+        One that the database refuses does not keep others from it.
+        """
         own = self._own()
+        refused: StoreError | None = None
         for trace_id in sorted(wanted):  # parents before their children
             if trace_id.partition(":")[0] not in own:
                 continue
-            with contextlib.suppress(UnknownTraceError):  # it was deleted meanwhile
+            try:
                 copy_session(self._store, self._opened(), trace_id)
+            except UnknownTraceError:
+                continue  # it was deleted meanwhile
+            except UnreachableError:
+                raise
+            except StoreError as error:
+                refused = error
+        if refused is not None:
+            raise refused
 
     def _opened(self) -> SqlTraceStore:
         if self._database is None:
-            try:
-                from daemon.store.sql.store import SqlTraceStore
-            except ImportError as error:
-                raise StoreError(
-                    t("A database needs more packages. Install goalwright[database], and try again.")
-                ) from error
+            from daemon.store.sql.store import SqlTraceStore
+
             self._database = SqlTraceStore.open(self.url)
         return self._database
 

@@ -103,12 +103,8 @@ async def _import(cli: Invocation, target: SqlTraceStore | None, archive: Path) 
 @contextmanager
 def _opened(place: str) -> Generator[SqlTraceStore]:
     """Open a database. Raises StoreError."""
-    try:
-        from daemon.store.sql.store import SqlTraceStore
-    except ImportError as error:
-        raise StoreError(
-            t("A database needs more packages. Install goalwright[database], and try again.")
-        ) from error
+    from daemon.store.sql.store import SqlTraceStore
+
     store = SqlTraceStore.open(place)
     try:
         yield store

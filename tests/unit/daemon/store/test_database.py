@@ -12,17 +12,20 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from daemon.bus import Bus
 from daemon.model.events import FileChanged, GoalAdded
 from daemon.model.goals import Goal, GoalTree
 from daemon.store.archive import export_trace
 from daemon.store.files import FileTraceStore
 from daemon.store.sql.copying import store_archive, write_session
-from daemon.store.sql.database import UnreachableError, address, open_database
+from daemon.store.sql.database import address, open_database
+from daemon.store.sql.replica import Replica
 from daemon.store.sql.schema import metadata
 from daemon.store.sql.search import search
 from daemon.store.sql.store import SqlTraceStore
-from daemon.store.trace_store import StoreError
+from daemon.store.trace_store import StoreError, UnreachableError
 from tests.support.drivers.postgres import Postgres, database_for
+from tests.support.drivers.waiting import until
 from tests.support.scenarios.stores import ID, NOW, added, branch_trace, message, started, trace
 
 OTHER = "20260101-000001-bbbbbb"
@@ -239,3 +242,33 @@ def test_killed_server_loses_nothing_that_was_acknowledged() -> None:
         store.close()
     finally:
         server.end()
+
+
+# -- the copy in the background --
+
+
+async def test_session_that_is_refused_keeps_no_other_from_being_copied(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'traces.db'}"
+    database = SqlTraceStore.open(url)
+    with database.engine.begin() as connection:
+        when = f"BEFORE INSERT ON events WHEN new.trace = '{ID}'"
+        connection.exec_driver_sql(f"CREATE TRIGGER no {when} BEGIN SELECT RAISE(ABORT, 'no'); END")
+    files = FileTraceStore(tmp_path / ".trace")
+    foreign = "20260101-000002-cccccc"
+    for trace_id in (ID, OTHER, foreign):
+        files.create(trace(trace_id))
+        files.append(started(trace_id=trace_id))
+    bus = Bus()
+    replica = Replica(files, bus, lambda: frozenset({ID, OTHER}), url)
+    replica.start()
+    await until(lambda: replica.problem, "the refusal")
+    assert "refused: no" in replica.problem
+    assert database.copied(OTHER) == 1
+    bus.publish(files.append(started(trace_id=OTHER)))
+    await until(lambda: database.copied(OTHER) == 2, "the next event")
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TRIGGER no")
+    await until(lambda: not replica.problem, "the end of the problem")
+    assert (database.copied(ID), database.copied(foreign)) == (1, 0)
+    await replica.close()
+    database.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -354,3 +355,14 @@ def test_without_an_editor_the_command_ends(goalwright: CommandLine) -> None:
     done = goalwright.run("acp")  # from /dev/null
     assert (done.returncode, done.stdout) == (2, "")
     assert "started by an editor" in done.stderr
+    into_file = ["sh", "-c", '"$0" "$@" acp > answers', *PROGRAM]
+    done = subprocess.run(
+        into_file,
+        cwd=goalwright.folder,
+        env=goalwright.env,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, "started by an editor" in done.stderr) == (2, True), done.stderr

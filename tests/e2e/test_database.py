@@ -77,10 +77,17 @@ def test_sessions_are_copied_found_and_counted(goalwright: CommandLine) -> None:
     assert lines(goalwright) == before
     assert json.loads(told("trace", "list", "--json").splitlines()[1])["foreign"] is True
 
+    missing = goalwright.run("trace", "search", "rates", "--store", f"sqlite:///{goalwright.folder}/no/x.db")
+    assert (missing.returncode, missing.stderr) == (1, f"There is no database {goalwright.folder}/no/x.db.\n")
+    assert not (goalwright.folder / "no").exists()
     refused = goalwright.run("trace", "copy", "mysql://ann:geheim@host/d", "files")
     assert refused.returncode == 1
     assert "is not supported" in refused.stderr
     assert "geheim" not in refused.stdout + refused.stderr
+
+    goalwright.configure().write_text('{"store_url": broken')
+    assert "config.json is not used" in goalwright.run("stats").stderr
+    assert "config.json is not used" in goalwright.run("mcp").stderr
 
 
 def test_database_has_all_events_whatever_is_killed(goalwright: CommandLine, server: Postgres) -> None:

@@ -36,6 +36,8 @@ def test_servers_in_the_terminal_and_after_kill_9(goalwright: CommandLine) -> No
     assert "bad  ready  4 tools  2 prompts  1996 resources  (config.json)\n" in shown.stdout
     assert "\n  mcp__bad__work  d\n" in shown.stdout and "\n  /mcp__bad__hostile <a b]>  Read" in shown.stdout
     assert "starting" in goalwright.run("mcp", "log", "bad").stdout
+    wrong = goalwright.run("mcp", "disable", "bda/tool")
+    assert (wrong.returncode, "No MCP server bda is configured. There are: bad" in wrong.stderr) == (1, True)
     assert listed(goalwright, "disable", "bad") | {"logFile": ""} == {
         "name": "bad", "source": "config.json", "state": "disabled", "error": "", "tools": [], "prompts": [],
         "resources": 0, "logFile": "", "signedIn": False,

@@ -42,6 +42,9 @@ def address(url: str) -> URL:
     except (ArgumentError, ValueError) as error:
         raise StoreError(t("{url} is not the address of a database.", url=_shown(url))) from error
     kind = found.get_backend_name()
+    if "@" in (found.host or ""):
+        # Part of the password would be taken for the host, and shown.
+        raise StoreError(t("{url} is not the address of a database.", url=_shown(url)))
     if kind == SQLITE and found.database and found.drivername == SQLITE:
         return found.set(database=os.path.expanduser(found.database))  # noqa: PTH111 -- it is no path yet
     if kind == POSTGRESQL and found.drivername in (POSTGRESQL, "postgresql+psycopg"):
@@ -49,17 +52,19 @@ def address(url: str) -> URL:
     raise StoreError(
         t(
             "{url} is not supported. Use sqlite:///PATH or postgresql://HOST/DATABASE.",
-            url=found.render_as_string(),
+            url=place(found),
         )
     )
 
 
-def open_database(url: str) -> Engine:
+def open_database(url: str, *, existing: bool = False) -> Engine:
     """Return a pool of connections to a database whose tables are in the newest version. Blocking.
 
-    Raises StoreError, and UnreachableError when nobody answers.
+    ``existing``: make no new file. Raises StoreError, and UnreachableError when nobody answers.
     """
     found = address(url)
+    if existing and found.get_backend_name() == SQLITE and not Path(found.database or "").exists():
+        raise StoreError(t("There is no database {file}.", file=found.database))
     if found.get_backend_name() == SQLITE:
         engine = _sqlite(found)
     else:
@@ -81,10 +86,10 @@ def in_words(engine: Engine) -> Generator[None]:
     try:
         yield
     except DBAPIError as error:
-        where = engine.url.render_as_string()  # without the password
+        where = place(engine.url)
         why = " ".join(str(error.orig).split())[:300]
-        if engine.url.password:
-            why = why.replace(str(engine.url.password), "***")
+        for secret in _secrets(engine.url):
+            why = why.replace(secret, "***")
         if _is_lost(error):
             raise UnreachableError(
                 t("The database {where} cannot be reached: {why}", where=where, why=why)
@@ -154,16 +159,32 @@ def _migrate(engine: Engine) -> None:
             raise StoreError(
                 t(
                     "A newer version of Goalwright uses the database {where}. Update Goalwright to open it.",
-                    where=engine.url.render_as_string(),
+                    where=place(engine.url),
                 )
             ) from error
-    log.info("the tables of %s are now in version %s", engine.url.render_as_string(), newest)
+    log.info("the tables of %s are now in version %s", place(engine.url), newest)
 
 
 def _version(connection: Connection) -> str | None:
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+
+
+def place(url: URL) -> str:
+    """Return a database as messages name it: without password and parameters."""
+    if url.get_backend_name() == SQLITE:
+        return f"sqlite:///{url.database}"
+    kind = url.drivername.partition("+")[0]
+    return URL.create(kind, url.username, None, url.host, url.port, url.database).render_as_string()
+
+
+def _secrets(url: URL) -> list[str]:
+    """Return what must not be shown: the password, and the values of parameters, which may have another one."""
+    values = [
+        value for found in url.query.values() for value in ([found] if isinstance(found, str) else found)
+    ]
+    return [str(one) for one in (url.password, *values) if one and len(str(one)) > 3]
 
 
 def _shown(url: str) -> str:

@@ -55,9 +55,9 @@ class SqlTraceStore(TraceStore):
         """Ids of the last events of traces that were written here."""
 
     @classmethod
-    def open(cls, url: str, owner: str | None = None) -> SqlTraceStore:
-        """Open the database at ``url``, see ``daemon.store.sql.database``. Blocking. Raises StoreError."""
-        return cls(open_database(url), owner)
+    def open(cls, url: str, owner: str | None = None, *, existing: bool = False) -> SqlTraceStore:
+        """Open the database at ``url``, see ``open_database``. Blocking. Raises StoreError."""
+        return cls(open_database(url, existing=existing), owner)
 
     # -- writing --
 

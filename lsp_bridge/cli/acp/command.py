@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from lsp_bridge.cli.invocation import EXIT_OK, EXIT_USAGE
 from tools.localization import t
@@ -15,11 +15,15 @@ if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
 
 
+def _is_pipe(stream: TextIO) -> bool:
+    mode = os.fstat(stream.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stream.isatty()
+
+
 async def acp(cli: Invocation) -> int:
     """Serve the editor at the other end of stdin and stdout. Log lines go to stderr."""
-    mode = os.fstat(sys.stdin.fileno()).st_mode
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()):
-        # The event loop reads nothing else, and would wait for ever, as at /dev/null.
+    if not all(map(_is_pipe, (sys.stdin, sys.stdout))):
+        # The event loop reads and writes nothing else, and would wait for ever, as at /dev/null.
         print(t("goalwright acp is started by an editor, which speaks with it over a pipe."), file=sys.stderr)
         return EXIT_USAGE
     from acp import run_agent

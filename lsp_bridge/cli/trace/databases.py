@@ -49,7 +49,8 @@ async def copy(cli: Invocation, *, source: str, target: str, trace: str | None) 
     copied, problems = 0, 0
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder, ExitStack() as stack:
         from_, to = (
-            None if place == FILES else stack.enter_context(_opened(place)) for place in (source, target)
+            None if place == FILES else stack.enter_context(_opened(place, existing=place == source))
+            for place in (source, target)
         )
         archive = Path(folder) / "session.tar.gz"
         for trace_id in _ids(cli, from_, trace):
@@ -101,11 +102,11 @@ async def _import(cli: Invocation, target: SqlTraceStore | None, archive: Path) 
 
 
 @contextmanager
-def _opened(place: str) -> Generator[SqlTraceStore]:
-    """Open a database. Raises StoreError."""
+def _opened(place: str, *, existing: bool) -> Generator[SqlTraceStore]:
+    """Open a database; ``existing``: only one that is there. Raises StoreError."""
     from daemon.store.sql.store import SqlTraceStore
 
-    store = SqlTraceStore.open(place)
+    store = SqlTraceStore.open(place, existing=existing)
     try:
         yield store
     finally:
@@ -174,12 +175,15 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
     Raises StoreError.
     """
     state = state_dir(cli.launcher.home)
-    place = address or load_config(cli.workspace, state / "config.json").settings.traces.store_url
+    config = load_config(cli.workspace, state / "config.json")
+    for problem in (*config.blocking, *config.problems):
+        cli.console.warn(shown_line(problem))
+    place = address or config.settings.traces.store_url
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder, ExitStack() as stack:
         if place is not None and place != FILES:
-            database = stack.enter_context(_opened(place))
+            database = stack.enter_context(_opened(place, existing=True))
         else:
-            database = stack.enter_context(_opened(f"sqlite:///{folder}/traces.db"))
+            database = stack.enter_context(_opened(f"sqlite:///{folder}/traces.db", existing=False))
             _fill(database, store_of(cli.workspace))
         yield database
 

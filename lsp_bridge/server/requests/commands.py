@@ -27,12 +27,13 @@ class CommandRequests:
         tools, trust = self._context.core.own_tools, self._context.client_trust()
         await tools.begin(trust, LISTING_WAIT_S)
         found, problems = tools.status(trust)
+        config = self._context.client_config()
         return p.OwnToolListResult(
             tools=tuple(
                 p.OwnTool(name=one.name, description=one.description, origin=one.origin, runs=one.runs)
                 for one in found
             ),
-            problems=problems,
+            problems=(*config.blocking, *config.problems, *problems),
         )
 
     @request("goalwright/prompt/list", changes=False)

@@ -12,6 +12,8 @@ from lsp_bridge.protocol import mcp as p
 from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.sessions import Empty
 from lsp_bridge.server.requests.declaration import request
+from tools.localization import t
+from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from lsp_bridge.server.requests.request_context import RequestContext
@@ -44,6 +46,13 @@ class McpRequests:
     async def set(self, params: p.McpSetParams) -> p.McpListResult:
         """Enable or disable a server or tool in the user's settings."""
         file = self._core.state_folder / "config.json"
+        known = {server.name for server in (await self._listed(start=False)).servers}
+        name = params.name.partition("/")[0]
+        if name not in known and params.name not in self._core.config().settings.mcp.mcp_disabled:
+            listed = ", ".join(sorted(known)) or t("none")
+            raise ToolError(
+                t("No MCP server {name} is configured. There are: {known}.", name=name, known=listed)
+            )
         await asyncio.to_thread(set_enabled, file, params.name, params.enabled)
         return await self._listed(start=True)
 
@@ -106,6 +115,7 @@ class McpRequests:
         else:
             await servers.look(trust)
         found, problems = servers.servers(trust, None)
+        config = self._context.client_config()
         return p.McpListResult(
             servers=tuple(
                 p.McpServer(
@@ -138,5 +148,5 @@ class McpRequests:
                 )
                 for one in found
             ),
-            problems=problems,
+            problems=(*config.blocking, *config.problems, *problems),
         )

@@ -186,6 +186,7 @@ async def test_message_is_edited_forked_and_a_failed_turn_is_retried(
         await expect(window.composer).to_have_value("")
         await first.hover()
         await window.button("Edit and resend", first).click()
+        await expect(window.composer).to_have_value("Lower them.")
         await window.composer.fill("Raise them.")
         await window.composer.press("Enter")
         await expect(dialog(window)).to_contain_text("rates.py")

@@ -34,7 +34,7 @@ from daemon.model.traces import FORMAT, Trace
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from daemon.model.goals import GoalTree
     from daemon.model.messages import Message, Role
@@ -56,6 +56,19 @@ class UnknownTraceError(StoreError):
 
 class NewerFormatError(StoreError):
     """A newer Goalwright wrote this trace: this one could only damage it."""
+
+
+def with_children(store: TraceStore, ids: Iterable[str]) -> Iterator[str]:
+    """Yield sessions and all below them, parents first, as far as they are stored. Blocking. Raises StoreError."""
+    waiting = list(ids)
+    while waiting:
+        trace_id = waiting.pop()
+        try:
+            below = store.children(trace_id)
+        except UnknownTraceError:
+            continue
+        yield trace_id
+        waiting += below
 
 
 def refuse_newer(trace_id: str, written: object, current: int = FORMAT) -> None:

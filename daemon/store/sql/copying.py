@@ -16,6 +16,7 @@ from daemon.model.branches import child_id
 from daemon.store.archive import MANIFEST, TOP, kind_of, manifest_line, manifest_of, session_in, write_archive
 from daemon.store.event_log import LogLine, StoredLine, fitting
 from daemon.store.ids import folder_names
+from daemon.store.trace_store import with_children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,10 +73,7 @@ def write_session(store: SqlTraceStore, trace_id: str, target: Path) -> None:
 
 def _files(store: SqlTraceStore, trace_id: str) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield names in the session's folder, and contents."""
-    waiting = [trace_id]
-    while waiting:
-        session_id = waiting.pop()
-        waiting += store.children(session_id)
+    for session_id in with_children(store, [trace_id]):
         folder = "".join(f"{part}/" for part in folder_names(session_id)[1:])
         meta, goals = store.snapshot(session_id)
         with tempfile.TemporaryFile() as log:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from daemon.model.events import Delta
 from daemon.model.meters import Metered
-from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
+from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError, with_children
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
 
     from daemon.bus import Bus
     from daemon.model.events import Event
@@ -75,7 +75,7 @@ class Replica:
 
     async def _run(self) -> None:
         own = await asyncio.to_thread(self._own)
-        self._changed |= await asyncio.to_thread(self._with_children, own)
+        self._changed |= await asyncio.to_thread(lambda: set(with_children(self._store, own)))
         wait_s = _EVERY_S
         while True:
             self._wake.clear()
@@ -94,19 +94,6 @@ class Replica:
             if not self._changed:
                 await self._wake.wait()
             await _passed(self._ending, wait_s)
-
-    def _with_children(self, ids: Iterable[str]) -> set[str]:
-        """Return the sessions with all below them, as far as they are stored."""
-        found: set[str] = set()
-        waiting = list(ids)
-        while waiting:
-            trace_id = waiting.pop()
-            try:
-                waiting += self._store.children(trace_id)
-            except UnknownTraceError:
-                continue
-            found.add(trace_id)
-        return found
 
     def _copy(self, wanted: Collection[str]) -> None:
         """Copy what the database does not have of these sessions. Raises StoreError.

@@ -68,10 +68,11 @@ class SqlTraceStore(TraceStore):
             if branch_of(trace_id) is not None:
                 self._known(connection, root_of(trace_id))
             try:
-                connection.execute(sa.insert(traces).values(self._trace_row(trace, GoalTree())))
+                row = self._row(trace_id, *_encoded(trace, GoalTree()))
+                connection.execute(sa.insert(traces).values(row))
             except IntegrityError as error:
                 raise StoreError(t("There is a session {trace_id} already.", trace_id=trace_id)) from error
-            self._put_texts(connection, trace_id, title_text(trace.title))
+            self._put_texts(connection, trace_id, title_text(row["title"]))
 
     def append(self, event: EventT) -> EventT:
         trace_id = event.trace_id
@@ -86,7 +87,12 @@ class SqlTraceStore(TraceStore):
                 self._put_lines(connection, trace_id, [line])
             except IntegrityError as error:
                 self._last.pop(trace_id, None)
-                raise self._refused(trace_id, connection) from error
+                raise StoreError(
+                    t(
+                        "Session {trace_id} was changed or deleted in the database by another program. Try again.",
+                        trace_id=trace_id,
+                    )
+                ) from error
         with self._lock:
             self._last[trace_id] = last + 1
         return numbered
@@ -111,37 +117,13 @@ class SqlTraceStore(TraceStore):
         An older one than the stored one changes nothing.
         """
         folder_names(trace_id)
-        raw = _object(meta)
-        last = raw.get("last_event_id")
-        row: Row = {
-            **trace_row(raw),
-            "id": trace_id,
-            "parent": None if branch_of(trace_id) is None else parent_of(trace_id),
-            "meta": meta,
-            "goals": goals,
-            "last_event": last if type(last) is int and 0 <= last <= _LARGEST else 0,
-            "owner": self._owner,
-        }
         with self._writing() as connection:
-            changed = {name: value for name, value in row.items() if name not in ("id", "parent", "owner")}
-            newer = traces.c.last_event <= row["last_event"]
-            self._upsert(connection, traces, [row], ["id"], changed, where=newer)
-            self._put_texts(connection, trace_id, title_text(row["title"]))
+            self._put_snapshot(connection, self._row(trace_id, meta, goals))
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
-        row = self._trace_row(trace, tree)
-        changed = {name: value for name, value in row.items() if name not in ("id", "parent", "owner")}
         with self._writing() as connection:
-            found = connection.execute(
-                sa.update(traces)
-                .where(
-                    traces.c.id == self._known(connection, trace.trace_id),
-                    traces.c.last_event <= trace.last_event_id,
-                )
-                .values(changed)
-            )
-            if found.rowcount:
-                self._put_texts(connection, trace.trace_id, title_text(row["title"]))
+            trace_id = self._known(connection, trace.trace_id)
+            self._put_snapshot(connection, self._row(trace_id, *_encoded(trace, tree)))
 
     def put_attachment(self, trace_id: str, path: str, body: bytes) -> None:
         """Store another file of a trace's folder; ``path`` is relative to it. Raises StoreError."""
@@ -172,21 +154,13 @@ class SqlTraceStore(TraceStore):
     # -- reading --
 
     def trace(self, trace_id: str) -> Trace:
-        with self.reading() as connection:
-            meta = connection.scalar(
-                sa.select(traces.c.meta).where(traces.c.id == self._known(connection, trace_id))
-            )
-        found = _readable(_trace, meta or b"", trace_id)
+        found = _readable(_trace, self._stored(trace_id, traces.c.meta)[0], trace_id)
         if found is None:
             raise StoreError(t("The metadata of session {trace_id} is damaged.", trace_id=trace_id))
         return found
 
     def goal_tree(self, trace_id: str) -> GoalTree:
-        with self.reading() as connection:
-            goals = connection.scalar(
-                sa.select(traces.c.goals).where(traces.c.id == self._known(connection, trace_id))
-            )
-        found = _readable(_goals, goals or b"", trace_id)
+        found = _readable(_goals, self._stored(trace_id, traces.c.goals)[0], trace_id)
         if found is None:
             raise StoreError(t("The goals of session {trace_id} are damaged.", trace_id=trace_id))
         return found
@@ -277,11 +251,7 @@ class SqlTraceStore(TraceStore):
 
     def snapshot(self, trace_id: str) -> tuple[bytes, bytes]:
         """Return metadata and goals as JSON. Raises StoreError."""
-        with self.reading() as connection:
-            wanted = sa.select(traces.c.meta, traces.c.goals).where(
-                traces.c.id == self._known(connection, trace_id)
-            )
-            meta, goals = connection.execute(wanted).one()
+        meta, goals = self._stored(trace_id, traces.c.meta, traces.c.goals)
         return meta, goals
 
     def attached(self, trace_id: str) -> Iterator[tuple[str, bytes]]:
@@ -354,28 +324,32 @@ class SqlTraceStore(TraceStore):
         wanted = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0)).where(events.c.trace == trace_id)
         return int(connection.scalar(wanted) or 0)
 
-    def _refused(self, trace_id: str, connection: Connection) -> StoreError:
-        """Return the error for an event that could not be put: another program wrote the trace, or deleted it."""
-        return StoreError(
-            t(
-                "Session {trace_id} was changed or deleted in the database by another program. Try again.",
-                trace_id=trace_id,
-            )
-        )
+    def _stored(self, trace_id: str, *columns: sa.ColumnElement[bytes]) -> Sequence[bytes]:
+        """Return columns of a trace. Raises UnknownTraceError."""
+        with self.reading() as connection:
+            wanted = sa.select(*columns).where(traces.c.id == self._known(connection, trace_id))
+            return connection.execute(wanted).one()
 
-    def _trace_row(self, trace: Trace, tree: GoalTree) -> Row:
-        meta = FORMATS.write("trace", trace.stored())
-        encoded = json_bytes(meta, indent=1)
-        child = branch_of(trace.trace_id) is not None
+    def _row(self, trace_id: str, meta: bytes, goals: bytes) -> Row:
+        """Return the row of a trace for its snapshot as JSON."""
+        raw = _object(meta)
+        last = raw.get("last_event_id")
         return {
-            **trace_row(json.loads(encoded)),
-            "id": trace.trace_id,
-            "parent": parent_of(trace.trace_id) if child else None,
-            "meta": encoded,
-            "goals": json_bytes(FORMATS.write("goal_tree", tree.stored()), indent=1),
-            "last_event": trace.last_event_id,
+            **trace_row(raw),
+            "id": trace_id,
+            "parent": None if branch_of(trace_id) is None else parent_of(trace_id),
+            "meta": meta,
+            "goals": goals,
+            "last_event": last if type(last) is int and 0 <= last <= _LARGEST else 0,
             "owner": self._owner,
         }
+
+    def _put_snapshot(self, connection: Connection, row: Row) -> None:
+        """Insert the row of a trace, or replace an older one."""
+        changed = {name: value for name, value in row.items() if name not in ("id", "parent", "owner")}
+        newer = traces.c.last_event <= row["last_event"]
+        if self._upsert(connection, traces, [row], ["id"], changed, where=newer):
+            self._put_texts(connection, row["id"], title_text(row["title"]))
 
     def _put_lines(self, connection: Connection, trace_id: str, lines: Sequence[StoredLine]) -> None:
         """Insert events, and what their columns and search need. Raises IntegrityError for an id that is there."""
@@ -417,14 +391,16 @@ class SqlTraceStore(TraceStore):
         key: list[str],
         changed: Row | None = None,
         where: sa.ColumnElement[bool] | None = None,
-    ) -> None:
-        """Insert rows, or give those that are there other values: ``changed``, or all but the ``key``."""
+    ) -> int:
+        """Insert rows, or give those that are there other values: ``changed``, or all but the ``key``.
+
+        ``where``: which of those that are there. Returns how many rows were written, of one.
+        """
         dialect = postgresql if self.engine.dialect.name == POSTGRESQL else sqlite
         statement = dialect.insert(table)
         values: Any = changed or {name: statement.excluded[name] for name in rows[0] if name not in key}
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=key, set_=values, where=where), rows
-        )
+        upsert = statement.on_conflict_do_update(index_elements=key, set_=values, where=where)
+        return connection.execute(upsert, rows, execution_options={"preserve_rowcount": True}).rowcount
 
     def _pages(
         self,
@@ -453,6 +429,12 @@ class SqlTraceStore(TraceStore):
             if len(rows) < size:
                 return
             at = tuple(rows[-1][: len(order)])
+
+
+def _encoded(trace: Trace, tree: GoalTree) -> tuple[bytes, bytes]:
+    """Return metadata and goals as JSON."""
+    records = FORMATS.write("trace", trace.stored()), FORMATS.write("goal_tree", tree.stored())
+    return json_bytes(records[0], indent=1), json_bytes(records[1], indent=1)
 
 
 def _within(column: sa.ColumnElement[str], trace_id: str) -> sa.ColumnElement[bool]:

@@ -13,7 +13,7 @@ from daemon.config import load_config
 from daemon.provider.variables import provider_env
 from daemon.runtime import state_dir
 from daemon.store.archive import export_trace
-from daemon.store.trace_store import StoreError
+from daemon.store.trace_store import StoreError, with_children
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import fit, one_line, shown_line
 from lsp_bridge.cli.trace.maintenance import asking, maintenance_command
@@ -53,10 +53,11 @@ async def copy(cli: Invocation, *, source: str, target: str, trace: str | None) 
             for place in (source, target)
         )
         archive = Path(folder) / "session.tar.gz"
+        here = all_of(store_of(cli.workspace)) if to is None and trace is None else ()
         for trace_id in _ids(cli, from_, trace):
+            if trace_id in here:
+                continue
             try:
-                if to is None and trace is None and trace_id in all_of(store_of(cli.workspace)):
-                    continue
                 _export(cli, from_, trace_id, archive)
                 await _import(cli, to, archive)
                 copied += 1
@@ -191,11 +192,8 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
 def _fill(database: SqlTraceStore, store: FileTraceStore) -> None:
     from daemon.store.sql.replica import copy_session
 
-    waiting = all_of(store)
-    while waiting:
-        trace_id = waiting.pop()
+    for trace_id in with_children(store, all_of(store)):
         copy_session(store, database, trace_id)
-        waiting += store.children(trace_id)
 
 
 def _lines(found: Sequence[Sums], by: StatsBy) -> list[str]:

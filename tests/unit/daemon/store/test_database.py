@@ -183,6 +183,17 @@ def test_replaced_and_deleted_texts_are_not_found(store: SqlTraceStore) -> None:
     assert search(store, "words", limit=9) == []
 
 
+def test_older_snapshot_changes_neither_title_nor_search(store: SqlTraceStore) -> None:
+    store.create(trace(title="newest title", last_event_id=5))
+    store.save_snapshot(trace(title="older title", last_event_id=4), GoalTree())
+    older = b'{"trace_id": "x", "title": "copied title", "last_event_id": 3}'
+    store.put_trace(ID, older, b"{}")
+    assert store.trace(ID).title == "newest title"
+    assert [len(search(store, said, limit=9)) for said in ("newest", "older", "copied")] == [1, 0, 0]
+    store.put_trace(ID, older.replace(b"3", b"6"), b"{}")
+    assert [len(search(store, said, limit=9)) for said in ("newest", "copied")] == [0, 1]
+
+
 # -- copies --
 
 

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING
 
 from daemon.model.tags import within
-from daemon.outside_tools.results import cut
+from daemon.outside_tools.tool import cut
 from tools.read import MAX_IMAGE_BYTES, image_type
 from tools.text.terminal import shown_brief, shown_line
 from tools.tool import Image, ToolResult

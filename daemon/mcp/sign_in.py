@@ -117,7 +117,7 @@ class Access:
 
     def __init__(self, url: str, store: TokenStore, ended: Callable[[], None], *, own: bool = False) -> None:
         """``ended``: called when the server does not take the tokens, or wants some. ``own``: the server's settings
-        have a token, so that none of ours is sent. Blocking."""
+        have a token, which is sent instead of a stored one. Blocking."""
         _silence_sdk()
         self._url = url
         self._store = store

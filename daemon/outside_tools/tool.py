@@ -1,14 +1,17 @@
-"""A tool that is not built in: it asks by its own permission, and grants count for one definition."""
+"""A tool that is not built in: it asks by its own permission, grants count for one definition, and its text is cut."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict
 
 from tools.access import suggestions
+from tools.process.output import Output
 from tools.text.terminal import LONGEST_TITLE, shown_brief, shown_line
 from tools.tool import PermissionAsk, Tool, ToolInput
 
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from daemon.outside_tools.approvals import Approvals
     from daemon.outside_tools.definitions import Definition
     from tools.tool import Approval, ToolContext
+
+
+_CHUNK = 256 * 1024
 
 
 class OutsideInput(ToolInput):
@@ -82,3 +88,21 @@ class OutsideTool(Tool[OutsideInput]):
         if approval.asked and not approval.unseen:
             self._approved.add(self.name, digest)
         return approval
+
+
+def output_of(ctx: ToolContext, kind: str, live: bool = False) -> Output:
+    """Return where the text of a call goes. ``kind``: the beginning of the file's name. ``live``: shown as it comes."""
+    call = re.sub(r"[^\w-]", "_", ctx.tool_call_id)[:100]
+    path = ctx.scratch / f"{kind}-{call}.txt"
+    return Output(path, ctx.on_output, ctx.redact) if live else Output(path, redact=ctx.redact)
+
+
+async def cut(text: str, ctx: ToolContext, kind: str) -> str:
+    """Return a text for the model; the whole of a long one is in a file."""
+    output = output_of(ctx, kind)
+    whole = text.encode("utf-8", "replace")
+    for at in range(0, len(whole), _CHUNK):
+        output.feed(1, whole[at : at + _CHUNK])
+        await asyncio.sleep(0)  # a text of many megabytes must not hold up the daemon
+    await output.close()
+    return output.text()

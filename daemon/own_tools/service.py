@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 WAIT_S = 2.0
 """Seconds that the first request waits for packages that are imported."""
-LISTING_WAIT_S = 15.0
-"""Seconds that a list for the user waits for them."""
 
 
 @dataclass(frozen=True, slots=True)

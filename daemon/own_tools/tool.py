@@ -7,8 +7,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from daemon.outside_tools.results import cut, output_of
-from daemon.outside_tools.tool import OutsideInput, OutsideTool
+from daemon.outside_tools.tool import OutsideInput, OutsideTool, cut, output_of
 from daemon.own_tools.python_tools import CallContext, FailedError, in_thread
 from tools.access import OWN
 from tools.localization import t

@@ -90,7 +90,7 @@ class Exporter:
 
     def __init__(self, target: Target, failed: Callable[[], None]) -> None:
         """``failed`` is called from any thread each time something could not be sent."""
-        # The SDK would log each failure; the user is told once.
+        # Otherwise the SDK logs each failure, and the user has one notice about all of them.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         options: dict[str, Any] = {
             "certificate_file": target.certificate,

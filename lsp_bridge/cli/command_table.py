@@ -127,6 +127,13 @@ _OF_SERVER = (
     value("--workspace", "FOLDER", noted("the folder"), Path),
     _JSON,
 )
+
+
+def _of_server(action: str, text: str, server: Argument = _SERVER) -> Command:
+    """Return the command ``mcp ACTION`` about one MCP server, or a part of it."""
+    return Command(f"mcp {action}", text, f"commands.mcp:{action}", (server, *_OF_SERVER))
+
+
 _TRACE = value(
     "trace",
     "TRACE",
@@ -420,25 +427,10 @@ COMMANDS = (
         "commands.mcp:servers",
         _BASE,
     ),
-    Command("mcp log", noted("print the log of a server"), "commands.mcp:log", (_SERVER, *_OF_SERVER)),
-    Command(
-        "mcp restart",
-        noted("stop a server and start it again"),
-        "commands.mcp:restart",
-        (_SERVER, *_OF_SERVER),
-    ),
-    Command(
-        "mcp login",
-        noted("sign in to a server in the browser"),
-        "commands.mcp:login",
-        (_SERVER, *_OF_SERVER),
-    ),
-    Command(
-        "mcp logout",
-        noted("forget the sign-in to a server"),
-        "commands.mcp:logout",
-        (_SERVER, *_OF_SERVER),
-    ),
+    _of_server("log", noted("print the log of a server")),
+    _of_server("restart", noted("stop a server and start it again")),
+    _of_server("login", noted("sign in to a server in the browser")),
+    _of_server("logout", noted("forget the sign-in to a server")),
     Command(
         "mcp serve",
         noted("offer the sessions of a folder to other agents, as an MCP server (stdio)"),
@@ -448,15 +440,8 @@ COMMANDS = (
             value("--workspace", "FOLDER", noted("the folder"), Path),
         ),
     ),
-    Command(
-        "mcp enable", noted("use a server or tool again"), "commands.mcp:enable", (_SERVER_PART, *_OF_SERVER)
-    ),
-    Command(
-        "mcp disable",
-        noted("do not start a server, or do not offer a tool"),
-        "commands.mcp:disable",
-        (_SERVER_PART, *_OF_SERVER),
-    ),
+    _of_server("enable", noted("use a server or tool again"), _SERVER_PART),
+    _of_server("disable", noted("do not start a server, or do not offer a tool"), _SERVER_PART),
     Command("plan", noted("replan, or have the plan carried out")),
     Command(
         "plan replan",

@@ -117,6 +117,7 @@ class Daemon:
             sessions=self._at_hand.live,
             opening=self._at_hand.opening,
             bus=self.bus,
+            replica=lambda: self._replica,
         )
         self._commands = CommandWatches(
             self.workspace, self.store.root, self._private("copies"), self._changed_outside

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from daemon.store.provenance import OwnSessions
     from daemon.store.pruning import PruneCandidate, Pruned, PruneLimits
     from daemon.store.rebuild import Rebuilt
-    from daemon.store.searching import Hit
+    from daemon.store.searching import Found
+    from daemon.store.sql.replica import Replica
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +76,11 @@ class TraceMaintenance:
         sessions: dict[str, Session] | None = None,
         opening: Collection[str] = (),
         bus: Bus | None = None,
+        replica: Callable[[], Replica | None] = lambda: None,
     ) -> None:
         """``limits``: by the settings. ``sessions``: loaded ones, by id; unloaded ones are removed from it;
-        ``opening``: ids of those that are being loaded."""
+        ``opening``: ids of those that are being loaded. ``replica``: copies the sessions to a database, if there is
+        one."""
         self._store = store
         self.own = own
         self._now = now
@@ -85,6 +88,7 @@ class TraceMaintenance:
         self._sessions = {} if sessions is None else sessions
         self._opening = opening
         self._bus = Bus() if bus is None else bus
+        self._replica = replica
         self._held: set[str] = set()
         """Traces that are worked on here: they are not to be opened."""
         self._one = asyncio.Lock()
@@ -302,12 +306,27 @@ class TraceMaintenance:
                 raise
         return fork.trace_id
 
-    async def search(self, query: str, limit: int) -> list[Hit]:
-        """Find the newest sessions with ``query`` in their title or messages."""
+    async def search(self, query: str, limit: int, *, everywhere: bool = False) -> list[Found]:
+        """Find the newest sessions with ``query`` in title, messages, goals or names of changed files.
+
+        ``everywhere``: then those that only the database of the settings has, if it can be reached.
+        """
         from daemon.store.searching import search
 
         titles = {session_id: session.state.trace.title for session_id, session in self._sessions.items()}
-        return await asyncio.to_thread(search, self._store, query, limit, titles)
+        found = await asyncio.to_thread(search, self._store, query, limit=limit, titles=titles)
+        replica = self._replica() if everywhere else None
+        if replica is not None and not replica.problem:
+            try:
+                others = await replica.search(query, limit)
+            except StoreError as error:
+                log.warning("the database was not searched: %s", error)
+            else:
+                found += await asyncio.to_thread(lambda: [one for one in others if not self._is_here(one)])
+        return found[:limit]
+
+    def _is_here(self, found: Found) -> bool:
+        return self._store.folder(root_of(found.trace_id)).is_dir()
 
     async def _delete(self, trace_id: str, *, watched: bool = True) -> None:
         async with self._hold(trace_id, watched=watched):

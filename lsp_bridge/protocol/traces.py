@@ -111,10 +111,12 @@ class SessionDeleteParams(Model):
 
 
 class SessionSearchParams(Model):
-    """Search the stored sessions by title and messages."""
+    """Search the stored sessions: titles, messages, goals and names of changed files."""
 
     query: str
     limit: int = Field(default=50, ge=1, le=200)
+    everywhere: bool = False
+    """Also those of other folders and users, in the database of the setting ``store_url``."""
 
 
 class SessionHit(Model):
@@ -122,7 +124,12 @@ class SessionHit(Model):
 
     session_id: str
     excerpt: str = ""
-    """The place in a message, in one line; empty: the title alone has it."""
+    """The place in a message, goal or file name, in one line; empty: the title has it."""
+    title: str = ""
+    folder: str | None = None
+    """Where a session works that is not stored here; None: it is stored here."""
+    user: str = ""
+    """Who wrote a session that is not stored here."""
 
 
 class SessionSearchResult(Model):

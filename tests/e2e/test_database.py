@@ -68,6 +68,7 @@ def test_sessions_are_copied_found_and_counted(goalwright: CommandLine) -> None:
         )
         assert "build         2     100 %      2" in told("stats", "--by", "agent", *store)
     assert told("stats", "--days", "1", "--user", "nobody else") == ""
+    assert "Only a database knows users" in goalwright.run("trace", "search", "fees", "--user", "ann").stderr
 
     # One that was deleted comes back, as something that came from elsewhere.
     session_id = min(before)

@@ -27,7 +27,7 @@ import { ProviderKeys } from "./models/keys";
 import { SessionController } from "./session/controller";
 import { WorkspaceMemory } from "./session/memory";
 import { Attention } from "./status/attention";
-import { SessionPicker } from "./session/picker";
+import { SessionPicker, takeChosen } from "./session/picker";
 import { StatusItem } from "./status/item";
 
 /** Create the parts of the extension and connect them. */
@@ -58,6 +58,9 @@ export function activate(context: vscode.ExtensionContext): void {
     },
     middleware: () => features.middleware,
   });
+  const shared = new WorkspaceMemory(context.globalStorageUri.fsPath, (text) => log.warn(text));
+  const folder = workspaceFolder();
+  if (folder) takeChosen(shared, memory, folder.uri.fsPath);
   const sessions = new SessionController(daemon, memory, log);
   const review = new Review(daemon, sessions, memory, log, async () => {
     if (chat.visible) await chat.focus();
@@ -77,7 +80,7 @@ export function activate(context: vscode.ExtensionContext): void {
   const contexts = new ContextCommands({ daemon, sessions });
   const models = new ModelCommands({ daemon, sessions, keys, memory: context.globalState });
   const permissions = new PermissionCommands({ daemon, sessions, defaultMode: () => surrounding.defaultMode });
-  const picker = new SessionPicker({ daemon, sessions, memory });
+  const picker = new SessionPicker({ daemon, sessions, memory, shared });
   const parts = { daemon, sessions, picker, chat, review, history, explorations, records, surrounding, installation, goals, goalCommands, graph, contexts, models, keys, permissions, tell, log };
   context.subscriptions.push(
     log,

@@ -2060,8 +2060,13 @@ export interface SessionHandoverParams {
 /** A session that was found. */
 export interface SessionHit {
   sessionId: string;
-  /** The place in a message, in one line; empty: the title alone has it. */
+  /** The place in a message, goal or file name, in one line; empty: the title has it. */
   excerpt: string;
+  title: string;
+  /** Where a session works that is not stored here; None: it is stored here. */
+  folder: string | null;
+  /** Who wrote a session that is not stored here. */
+  user: string;
 }
 
 /** A session in a list. */
@@ -2202,10 +2207,12 @@ export interface SessionResult {
   session: SessionInfo;
 }
 
-/** Search the stored sessions by title and messages. */
+/** Search the stored sessions: titles, messages, goals and names of changed files. */
 export interface SessionSearchParams {
   query: string;
   limit?: number;
+  /** Also those of other folders and users, in the database of the setting `store_url`. */
+  everywhere?: boolean;
 }
 
 /** Newest session first. */

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from daemon.bus import Bus
     from daemon.model.events import Event
     from daemon.store.files import FileTraceStore
+    from daemon.store.searching import Found
     from daemon.store.sql.store import SqlTraceStore
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class Replica:
         self._bus = bus
         self._own = own
         self._database: SqlTraceStore | None = None
+        self._opening = threading.Lock()
         self._changed: set[str] = set()
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
@@ -67,6 +70,12 @@ class Replica:
             self._work.cancel()
         if self._database is not None:
             await asyncio.to_thread(self._database.close)
+
+    async def search(self, query: str, limit: int) -> list[Found]:
+        """Find sessions of every folder in the database, see ``daemon.store.sql.search``. Raises StoreError."""
+        from daemon.store.sql.search import search
+
+        return await asyncio.to_thread(lambda: search(self._opened(), query, limit=limit))
 
     def _heard(self, item: Event | Delta | Metered) -> None:
         if not isinstance(item, Delta | Metered):
@@ -117,11 +126,12 @@ class Replica:
             raise refused
 
     def _opened(self) -> SqlTraceStore:
-        if self._database is None:
-            from daemon.store.sql.store import SqlTraceStore
+        with self._opening:
+            if self._database is None:
+                from daemon.store.sql.store import SqlTraceStore
 
-            self._database = SqlTraceStore.open(self.url)
-        return self._database
+                self._database = SqlTraceStore.open(self.url)
+            return self._database
 
 
 def copy_session(files: FileTraceStore, database: SqlTraceStore, trace_id: str) -> None:

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from daemon.model.branches import root_of
-from daemon.store.searching import excerpt
+from daemon.store.facts import facts, fold
+from daemon.store.searching import KINDS, Found, excerpt
 from daemon.store.sql.database import POSTGRESQL
-from daemon.store.sql.facts import fold
 from daemon.store.sql.schema import events, messages, texts, traces
+from daemon.store.sql.stats import root_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from daemon.store.searching import Kind
     from daemon.store.sql.store import SqlTraceStore
 
-Kind = Literal["title", "message", "goal", "file"]
-KINDS: tuple[Kind, ...] = ("title", "message", "goal", "file")
 _PAGE = 200
 _TRIGRAM = 3
 """Characters from which an index helps."""
-
-
-class Found(NamedTuple):
-    """A place that was found."""
-
-    trace_id: str
-    """The session, a branch or a sub-agent."""
-    title: str
-    """The title of that session."""
-    folder: str
-    owner: str
-    kind: str
-    excerpt: str
-    """Text around the place, on one line."""
+_WORDS = sa.table("texts_words", sa.column("rowid"), sa.column("folded"))
+_MANY = 2_000
+"""Places from which the newest are found sooner by reading texts from the newest on than by an index."""
 
 
 def search(
@@ -68,7 +58,7 @@ def _rows(store: SqlTraceStore, wanted: str, kinds: Collection[Kind], owner: str
             traces.c.folder,
             traces.c.owner,
         )
-        .join(traces, traces.c.id == texts.c.trace)
+        .join(traces, traces.c.id == root_id(store, texts.c.trace))
         .where(texts.c.kind.in_(kinds), _contains(store, wanted))
         .order_by(texts.c.trace.desc(), texts.c.id.desc())
     )
@@ -88,21 +78,35 @@ def _rows(store: SqlTraceStore, wanted: str, kinds: Collection[Kind], owner: str
 
 
 def _contains(store: SqlTraceStore, wanted: str) -> sa.ColumnElement[bool]:
-    if store.engine.dialect.name == POSTGRESQL or len(wanted) < _TRIGRAM:
-        return texts.c.folded.contains(wanted, autoescape=True)
-    phrase = '"' + wanted.replace('"', '""') + '"'
-    words = sa.text("SELECT rowid FROM texts_words WHERE folded MATCH :phrase").bindparams(phrase=phrase)
-    return texts.c.id.in_(words.columns(sa.column("rowid")))
+    """Return the condition for a text: one that an index answers, unless that would find very many places."""
+    if store.engine.dialect.name == POSTGRESQL:
+        indexed = texts.c.folded.contains(wanted, autoescape=True)
+        plain = sa.func.strpos(texts.c.folded, wanted) > 0
+        places = sa.select(texts.c.id).where(indexed)
+    else:
+        places = sa.select(_WORDS.c.rowid).where(
+            _WORDS.c.folded.op("MATCH")('"' + wanted.replace('"', '""') + '"')
+        )
+        indexed = texts.c.id.in_(places)
+        plain = sa.func.instr(texts.c.folded, wanted) > 0
+    if len(wanted) < _TRIGRAM:
+        return plain
+    counted = sa.select(sa.func.count()).select_from(places.limit(_MANY).subquery())
+    with store.reading() as connection:
+        return indexed if (connection.scalar(counted) or 0) < _MANY else plain
 
 
 def _found(store: SqlTraceStore, row: Any, wanted: str) -> Found:
     """``row``: of ``_rows``."""
-    said = row.key if row.kind == "file" else row.title if row.kind == "title" else _said(store, row)
+    said = row.key if row.kind == "file" else _said(store, row)
     return Found(row.trace, row.title, row.folder, row.owner, row.kind, excerpt(said, wanted) or said[:120])
 
 
 def _said(store: SqlTraceStore, row: Any) -> str:
-    """Return the text of a message as it was written, or of a goal."""
+    """Return the text of a message as it was written, of a goal, or the title."""
+    if row.kind == "title":
+        with store.reading() as connection:
+            return connection.scalar(sa.select(traces.c.title).where(traces.c.id == row.trace)) or ""
     if row.kind == "message":
         of_message = sa.and_(messages.c.trace == row.trace, messages.c.id == row.key)
         query = sa.select(events.c.body).join(
@@ -110,7 +114,6 @@ def _said(store: SqlTraceStore, row: Any) -> str:
         )
         with store.reading() as connection:
             body = connection.scalar(query.where(of_message))
-        event = store.event(body or b"", row.trace)
-        return event.message.text() if event is not None and event.event == "message_added" else ""
+        return "".join(one.text for one in facts(json.loads(body or b"{}")).texts)
     goals = store.goal_tree(row.trace).goals
     return next((goal.description for goal in goals if goal.id == row.key), "")

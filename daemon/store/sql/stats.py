@@ -53,7 +53,7 @@ def sums(
     ``since``: only what models answered since then. ``owner``: only this user's sessions.
     """
     key = _key(store, by)
-    root = _root(store)
+    root = root_id(store, messages.c.trace)
     total = [sa.func.coalesce(sa.func.sum(column), 0) for column in _TOKENS]
     cost = sa.func.coalesce(sa.func.sum(messages.c.cost), 0.0)
     main = sa.alias(traces)
@@ -100,14 +100,12 @@ def _key(store: SqlTraceStore, by: StatsBy) -> sa.ColumnElement[Any]:
     return {"agent": traces.c.agent, "folder": traces.c.folder, "user": traces.c.owner}[by]
 
 
-def _root(store: SqlTraceStore) -> sa.ColumnElement[str]:
-    """Return the id of a message's main session."""
+def root_id(store: SqlTraceStore, trace: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    """Return the id of the main session of a trace."""
     if store.engine.dialect.name == POSTGRESQL:
-        return sa.func.split_part(messages.c.trace, ":", 1)
-    separated = sa.func.instr(messages.c.trace, ":")
-    return sa.case(
-        (separated == 0, messages.c.trace), else_=sa.func.substr(messages.c.trace, 1, separated - 1)
-    )
+        return sa.func.split_part(trace, ":", 1)
+    separated = sa.func.instr(trace, ":")
+    return sa.case((separated == 0, trace), else_=sa.func.substr(trace, 1, separated - 1))
 
 
 def _sums(row: Any) -> Sums:

@@ -20,10 +20,10 @@ from daemon.model.events import Event
 from daemon.model.goals import GoalTree
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.event_log import StoredLine
+from daemon.store.facts import facts, fold, title_text, trace_row
 from daemon.store.ids import folder_names, order_of_children, parent_of
 from daemon.store.migrations import FORMATS
 from daemon.store.sql.database import POSTGRESQL, in_words, open_database
-from daemon.store.sql.facts import facts, title_text, trace_row
 from daemon.store.sql.schema import attachments, events, messages, texts, traces
 from daemon.store.trace_store import EventT, NewerFormatError, StoreError, TraceStore, UnknownTraceError
 from tools.localization import t
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
 
     from daemon.model.messages import Message, Role
-    from daemon.store.sql.facts import Row
+    from daemon.store.facts import Row, Said
 
 log = logging.getLogger(__name__)
 
@@ -357,7 +357,7 @@ class SqlTraceStore(TraceStore):
             return
         rows: list[Row] = []
         said: dict[str, Row] = {}
-        words: dict[tuple[str, str], Row] = {}
+        words: dict[tuple[str, str], Said] = {}
         for line in lines:
             record = _object(line.body)
             kind = record.get("event")
@@ -372,14 +372,16 @@ class SqlTraceStore(TraceStore):
             found = facts(record)
             if found.message is not None:
                 said[found.message["id"]] = {**found.message, "trace": trace_id, "event": line.event_id}
-            words |= {(row["kind"], row["key"]): row for row in found.texts}
+            words |= {(one.kind, one.key): one for one in found.texts}
         connection.execute(sa.insert(events), rows)
         if said:
             self._upsert(connection, messages, list(said.values()), ["trace", "id"])
         self._put_texts(connection, trace_id, words.values())
 
-    def _put_texts(self, connection: Connection, trace_id: str, rows: Iterable[Row]) -> None:
-        found = [{**row, "trace": trace_id} for row in rows]
+    def _put_texts(self, connection: Connection, trace_id: str, said: Iterable[Said]) -> None:
+        found = [
+            {"trace": trace_id, "kind": one.kind, "key": one.key, "folded": fold(one.text)} for one in said
+        ]
         if found:
             self._upsert(connection, texts, found, ["trace", "kind", "key"])
 

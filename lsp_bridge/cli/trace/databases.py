@@ -13,6 +13,7 @@ from daemon.config import load_config
 from daemon.provider.variables import provider_env
 from daemon.runtime import state_dir
 from daemon.store.archive import export_trace
+from daemon.store.searching import search as search_files
 from daemon.store.trace_store import StoreError, with_children
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import fit, one_line, shown_line
@@ -119,11 +120,17 @@ def _opened(place: str, *, existing: bool) -> Generator[SqlTraceStore]:
 
 @maintenance_command
 async def search(cli: Invocation, *, text: str, store: str | None, user: str | None, limit: int) -> int:
-    """Find sessions in a database by a part of a text: title, messages, goals, names of changed files."""
-    from daemon.store.sql import search as searching
+    """Find sessions by a part of a text: title, messages, goals, names of changed files."""
+    place = store or _setting(cli)
+    if place is None or place == FILES:
+        if user is not None:
+            raise StoreError(t("Only a database knows users. Leave out --user, or name one with --store."))
+        found = search_files(store_of(cli.workspace), text, limit=limit)
+    else:
+        from daemon.store.sql.search import search
 
-    with _chosen(cli, store) as database:
-        found = searching.search(database, text, limit=limit, owner=user)
+        with _opened(place, existing=True) as database:
+            found = search(database, text, limit=limit, owner=user)
     for one in found:
         if cli.json:
             cli.write_json(one._asdict())
@@ -175,11 +182,7 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
 
     Raises StoreError.
     """
-    state = state_dir(cli.launcher.home)
-    config = load_config(cli.workspace, state / "config.json")
-    for problem in (*config.blocking, *config.problems):
-        cli.console.warn(shown_line(problem))
-    place = address or config.settings.traces.store_url
+    place = address or _setting(cli)
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder, ExitStack() as stack:
         if place is not None and place != FILES:
             database = stack.enter_context(_opened(place, existing=True))
@@ -187,6 +190,14 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
             database = stack.enter_context(_opened(f"sqlite:///{folder}/traces.db", existing=False))
             _fill(database, store_of(cli.workspace))
         yield database
+
+
+def _setting(cli: Invocation) -> str | None:
+    """Return the database of the settings, if there is one."""
+    config = load_config(cli.workspace, state_dir(cli.launcher.home) / "config.json")
+    for problem in (*config.blocking, *config.problems):
+        cli.console.warn(shown_line(problem))
+    return config.settings.traces.store_url
 
 
 def _fill(database: SqlTraceStore, store: FileTraceStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.model.branches import root_of
 from daemon.store.pruning import PruneLimits
 from lsp_bridge.protocol import traces as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
@@ -62,10 +63,20 @@ class TraceMaintenanceRequests:
 
     @request("goalwright/session/search", changes=False)
     async def search(self, params: p.SessionSearchParams) -> p.SessionSearchResult:
-        """Find sessions by title and messages."""
-        hits = await self._trace_maintenance().search(params.query, params.limit)
+        """Find sessions by title, messages, goals and names of changed files."""
+        maintenance = self._trace_maintenance()
+        found = await maintenance.search(params.query, params.limit, everywhere=params.everywhere)
         return p.SessionSearchResult(
-            hits=tuple(p.SessionHit(session_id=hit.trace_id, excerpt=hit.excerpt) for hit in hits)
+            hits=tuple(
+                p.SessionHit(
+                    session_id=root_of(one.trace_id),
+                    excerpt="" if one.kind == "title" else one.excerpt,
+                    title=one.title,
+                    folder=None if one.owner is None else one.folder,
+                    user=one.owner or "",
+                )
+                for one in found
+            )
         )
 
     @request("goalwright/trace/prune", changes=False)

@@ -28,7 +28,9 @@ _TEMPLATE = "goalwright_template"
 class Postgres:
     """A server that only this process's user, and the one it runs as, can reach."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
+        """``durable``: it survives a loss of power, as it does by default; slower."""
+        self._durable = durable
         self.folder = Path(tempfile.mkdtemp(prefix="gw-pg-"))
         # It refuses to run as root.
         self.account = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
@@ -55,7 +57,7 @@ class Postgres:
             "-c",
             "listen_addresses=",
             "-c",
-            "fsync=off",
+            f"fsync={'on' if self._durable else 'off'}",
             "-c",
             "max_connections=60",
         ]

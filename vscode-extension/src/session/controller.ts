@@ -30,7 +30,8 @@ export type Attachment = FilePart;
 
 export type Change = { kind: "reset" } | { kind: "updates"; updates: readonly Update[] } | { kind: "outbox" };
 
-const LAST_SESSION = "goalwright.session";
+/** Workspace storage key for the session to show. */
+export const LAST_SESSION = "goalwright.session";
 const LOADED_MESSAGES = 200;
 /** Time that opening a session may take before its newest messages are read from the disk. */
 const PREVIEW_AFTER_MS = 50;

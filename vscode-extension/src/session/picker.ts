@@ -1,17 +1,22 @@
+import { existsSync } from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { ago } from "../chat/time";
 import type { Daemon } from "../daemon/daemon";
-import type { SessionInfo } from "../protocol.gen";
-import type { SessionController } from "./controller";
+import type { SessionHit, SessionInfo } from "../protocol.gen";
+import { LAST_SESSION, type SessionController } from "./controller";
 import { t } from "../l10n";
+
+type Memory = Pick<vscode.Memento, "get" | "update">;
 
 interface Parts {
   daemon: Daemon;
   sessions: SessionController;
   /** Storage for the pinned sessions of this folder. */
   memory: vscode.Memento;
+  /** Storage that the windows of all folders have. */
+  shared: Memory;
 }
 
 const PINNED = "goalwright.pinned";
@@ -25,6 +30,8 @@ interface Button extends vscode.QuickInputButton {
 }
 interface Row extends vscode.QuickPickItem {
   session?: SessionInfo;
+  /** A session of another folder, which a search in the database found. */
+  elsewhere?: SessionHit;
 }
 
 function button(action: Action): Button {
@@ -49,11 +56,11 @@ export class SessionPicker {
     pick.placeholder = t("Search sessions by title or text");
     pick.matchOnDetail = true;
     let sessions: readonly SessionInfo[] = [];
-    let excerpts: ReadonlyMap<string, string> = new Map();
+    let hits: readonly SessionHit[] = [];
     let searches = 0;
     let timer: NodeJS.Timeout | undefined;
     const show = (): void => {
-      pick.items = this.rows(sessions, excerpts);
+      pick.items = [...this.rows(sessions, hits), ...elsewhere(hits)];
     };
     const read = async (): Promise<void> => {
       ({ sessions } = await this.parts.sessions.list(MOST));
@@ -61,22 +68,23 @@ export class SessionPicker {
     };
     const search = async (query: string): Promise<void> => {
       const search = ++searches;
-      const { hits } = query.trim() ? await this.parts.daemon.request("goalwright/session/search", { query }) : { hits: [] };
+      const found = query.trim() ? (await this.parts.daemon.request("goalwright/session/search", { query, everywhere: true })).hits : [];
       if (search !== searches) return;
-      excerpts = new Map(hits.map(({ sessionId, excerpt }) => [sessionId, excerpt ?? ""]));
+      hits = found;
       show();
     };
     const tell = (error: unknown): void => void vscode.window.showErrorMessage((error as Error).message);
     try {
+      // Somebody may type before the list is there.
+      pick.onDidChangeValue((value) => {
+        clearTimeout(timer);
+        timer = setTimeout(() => void search(value).catch(tell), PAUSE_MS);
+      });
       pick.show();
       pick.busy = true;
       await read();
       pick.busy = false;
       return await new Promise<string | undefined>((resolve) => {
-        pick.onDidChangeValue((value) => {
-          clearTimeout(timer);
-          timer = setTimeout(() => void search(value).catch(tell), PAUSE_MS);
-        });
         pick.onDidTriggerItemButton(({ item, button: pressed }) => {
           const { action } = pressed as Button;
           if (!item.session) return;
@@ -84,7 +92,11 @@ export class SessionPicker {
           if (action !== "pin" && action !== "unpin") resolve(undefined);
           this.act(action, item.session).then(show, tell);
         });
-        pick.onDidAccept(() => resolve(pick.selectedItems[0]?.session?.trace.traceId));
+        pick.onDidAccept(() => {
+          const [row] = pick.selectedItems;
+          if (row?.elsewhere) this.openElsewhere(row.elsewhere).catch(tell);
+          resolve(row?.session?.trace.traceId);
+        });
         pick.onDidHide(() => resolve(undefined));
       });
     } finally {
@@ -100,7 +112,20 @@ export class SessionPicker {
     await this.rename(info);
   }
 
-  private rows(sessions: readonly SessionInfo[], excerpts: ReadonlyMap<string, string>): Row[] {
+  private async openElsewhere({ sessionId, title, folder, user }: SessionHit): Promise<void> {
+    if (!folder || !existsSync(path.join(folder, ".trace", sessionId))) {
+      const command = `goalwright trace copy URL files --trace ${sessionId}`;
+      const copy = t("Copy Command");
+      const text = t("“{0}” of {1} is not on this machine. To read it here, copy it with {2}.", title || t("Untitled session"), user || t("an unknown user"), command);
+      if ((await vscode.window.showInformationMessage(text, copy)) === copy) await vscode.env.clipboard.writeText(command);
+      return;
+    }
+    await this.parts.shared.update(folder, sessionId);
+    await vscode.commands.executeCommand("vscode.openFolder", vscode.Uri.file(folder), { forceNewWindow: true });
+  }
+
+  private rows(sessions: readonly SessionInfo[], hits: readonly SessionHit[]): Row[] {
+    const excerpts = new Map(hits.map(({ sessionId, excerpt }) => [sessionId, excerpt]));
     const pinned = new Set(this.parts.memory.get<string[]>(PINNED, []));
     const first = sessions.filter(({ trace }) => pinned.has(trace.traceId));
     const others = sessions.filter(({ trace }) => !pinned.has(trace.traceId));
@@ -166,6 +191,28 @@ export class SessionPicker {
     if (sessions.sessionId === traceId) await sessions.startNew();
     vscode.window.setStatusBarMessage(t("Goalwright: deleted “{0}”", titleOf(session)), SHOWN_MS);
   }
+}
+
+/** Remember, as the one to show, the session of this folder that was chosen in the window of another folder. */
+export function takeChosen(shared: Memory, memory: Memory, folder: string): void {
+  const sessionId = shared.get<string>(folder);
+  if (sessionId === undefined) return;
+  void memory.update(LAST_SESSION, sessionId);
+  void shared.update(folder, undefined);
+}
+
+function elsewhere(hits: readonly SessionHit[]): Row[] {
+  const rows = hits
+    .filter(({ folder }) => folder !== null)
+    .map((hit): Row => ({
+      label: hit.title || t("Untitled session"),
+      description: [path.basename(hit.folder ?? ""), hit.user].filter(Boolean).join(" · "),
+      detail: hit.excerpt,
+      iconPath: new vscode.ThemeIcon("folder"),
+      alwaysShow: true,
+      elsewhere: hit,
+    }));
+  return rows.length > 0 ? [{ label: t("in other folders"), kind: vscode.QuickPickItemKind.Separator }, ...rows] : [];
 }
 
 function titleOf({ trace }: SessionInfo): string {

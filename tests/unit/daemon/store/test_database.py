@@ -1,4 +1,4 @@
-"""Databases of traces: addresses, versions of the tables, search, copies, and a server that is killed."""
+"""Databases of traces: addresses, versions of the tables, replaced texts, copies, and a server that is killed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from daemon.bus import Bus
-from daemon.model.events import FileChanged, GoalAdded
-from daemon.model.goals import Goal, GoalTree
+from daemon.model.goals import GoalTree
 from daemon.store.archive import export_trace
 from daemon.store.files import FileTraceStore
 from daemon.store.sql.copying import store_archive, write_session
@@ -26,7 +25,7 @@ from daemon.store.sql.store import SqlTraceStore
 from daemon.store.trace_store import StoreError, UnreachableError
 from tests.support.drivers.postgres import Postgres, database_for
 from tests.support.drivers.waiting import until
-from tests.support.scenarios.stores import ID, NOW, added, branch_trace, message, started, trace
+from tests.support.scenarios.stores import ID, added, branch_trace, message, started, trace
 
 OTHER = "20260101-000001-bbbbbb"
 
@@ -123,53 +122,7 @@ def test_database_of_a_newer_version_is_not_touched(store: SqlTraceStore, url: s
         open_database(url)
 
 
-# -- search --
-
-
-def test_search_finds_parts_of_words_in_any_case(store: SqlTraceStore) -> None:
-    store.create(trace(title="Straße nach Köln"))
-    store.append(added(message(1, "Lower the local\n RATES by 10%_x, please")))
-    change = {
-        "path": "src/rates.py",
-        "kind": "update",
-        "version": "1",
-        "tool_call_id": "c",
-        "added": 1,
-        "removed": 1,
-    }
-    store.append(FileChanged.model_validate({"trace_id": ID, "time": NOW, **change}))
-    goal = Goal(id="1", description="Ask the carriers")
-    store.append(GoalAdded(trace_id=ID, time=NOW, goal=goal))
-    store.save_snapshot(trace(title="Straße nach Köln", last_event_id=3), GoalTree(goals=[goal]))
-    store.create(trace(OTHER, title="说中文的会话"))
-    for query, kind, said in (
-        ("local rates", "message", "Lower the local RATES by 10%_x, please"),
-        ("CAL RAT", "message", "Lower the local RATES by 10%_x, please"),
-        ("10%_", "message", "Lower the local RATES by 10%_x, please"),
-        ("STRASSE NACH", "title", "Straße nach Köln"),
-        ("src/rates", "file", "src/rates.py"),
-        ("carrier", "goal", "Ask the carriers"),
-    ):
-        (found,) = search(store, query, limit=9)
-        assert (found.trace_id, found.kind, found.excerpt, found.owner) == (ID, kind, said, "ann"), query
-    assert [found.trace_id for found in search(store, "中文", limit=9)] == [OTHER]
-    assert (
-        search(store, "xyz", limit=9) == search(store, '" OR "', limit=9) == search(store, "%", limit=0) == []
-    )
-    assert (
-        search(store, "carrier", limit=9, kinds=["title"])
-        == search(store, "carrier", limit=9, owner="bob")
-        == []
-    )
-
-
-def test_newest_sessions_are_found_first_and_once(store: SqlTraceStore) -> None:
-    for trace_id in (ID, OTHER):
-        store.create(trace(trace_id))
-        for number in range(1, 4):
-            store.append(added(message(number, "rates", trace_id)))
-    assert [found.trace_id for found in search(store, "rates", limit=9)] == [OTHER, ID]
-    assert [found.trace_id for found in search(store, "rates", limit=1)] == [OTHER]
+# -- search: also test_searching.py --
 
 
 def test_replaced_and_deleted_texts_are_not_found(store: SqlTraceStore) -> None:

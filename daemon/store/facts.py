@@ -1,4 +1,4 @@
-"""Take from the JSON of an event the values of the columns of a database. Pure.
+"""Take from the JSON of an event what search, lists and sums need of it. Pure.
 
 The JSON may come from a log that another program wrote, so nothing is taken for granted.
 """
@@ -16,14 +16,25 @@ Row = dict[str, Any]
 
 _LARGEST = 2**63 - 1
 _LONGEST_TEXT = 1_000_000
-"""Characters of one text that search looks at."""
+
+
+class Said(NamedTuple):
+    """A text that search looks at."""
+
+    kind: str
+    """Of ``searching.KINDS``."""
+    key: str
+    """The message, goal or path that it is the text of; a later text with this key replaces it."""
+    text: str
+    """As it was written; the first million characters."""
 
 
 class Facts(NamedTuple):
-    """The rows that come with an event."""
+    """What an event has."""
 
     message: Row | None = None
-    texts: tuple[Row, ...] = ()
+    """The columns of its message in a database."""
+    texts: tuple[Said, ...] = ()
 
 
 def facts(record: object) -> Facts:
@@ -34,15 +45,15 @@ def facts(record: object) -> Facts:
             return _message(mapping(event.get("message")))
         case "file_changed":
             path = _text(event.get("path"))
-            return Facts(texts=_searched("file", path, path))
+            return Facts(texts=_said("file", path, path))
         case "goal_added":
             goal = mapping(event.get("goal"))
-            return Facts(texts=_searched("goal", _text(goal.get("id")), _text(goal.get("description"))))
+            return Facts(texts=_said("goal", _text(goal.get("id")), _text(goal.get("description"))))
         case "goal_updated":
             changed = mapping(event.get("updates"))
             if "description" not in changed:
                 return Facts()
-            return Facts(texts=_searched("goal", _text(event.get("goal_id")), _text(changed["description"])))
+            return Facts(texts=_said("goal", _text(event.get("goal_id")), _text(changed["description"])))
         case _:
             return Facts()
 
@@ -60,9 +71,9 @@ def trace_row(meta: object) -> Row:
     }
 
 
-def title_text(title: str) -> tuple[Row, ...]:
-    """Return the row by which a title is found."""
-    return _searched("title", "", title)
+def title_text(title: str) -> tuple[Said, ...]:
+    """Return the text by which a title is found."""
+    return _said("title", "", title)
 
 
 def fold(text: str) -> str:
@@ -89,12 +100,11 @@ def _message(message: dict[str, Any]) -> Facts:
     }
     parts = mappings(message.get("content"))
     said = " ".join(_text(part.get("text")) for part in parts if part.get("type") == "text")
-    return Facts(row, _searched("message", message_id, said))
+    return Facts(row, _said("message", message_id, said))
 
 
-def _searched(kind: str, key: str, text: str) -> tuple[Row, ...]:
-    folded = fold(text[:_LONGEST_TEXT])
-    return ({"kind": kind, "key": key, "folded": folded},) if folded else ()
+def _said(kind: str, key: str, text: str) -> tuple[Said, ...]:
+    return (Said(kind, key, text[:_LONGEST_TEXT]),) if text.strip() else ()
 
 
 def _text(value: object) -> str:

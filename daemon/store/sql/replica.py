@@ -136,9 +136,10 @@ class Replica:
 
 def copy_session(files: FileTraceStore, database: SqlTraceStore, trace_id: str) -> None:
     """Copy what a database does not have of one session. Blocking. Raises UnknownTraceError, StoreError."""
-    meta, goals = files.snapshot(trace_id)
-    database.put_trace(trace_id, meta, goals)
-    lines = files.lines(trace_id, after=database.copied(trace_id))
+    snapshot, last = files.snapshot(trace_id), database.copied(trace_id)
+    if not last or database.snapshot(trace_id) != snapshot:
+        database.put_trace(trace_id, *snapshot)
+    lines = files.lines(trace_id, after=last)
     while some := list(islice(lines, _LINES)):
         database.put_lines(trace_id, some)
 

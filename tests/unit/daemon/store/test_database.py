@@ -18,7 +18,7 @@ from daemon.store.archive import export_trace
 from daemon.store.files import FileTraceStore
 from daemon.store.sql.copying import store_archive, write_session
 from daemon.store.sql.database import address, open_database
-from daemon.store.sql.replica import Replica
+from daemon.store.sql.replica import Replica, copy_session
 from daemon.store.sql.schema import metadata
 from daemon.store.sql.search import search
 from daemon.store.sql.store import SqlTraceStore
@@ -238,4 +238,22 @@ async def test_a_refused_session_keeps_no_other_from_being_copied(tmp_path: Path
     await until(lambda: not replica.problem, "the end of the problem")
     assert (database.copied(ID), database.copied(foreign)) == (1, 0)
     await replica.close()
+    database.close()
+
+
+def test_what_is_copied_already_is_not_written_again(tmp_path: Path) -> None:
+    files = FileTraceStore(tmp_path)
+    database = SqlTraceStore.open(f"sqlite:///{tmp_path}/traces.db")
+    files.create(trace(title="first"))
+    files.append(started())
+    copy_session(files, database, ID)
+    with database.engine.begin() as connection:
+        for table, change in (("traces", "UPDATE"), ("events", "INSERT")):
+            connection.exec_driver_sql(
+                f"CREATE TRIGGER no_{table} BEFORE {change} ON {table} BEGIN SELECT RAISE(ABORT, 'again'); END"
+            )
+    copy_session(files, database, ID)
+    files.save_snapshot(trace(title="second"), GoalTree())
+    with pytest.raises(StoreError, match="again"):
+        copy_session(files, database, ID)
     database.close()

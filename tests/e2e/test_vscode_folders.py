@@ -41,10 +41,11 @@ def workspace(scratch: Path) -> Path:
 
 
 @pytest.fixture
-def letters_daemon_ends(workspace: Path, clean_env: dict[str, str]) -> Iterator[None]:
-    """Each folder has a daemon of its own; the window stops the one that it shows in the end."""
+def daemons_end(workspace: Path, clean_env: dict[str, str]) -> Iterator[None]:
+    """Each folder has a daemon of its own."""
     yield
-    goalwright("stop", "--force", workspace=workspace.parent / "letters", env=clean_env)
+    for folder in ("letters", "parcels"):
+        goalwright("stop", "--force", workspace=workspace.parent / folder, env=clean_env)
 
 
 def store_elsewhere(folder: Path, database: str) -> None:
@@ -66,7 +67,7 @@ async def test_sessions_of_other_folders_are_found(
     workspace: Path,
     scratch: Path,
     clean_env: dict[str, str],
-    letters_daemon_ends: None,
+    daemons_end: None,
 ) -> None:
     database = f"sqlite:///{scratch}/traces.db"
     config = Path(clean_env["HOME"]) / ".goalwright" / "config.json"
@@ -98,7 +99,7 @@ async def test_sessions_of_other_folders_are_found(
 
 
 async def test_folder_is_used_and_kept_when_the_language_changes(
-    open_vscode: OpenVSCode, workspace: Path, scratch: Path, letters_daemon_ends: None
+    open_vscode: OpenVSCode, workspace: Path, scratch: Path, daemons_end: None
 ) -> None:
     parcels = workspace.parent / "parcels"
     write = task.call("write", file_path="new.py", content="x = 1\n")

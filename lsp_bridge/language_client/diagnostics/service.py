@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import logging
 import weakref
 from collections import Counter, deque
@@ -118,9 +119,11 @@ class DiagnosticsService:
         self._warming: set[Path] = set()
         self._runs: weakref.WeakSet[ServiceRun] = weakref.WeakSet()
         self._seen: list[_CheckedChange] = []
-        self._sent: deque[tuple[int, ServiceRun, Path]] = deque(maxlen=_MAX_SENT)
-        """The files whose new contents were shown last, by whom, numbered."""
+        self._sent: deque[tuple[int, int, Path]] = deque(maxlen=_MAX_SENT)
+        """The files whose new contents were shown last: how many had been before, the number of the run, the path."""
         self.count = 0
+        self.numbers = itertools.count()
+        """Of the runs: they hold texts, so nothing outlasts them that needs no more than that."""
 
     # ---- the port
 
@@ -221,7 +224,7 @@ class DiagnosticsService:
             seen.watched = seen.watched and now <= seen.until
             seen.said, seen.until = said, now + _KEPT_S
         self.count += 1
-        self._sent.extend((self.count, run, path) for path in paths)
+        self._sent.extend((self.count, run.number, path) for path in paths)
         return self.count
 
     async def report(self, run: ServiceRun) -> DiagnosticsReport:
@@ -344,7 +347,7 @@ class DiagnosticsService:
         return {
             *seen.paths,
             *(path for run in busy for path in run.before),
-            *(path for number, run, path in self._sent if number > since and run is not seen.run),
+            *(path for at, run, path in self._sent if at > since and run != seen.run.number),
             *(path for one in self._seen if one.observer.key == key for path in one.open_files()),
         }
 
@@ -432,6 +435,7 @@ class ServiceRun:
     """One change of one or several files: implements DiagnosticsRun."""
 
     def __init__(self, service: DiagnosticsService) -> None:
+        self.number = next(service.numbers)
         self.before: dict[Path, str | None] = {}
         """The files that change, with the texts before."""
         self.over = False

@@ -149,7 +149,10 @@ _SERVERS: dict[str, type[BaseModel]] = {
 """Settings that name servers, each with its own settings."""
 _SPELLINGS = {"mcpServers": "mcp_servers"}
 """Keys as other programs spell them."""
-_USERS_OWN = ("environment", "language", "telemetry", "telemetry_endpoint", "telemetry_content", "store_url")
+_USERS_OWN = (
+    *("environment", "language", "telemetry", "telemetry_endpoint", "telemetry_content", "store_url"),
+    *("explore_on", "ray_address", "ray_cpus_per_branch", "ray_fallback"),
+)
 """Settings that the workspace's file cannot set, trusted or not."""
 _MODES: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
 """The strictest first."""

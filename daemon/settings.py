@@ -312,6 +312,28 @@ class AgentSettings(_Group):
         default=(".venv", "venv", "node_modules"),
         description="Ignored folders that branches use in place instead of copying them.",
     )
+    explore_on: Literal["local", "ray"] = Field(
+        default="local",
+        description="Where branches work: local, on this machine; ray, on the nodes of a Ray cluster, which must have "
+        "goalwright[ray] in the same version. Only has an effect in your own file, because it sends your code there.",
+    )
+    ray_address: str = Field(
+        default="auto",
+        description="The Ray cluster: auto, the one that runs on this machine or that RAY_ADDRESS names; local, one "
+        "that is started here for each exploration; or HOST:PORT. Only has an effect in your own file.",
+    )
+    ray_cpus_per_branch: float = Field(
+        default=1.0,
+        gt=0,
+        le=1024,
+        description="How many of a node's CPUs a branch takes, which limits how many work there at the same time. Only "
+        "has an effect in your own file.",
+    )
+    ray_fallback: Literal["local", "fail"] = Field(
+        default="local",
+        description="What happens when a branch cannot work on the cluster: local, it works on this machine; fail, it "
+        "fails. You are notified in both cases. Only has an effect in your own file.",
+    )
     success_target: float | None = Field(
         default=None,
         ge=0,

@@ -31,9 +31,9 @@ Chosen = Literal["all", "goals", "steps"]
 CHOICES: Mapping[str, Chosen] = {"all": "all", "goals": "goals", "steps": "steps"}
 GRAPH_EVENTS = frozenset(
     ["session_created", "session_updated", "message_added", "goal_added", "goal_updated", "goal_moved", "goal_removed",
-     "turn_started", "turn_ended", "trace_completed", "branch_started", "branch_goal_added", "branch_goal_updated",
-     "branch_message_added", "branch_completed", "branch_selected", "branch_removed", "explore_completed",
-     "subagent_started", "subagent_completed"]
+     "turn_started", "turn_ended", "trace_completed", "branch_started", "branch_placed", "branch_goal_added",
+     "branch_goal_updated", "branch_message_added", "branch_completed", "branch_selected", "branch_removed",
+     "explore_completed", "subagent_started", "subagent_completed"]
 )  # fmt: skip
 """Events that ``events=goals`` sends: changes of goals and branches, and whatever else the graph and its numbers
 show."""

@@ -14,6 +14,7 @@ from daemon.copies.git_program import CancelToken, GitProgram
 from daemon.copies.managed_copy import ManagedCopies, ManagedCopy
 from daemon.copies.repository import Repository
 from daemon.copies.working_copy import Base, BranchChange, CopyError, OrphanedCopy
+from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,17 @@ class GitCopy(ManagedCopy):
         return await self.ask(self._comparing.outcome)
 
 
+def _stays(taken: Snapshot, patch: bytes | None) -> str:
+    """Return why only this machine has the files; see ``Base``."""
+    if taken.parts or taken.folders:
+        return t("other repositories (submodules) are in the workspace")
+    if taken.tree != taken.raw_tree:
+        return t("git converts files of the workspace (line ends, encodings, filters), or leaves some out")
+    if taken.state is not None and "shallow" in taken.state.files:
+        return t("the clone is shallow")
+    return t("the uncommitted changes are too large") if patch is None else ""
+
+
 class GitCopies(ManagedCopies[GitCopy, _GitBase]):
     """Makes copies of one workspace with the help of git.
 
@@ -81,7 +93,7 @@ class GitCopies(ManagedCopies[GitCopy, _GitBase]):
         commit = taken.state.commit if taken.state else None
         private = PrivateIndex(self._git, stop, taken.git_dir, source)
         patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
-        return Base(commit, taken.tree, patch), _GitBase(taken, tuple(links))
+        return Base(commit, taken.tree, patch, _stays(taken, patch)), _GitBase(taken, tuple(links))
 
     def _filled(
         self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _GitBase

@@ -31,6 +31,7 @@ from daemon.copies.working_copy import (
     OrphanedCopy,
 )
 from tools.files.regular_files import read_regular
+from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -221,7 +222,9 @@ class PlainCopies(ManagedCopies[PlainCopy, _PlainBase]):
         names = dict.fromkeys((*left_out, *(os.fsdecode(link.rpartition(b"/")[2]) for link in links)))
         _copy(stop, self._workspace, folder / _BASE, plan)
         # Bases have no name but must not be confused, so each is an object of its own.
-        return Base(None, None, b""), _PlainBase(folder / _BASE, tuple(links), tuple(names))
+        return Base(None, None, b"", t("branches on other machines need git")), _PlainBase(
+            folder / _BASE, tuple(links), tuple(names)
+        )
 
     def _filled(
         self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _PlainBase

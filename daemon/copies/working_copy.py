@@ -22,8 +22,10 @@ class Base:
     patch: bytes | None
     """From ``commit`` (or nothing) to ``tree``, as ``git diff --binary --full-index`` writes it; empty when clean.
 
-    None: larger than ``limits.MOST_PATCH``. Copies here do not need it; elsewhere the tree has to be fetched.
+    None: larger than ``limits.MOST_PATCH``. Copies here do not need it.
     """
+    stays: str = ""
+    """Why no other machine can build the same files from commit and patch; empty when one can."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from daemon.explore.branch import Branch, BranchHost
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
 from daemon.explore.directions import branch_tasks, checked_background, checked_directions
+from daemon.explore.node_choice import Nodes, connected
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.score_text import score_table
 from daemon.explore.selected_branch import carry_over, decided_early
@@ -100,6 +101,8 @@ class RunningExploration:
         """Whether the branches may be tested: asked while they work, so that a slow answer delays none of them."""
         self._places: dict[str, contextlib.AsyncExitStack] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
+        self._nodes: Nodes | None = None
+        """The cluster that branches work on; None: they work here."""
         self._open: dict[str, BranchTask] = {}
         """Branches that were announced and have not ended."""
 
@@ -109,6 +112,7 @@ class RunningExploration:
         self._copies, base = await self._opened()
         try:
             unsaved = self._unsaved()
+            self._nodes = await connected(session, base, self._call_id)
             tasks = branch_tasks(session, directions, background, base)
             self._begin(tasks)
             session.services.bus.subscribe(session.session_id, self._heard)
@@ -124,7 +128,7 @@ class RunningExploration:
                 withdrawn_late = await self._withdraw()
         finally:
             # A cancellation at this moment cancels the exploration as well, so its goal must end.
-            canceled_late = await finish(asyncio.ensure_future(self._copies.done(base)))
+            canceled_late = await finish(asyncio.ensure_future(self._released(base)))
         if canceled or canceled_late or withdrawn_late:
             self._break_off(t("Canceled before its branches ended."))
             raise asyncio.CancelledError
@@ -212,7 +216,14 @@ class RunningExploration:
             self._places[task.branch_id] = place
             assert self._copies is not None, "branches begin when the base is known"
             host = BranchHost(self._session, self._copies, self._test_command, self._keep, self._ended)
-            await Branch(task, host).run()
+            if self._nodes is None or not await self._nodes.ran(task, host):
+                await Branch(task, host).run()
+
+    async def _released(self, base: Base) -> None:
+        if self._nodes is not None:
+            await self._nodes.close()
+        if self._copies is not None:
+            await self._copies.done(base)
 
     def _cancel_one(self, branch_id: str) -> bool:
         work = self._working.get(branch_id)

@@ -37,7 +37,9 @@ class SessionHooks(Protocol):
     under_check: tuple[QueuedPrompt, ...]
     """Prompts that hooks are checking."""
 
-    def wants(self, name: Literal["prompt.submit"]) -> bool:
+    def wants(
+        self, name: Literal["prompt.submit", "prompt.system", "tool.execute.before", "tool.execute.after"]
+    ) -> bool:
         """Return whether there are hooks for this moment, as far as is known before they are loaded."""
         ...
 

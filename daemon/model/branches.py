@@ -109,6 +109,8 @@ class BranchMeta(Model):
     last_message: Message | None = None
     score: Score | None = None
     """Known when the branch has ended."""
+    node: str = ""
+    """Name of the node of a cluster that it works on, or worked on last; empty: this machine."""
     removed: bool = False
     """The user has removed it: its work is gone."""
 

@@ -314,6 +314,14 @@ class BranchStarted(_Event):
     branch: BranchMeta
 
 
+class BranchPlaced(_Event):
+    """A branch works on a node of a cluster; once more when that node was lost. Branches on this machine have none."""
+
+    event: Literal["branch_placed"] = "branch_placed"
+    branch_id: str
+    node: str
+
+
 class BranchGoalAdded(_Event):
     """A branch added a goal to its own plan."""
 
@@ -428,6 +436,7 @@ Event = Annotated[
     | ModelRetry
     | Notice
     | BranchStarted
+    | BranchPlaced
     | BranchGoalAdded
     | BranchGoalUpdated
     | BranchMessageAdded

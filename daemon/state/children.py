@@ -10,6 +10,7 @@ from daemon.model.events import (
     BranchCompleted,
     BranchGoalAdded,
     BranchMessageAdded,
+    BranchPlaced,
     BranchRemoved,
     BranchSelected,
     BranchStarted,
@@ -122,8 +123,9 @@ class Children:
         if isinstance(event, BranchGoalAdded) and (branch := self.branches.get(event.branch_id)):
             self._update(branch, {"goal_count": branch.goal_count + 1})
             return Usage(), 0.0
-        if isinstance(event, BranchRemoved) and (branch := self.branches.get(event.branch_id)):
-            self._update(branch, {"removed": True})
+        if isinstance(event, BranchPlaced | BranchRemoved) and (branch := self.branches.get(event.branch_id)):
+            placed = isinstance(event, BranchPlaced)
+            self._update(branch, {"node": event.node} if placed else {"removed": True})
             return Usage(), 0.0
         return None
 

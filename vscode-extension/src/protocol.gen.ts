@@ -52,6 +52,7 @@ export type Event =
   | ModelRetry
   | Notice
   | BranchStarted
+  | BranchPlaced
   | BranchGoalAdded
   | BranchGoalUpdated
   | BranchMessageAdded
@@ -296,6 +297,8 @@ export interface BranchMeta {
   lastMessage: Message | null;
   /** Known when the branch has ended. */
   score: Score | null;
+  /** Name of the node of a cluster that it works on, or worked on last; empty: this machine. */
+  node: string;
   /** The user has removed it: its work is gone. */
   removed: boolean;
 }
@@ -311,6 +314,17 @@ export interface BranchPatchResult {
   patch: string;
   /** The patch is not UTF-8 text, so it is in base64. */
   base64: boolean;
+}
+
+/** A branch works on a node of a cluster; once more when that node was lost. Branches on this machine have none. */
+export interface BranchPlaced {
+  /** Given by the store when the event is appended. */
+  eventId: number;
+  traceId: string;
+  time: string;
+  event: "branch_placed";
+  branchId: string;
+  node: string;
 }
 
 /** The user removed a branch's work; its description and summary stay. */

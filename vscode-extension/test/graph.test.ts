@@ -25,7 +25,7 @@ after(() => rmSync(EXTENSION, { recursive: true }));
 const STATS = { messageCount: 1, totalTokens: 10, totalCost: 0.5, unpricedTokens: 0, durationMs: 1500, preview: "read" };
 
 function branch(id: string): BranchMeta {
-  return { id, exploreStartId: "2", description: `Way ${id}`, status: "exploring", summary: null, cumulativeStats: { ...STATS, messageCount: 0 }, goalCount: 0, lastMessage: null, score: null, removed: false };
+  return { id, exploreStartId: "2", description: `Way ${id}`, status: "exploring", summary: null, cumulativeStats: { ...STATS, messageCount: 0 }, goalCount: 0, lastMessage: null, score: null, node: "", removed: false };
 }
 
 /** What happens in a session, of every kind that a graph shows. */

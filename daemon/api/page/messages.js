@@ -267,7 +267,8 @@ function nowOf({ goalId, branchId, descendants, beside }, { branches, goalTree }
     if (!branch) return null;
     const whole = branch.cumulativeStats ?? null;
     const stats = !beside ? whole : branch.goalTree ? besideGoals(branch, scopeOf(branch.goalTree, branches, branchId)) : null;
-    return { status: statusWord(branch.status), stats, text: branch.summary ?? "" };
+    const place = branch.node ? ` · ${t("on {0}", plain(branch.node))}` : "";
+    return { status: `${statusWord(branch.status)}${place}`, stats, text: branch.summary ?? "" };
   }
   const goal = (branchId === null ? goalTree : branch?.goalTree)?.goals.find((one) => one.id === goalId);
   if (!goal) return null;

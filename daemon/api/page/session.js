@@ -88,6 +88,7 @@ const CHANGES = {
     const goalTree = { mission: branch.description, currentId: null, goals: [] };
     return { branches: { ...view.branches, [branch.id]: { goalTree, ...branch, exploreStartId: branch.exploreStartId ?? exploreStartId } } };
   },
+  branch_placed: (view, event) => inBranch(view, event, () => ({ node: event["node"] ?? "" })),
   branch_goal_added: (view, event) => inBranch(view, event, (branch) => ({ goalCount: (branch.goalCount ?? 0) + 1 })),
   branch_goal_updated: (view, event) => inBranch(view, event),
   branch_message_added: (view, event) => inBranch(view, event, () => ({ lastMessage: event["message"] })),

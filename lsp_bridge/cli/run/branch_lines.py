@@ -85,8 +85,15 @@ def exploration_lines(exploration: dict[str, Any]) -> list[str]:
         name = string(branch.get("id"))
         status = state("removed" if branch.get("removed") is True else string(branch.get("status")))
         used = t(", used") if name in re.split(r"[\s,]+", re.sub(r":\S*", "", selected)) else ""
-        lines.append(f"{name}  {one_line(string(branch.get('description')))}  ({status}{used})")
+        place = on_node(branch)
+        lines.append(f"{name}  {one_line(string(branch.get('description')))}  ({status}{place}{used})")
     return lines
+
+
+def on_node(branch: dict[str, Any]) -> str:
+    """Return the node that a branch works on, to follow its state; empty for this machine."""
+    node = one_line(string(branch.get("node")))
+    return t(" on {node}", node=node) if node else ""
 
 
 def score_lines(branches: list[dict[str, Any]]) -> list[str]:
@@ -152,6 +159,7 @@ class BranchLines:
         """Return the lines for an event; none for most."""
         handlers = {
             "branch_started": self._started,
+            "branch_placed": self._placed,
             "branch_goal_added": self._goal,
             "branch_message_added": self._message,
             "branch_completed": self._completed,
@@ -167,6 +175,9 @@ class BranchLines:
     def _started(self, event: dict[str, Any]) -> list[str]:
         branch = mapping(event.get("branch"))
         return [self._line(branch.get("id"), self._style.bold(one_line(string(branch.get("description")))))]
+
+    def _placed(self, event: dict[str, Any]) -> list[str]:
+        return [self._line(event.get("branchId"), self._style.dim(t("works{place}", place=on_node(event))))]
 
     def _goal(self, event: dict[str, Any]) -> list[str]:
         goal = mapping(event.get("goal"))

@@ -71,7 +71,8 @@ export function branchRow(branch: BranchMeta, waiting: boolean, chosen: boolean)
 /** Return a tooltip in Markdown; `escape` makes the model's text harmless. */
 export function branchTooltip(branch: BranchMeta, waiting: boolean, escape: (text: string) => string): string {
   const state = STATE_WORDS[branchState(branch, waiting)];
-  const lines = [`**${t("Branch {0}", escape(branchLabel(branch)))}**`, `_${state}_`];
+  const place = branch.node ? ` · ${t("on {0}", escape(branch.node))}` : "";
+  const lines = [`**${t("Branch {0}", escape(branchLabel(branch)))}**`, `_${state}_${place}`];
   if (branch.summary) lines.push(escape(oneLine(branch.summary)));
   for (const { name, cells } of board([branch])) lines.push(t("{0}: {1}", name, escape(cells[0]?.text ?? "")));
   const spent = spentWords(branch.cumulativeStats);

@@ -329,6 +329,7 @@ function concerns(update: Update): boolean {
     case "turn_started":
     case "turn_ended":
     case "branch_started":
+    case "branch_placed":
     case "branch_goal_added":
     case "branch_goal_updated":
     case "branch_message_added":

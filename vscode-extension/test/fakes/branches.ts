@@ -15,6 +15,7 @@ export function branch(id: string, over: Partial<BranchMeta> = {}): BranchMeta {
     goalCount: 0,
     lastMessage: null,
     score: null,
+    node: "",
     removed: false,
     ...over,
   };

@@ -1,0 +1,416 @@
+"""A branch that is worked on by a worker process on a node of a cluster, and what of it stays here.
+
+Its session here holds the record alone: the worker's events are applied to it and stored, so viewers, the main session
+and a recovery see no difference to a local branch. Models are called here, questions are asked here, money is counted
+here. The worker gets no key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from daemon.copies.git_program import CancelToken
+from daemon.copies.working_copy import CopyError
+from daemon.explore.branch_notes import unfinished_summary
+from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
+from daemon.explore.event_mirror import EventMirror
+from daemon.explore.remote_order import BranchOrder, Opened, Report
+from daemon.loop.children import close_child, open_child
+from daemon.loop.services import FolderServices
+from daemon.loop.session import Session
+from daemon.model.branches import CheckRun
+from daemon.model.events import BranchPlaced, MessageAdded, PermissionAsked, PermissionReplied, TurnStarted
+from daemon.provider.model_calls import ProviderError
+from daemon.remote.base_transfer import pack
+from daemon.remote.cluster import Cluster, ClusterError, Node
+from daemon.remote.peer import ConnectionLostError, Peer
+from daemon.store.ids import parent_of
+from daemon.workspace_key import workspace_key
+from tools.localization import language, t
+from tools.process.programs import find_program
+from tools.text.truncate import head
+from tools.tool import BranchCommands
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+    from pathlib import Path
+
+    from daemon.explore.branch import BranchHost
+    from daemon.model.events import Delta, Event
+    from daemon.model.meters import Metered
+    from daemon.permission.service import CallInfo
+    from daemon.provider.model_calls import ModelRequest, ProviderEvent
+    from tools.tool import PermissionAsk
+
+log = logging.getLogger(__name__)
+
+LOST = "branch_node_lost"
+"""Code of the notice that a branch is started again."""
+ATTEMPTS = 2
+_RESERVED = 1_000
+"""Numbers of messages that are kept for one attempt: the worker cannot ask for each."""
+_END_S = 30.0
+"""Seconds that a canceled worker may take to report what it did."""
+_SUMMARY = 8_000
+
+
+class NotThereError(Exception):
+    """Raised when a branch cannot work on a node; the message says why. Nothing of it has happened."""
+
+
+@dataclass
+class Packs:
+    """The packs of git objects of one exploration, by what a node has already."""
+
+    workspace: Path
+    _made: dict[tuple[str, ...], asyncio.Task[bytes]] = field(
+        default_factory=dict[tuple[str, ...], "asyncio.Task[bytes]"]
+    )
+
+    async def get(self, commit: str, have: list[str]) -> bytes:
+        """Return the pack for a node. Raises CopyError."""
+        key = (commit, *have)
+        if key not in self._made:
+            self._made[key] = asyncio.create_task(asyncio.to_thread(self._pack, commit, have))
+        return await asyncio.shield(self._made[key])
+
+    def _pack(self, commit: str, have: list[str]) -> bytes:
+        program = find_program("git", self.workspace)
+        if program is None:
+            raise CopyError(t("git is not installed"))
+        return pack(program, CancelToken(), self.workspace, commit, have)
+
+
+class RemoteBranch:
+    """One branch on its way. ``cpus``: what it takes of a node."""
+
+    def __init__(
+        self, task: BranchTask, host: BranchHost, cluster: Cluster, packs: Packs, cpus: float
+    ) -> None:
+        self._task = task
+        self._host = host
+        self._cluster = cluster
+        self._packs = packs
+        self._cpus = cpus
+        self._began = time.monotonic()
+        self._peer: Peer | None = None
+        self._node: Node | None = None
+        self._child: Session | None = None
+        self._sessions: dict[str, Session] = {}
+        """This branch's and its sub-agents', by id."""
+        self._mirror: EventMirror | None = None
+        self._own = False
+        """The worker's branch has begun its own work: its events before are those that every attempt begins with."""
+        self._kept: BranchOutcome | None = None
+        self._canceled = False
+
+    async def run(self) -> None:
+        """Have it worked on to its end, once more when its node is lost. Canceled, it is ended in order.
+
+        Raises NotThereError when it cannot work on a node.
+        """
+        working = asyncio.create_task(self._work())
+        try:
+            while not working.done():
+                try:
+                    await asyncio.wait({working}, timeout=_END_S if self._canceled else None)
+                    if self._canceled and not working.done():
+                        working.cancel()  # it does not answer
+                except asyncio.CancelledError:
+                    self._cancel(working)
+            outcome = self._lost_outcome("") if working.cancelled() else working.result()
+            self._host.ended(
+                self._task, dataclasses.replace(outcome, duration_ms=self._elapsed()), self._child
+            )
+        finally:
+            await self._close()
+
+    def _cancel(self, working: asyncio.Task[BranchOutcome]) -> None:
+        first, self._canceled = not self._canceled, True
+        if first and self._peer is not None:
+            self._peer.tell("cancel")
+        elif self._peer is None:
+            working.cancel()
+
+    async def _work(self) -> BranchOutcome:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._attempt()
+            except (ConnectionLostError, ClusterError) as error:
+                if self._child is None and isinstance(error, ClusterError):
+                    raise NotThereError(str(error)) from None
+                if self._kept is not None and self._kept.status == "completed":
+                    return self._kept  # it had ended, and only its score is missing
+                why = str(error)
+                if attempt == ATTEMPTS or self._canceled:
+                    return await self._measured(self._lost_outcome(why))
+                self._interrupted(why)
+            except CopyError as error:
+                if self._child is None:
+                    raise NotThereError(str(error)) from None
+                return await self._measured(self._lost_outcome(str(error)))
+        raise AssertionError("the last attempt returns")
+
+    async def _attempt(self) -> BranchOutcome:
+        self._own = False
+        node = self._node = await self._cluster.open(self._cpus)
+        order = await self._order()
+        peer = self._peer = Peer(
+            node,
+            {
+                "pack": self._pack, "opened": self._opened, "event": self._heard, "ask": self._ask,
+                "model": self._model, "test_command": self._test_command, "keep": self._keep,
+            },
+        )  # fmt: skip
+        serving = asyncio.create_task(peer.run())
+        try:
+            self._placed(node.name)
+            if self._canceled:
+                peer.tell("cancel")
+            report: Report = await peer.call("run", order)
+            await asyncio.to_thread(self._save_files, report.files)
+            return report.outcome
+        finally:
+            # From here on nothing of this attempt is heard any more.
+            self._peer = None
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            await self._cluster.release(node)
+
+    # -- the order --
+
+    async def _order(self) -> BranchOrder:
+        task, parent = self._task, self._host.parent
+        services, state = parent.services, parent.state
+        first = state.order.last
+        state.order.last += _RESERVED
+        models = {task.model, *task.settings.model.models.values(), *task.settings.model.fallback_model}
+        configured = task.settings.context.context_window
+        windows = {
+            model: (
+                services.models.window(model, parent.env, configured),
+                services.models.window_is_assumed(model, parent.env, configured),
+            )
+            for model in models
+            if model
+        }
+        contained, inner, top, instructions = await asyncio.to_thread(self._look)
+        return BranchOrder(
+            task=task, config=parent.config, trust=parent.trust, mode=parent.mode,
+            granted=tuple(state.granted), grants=services.grants(), agent=parent.agent,
+            design=parent.policy.design.rules, default_model=parent.policy.client.default_model,
+            first_sequence=first, last_goal=0 if self._child is None else self._child.state.plan.last_id,
+            calibration=state.calibration, windows=windows, contained=contained,
+            workspace_key=workspace_key(services.workspace), top=top, inner=inner, language=language(),
+            instructions=instructions,
+        )  # fmt: skip
+
+    def _look(self) -> tuple[bool, str, str, bytes | None]:
+        """Return facts of this machine: see the fields of the order. Blocking."""
+        from tools.sandbox.policy import UnavailableError
+        from tools.sandbox.prepare import available
+
+        services, contained = self._host.parent.services, False
+        if self._task.settings.commands.sandbox_policy().kind != "off":
+            with contextlib.suppress(UnavailableError):
+                contained = bool(available(services.workspace, None))
+        workspace = services.workspace
+        top = next((one for one in (workspace, *workspace.parents) if (one / ".git").exists()), workspace)
+        if self._task.base.commit is None:
+            top = workspace
+        inner = workspace.relative_to(top).as_posix()
+        try:
+            instructions = (services.user_folder / "AGENTS.md").read_bytes()
+        except OSError:
+            instructions = None
+        return contained, "" if inner == "." else inner, top.name or "copy", instructions
+
+    # -- what the worker asks for --
+
+    async def _pack(self, commit: str, have: list[str]) -> str:
+        assert self._node is not None, "it asks"
+        return await self._cluster.give(self._node, await self._packs.get(commit, have))
+
+    async def _ask(self, session_id: str, call: CallInfo, ask: PermissionAsk) -> Any:
+        services = self._host.parent.services
+        approval = await services.permissions.ask(self._sessions[session_id], call, ask)
+        return approval, tuple(self._host.parent.state.granted), services.grants()
+
+    async def _model(self, model: str, request: ModelRequest) -> AsyncGenerator[ProviderEvent]:
+        parent = self._host.parent
+        budget = parent.budget
+        if over := budget.run_over() or await budget.keep():
+            raise ProviderError("bad_request", over)
+        budget.count_step()
+        env = {**parent.env, **request.env}
+        async for event in parent.services.models.stream(model, replace(request, env=env)):
+            yield event
+
+    async def _test_command(self) -> TestCommand:
+        return await self._host.test_command(self._task)
+
+    async def _keep(self, outcome: BranchOutcome) -> None:
+        await self._host.keep(self._task, outcome)
+        self._kept = outcome
+
+    # -- its record --
+
+    def _placed(self, node: str) -> None:
+        parent = self._host.parent
+        parent.emit(
+            BranchPlaced(
+                trace_id=parent.session_id,
+                time=parent.services.now(),
+                branch_id=self._task.branch_id,
+                node=node,
+            )
+        )
+
+    def _opened(self, opened: Opened) -> None:
+        parent = self._host.parent
+        trace = opened.created.trace
+        services = replace(
+            parent.services,
+            workspace=opened.root,
+            branch=BranchCommands(parent.services.workspace),
+            folder=FolderServices(parent.services.folder.journal, opened.rules),
+        )
+        if not opened.first:
+            name = trace.trace_id.rpartition(".")[2]
+            above = self._sessions[parent_of(trace.trace_id)]
+            agent = parent.services.agents.find_or_stand_in(trace.agent, parent.trust)
+            child = open_child(above, name, agent, services=above.services, model=trace.model)
+        elif self._child is None:
+            child = self._child = open_child(
+                parent, self._task.branch_id, self._task.agent, services=services,
+                model=self._task.model or None, explore_start_id=self._task.explore_start_id,
+                description=self._task.direction, inherited=len(self._task.conversation),
+            )  # fmt: skip
+            child.state.share_order(parent.state.order)
+        else:
+            # The record goes on, with the places of another node.
+            with contextlib.suppress(ValueError):
+                parent.record.children.remove(self._child.record)
+            state, agent = self._child.state, self._child.agent
+            child = self._child = Session(
+                state, agent, services, parent.features, foreign=parent.foreign, parent=parent
+            )
+            child.policy.use(
+                config=parent.config,
+                env=parent.env,
+                trust=parent.trust,
+                default_model=parent.policy.client.default_model,
+            )
+            parent.features.sessions[trace.trace_id] = child
+        self._sessions[trace.trace_id] = child
+        child.make_read_only(
+            t(
+                "Branch {name} works on {node} and takes no messages there. Cancel it, or wait until it ends.",
+                name=self._task.branch_id,
+                node="" if self._node is None else self._node.name,
+            )
+        )
+
+    def _heard(self, item: Event | Delta | Metered) -> None:
+        session = self._sessions.get(item.trace_id)
+        if session is None:
+            return
+        if not hasattr(item, "event_id"):
+            session.services.bus.publish(item)
+            return
+        event: Any = item
+        if isinstance(event, PermissionAsked | PermissionReplied):
+            return  # it was asked here
+        if session is self._child and not self._own:
+            self._own = isinstance(event, TurnStarted)
+            if self._own and self._mirror is None:
+                self._mirror = EventMirror(self._host.parent, session, self._task.branch_id)
+            if not self._own and self._mirror is not None:
+                return  # the record has this from the attempt before
+        session.emit(event.model_copy(update={"event_id": 0}))
+        if isinstance(event, MessageAdded):
+            self._host.parent.budget.warn()
+
+    def _save_files(self, files: Mapping[str, bytes]) -> None:
+        """Keep the versions of files and the outputs with the record. Blocking."""
+        folder = self._host.parent.services.trace_folder(self._task.session_id)
+        for name, data in files.items():
+            parts = name.split("/")
+            if any(part in ("", ".", "..") for part in parts) or not {"files", "output"} & set(parts[:-1]):
+                continue
+            path = folder.joinpath(*parts)
+            with contextlib.suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+                with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+                    file.write(data)
+
+    # -- the end --
+
+    def _interrupted(self, why: str) -> None:
+        """Bring the record to rest before the next attempt."""
+        if self._child is not None:
+            self._child.close_open(t("Its node was lost: {why}", why=why))
+        self._host.parent.notice(
+            "warning",
+            t(
+                "Branch {name} lost its node ({why}) and is started again on another one.",
+                name=self._task.branch_id,
+                why=why,
+            ),
+            LOST,
+            about=self._task.branch_id,
+        )
+
+    def _lost_outcome(self, why: str) -> BranchOutcome:
+        """Return the outcome of a branch whose worker did not report one: what its record has."""
+        child, mirror = self._child, self._mirror
+        stop = "canceled" if self._canceled else "error"
+        detail = "" if self._canceled else t("Its node was lost: {why}", why=why)
+        words = ""
+        if child is not None:
+            with contextlib.suppress(Exception):
+                child.close_open(detail or t("Canceled."))
+            own = (m for m in reversed(child.state.messages) if m.role == "assistant" and m.text().strip())
+            words = next((m.text().strip() for m in own), "") if mirror is not None else ""
+        outcome = self._kept or BranchOutcome(self._task.session_id, "abandoned", "", stop)
+        trace = child.state.trace if child is not None else None
+        return dataclasses.replace(
+            outcome,
+            status="abandoned",
+            summary=head(unfinished_summary(stop, detail, words), _SUMMARY),
+            stop=stop,
+            detail=detail,
+            stats=mirror.stats if mirror is not None else outcome.stats,
+            last_message=mirror.last_message if mirror is not None else None,
+            usage=trace.usage if trace is not None else outcome.usage,
+            cost=trace.total_cost if trace is not None else outcome.cost,
+        )
+
+    async def _measured(self, outcome: BranchOutcome) -> BranchOutcome:
+        """Add the facts that are known here."""
+        from daemon.explore.scoring import measured
+
+        if self._child is None:
+            return outcome
+        why = t("it was canceled") if self._canceled else t("its node was lost")
+        test = CheckRun(command="", detail=why)
+        changes = outcome.changes if self._kept is not None else None
+        score = await measured(self._child, changes, test=test, duration_ms=self._elapsed())
+        return dataclasses.replace(outcome, score=score)
+
+    async def _close(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+        for session in reversed(list(self._sessions.values())):
+            await close_child(session)
+
+    def _elapsed(self) -> int:
+        return int((time.monotonic() - self._began) * 1000)

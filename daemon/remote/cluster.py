@@ -1,0 +1,160 @@
+"""The daemon's side of a Ray cluster: one relay process for an exploration, and a pipe to each worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from daemon.remote.peer import ConnectionLostError, Peer, StreamPipe
+from daemon.remote.ray_relay import ClusterError
+from daemon.version import product_version
+from tools.localization import t
+from tools.process.programs import scrubbed_environment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+_CONNECT_S = 60.0
+"""Seconds for the connection to a cluster, or its start on this machine."""
+_END_S = 10.0
+_HOME = str(Path(__file__).parents[2])
+_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from daemon.remote.ray_relay import main; main(int(sys.argv[2]))"
+
+__all__ = ["Cluster", "ClusterError", "Node"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A worker process on a node. Implements Pipe."""
+
+    name: str
+    key: str
+    relay: Peer
+    items: AsyncGenerator[bytes]
+
+    async def read(self) -> bytes:
+        return await anext(self.items, b"")
+
+    async def write(self, data: bytes, /) -> None:
+        await self.relay.call("write", self.key, data)
+
+
+class Cluster:
+    """A connection to a cluster. Made by ``connect``."""
+
+    def __init__(self, relay: Peer, process: asyncio.subprocess.Process, serving: asyncio.Task[str]) -> None:
+        self._relay = relay
+        self._process = process
+        self._serving = serving
+        self._given: set[str] = set()
+        self._giving = asyncio.Lock()
+
+    @staticmethod
+    async def connect(address: str, folder: Path) -> Cluster:
+        """Connect through a process of its own, which works in the private ``folder``. Raises ClusterError."""
+        if await asyncio.to_thread(find_spec, "ray") is None:
+            raise ClusterError(t("ray is not installed. Install it with: pip install 'goalwright[ray]'"))
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-c", _BOOT, _HOME, str(theirs.fileno()),
+                env=_environment(), cwd=folder, pass_fds=[theirs.fileno()], start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except OSError as error:
+            ours.close()
+            raise ClusterError(str(error)) from error
+        finally:
+            theirs.close()
+        relay = Peer(StreamPipe(*await asyncio.open_connection(sock=ours)), {})
+        cluster = Cluster(relay, process, asyncio.create_task(relay.run()))
+        try:
+            await asyncio.wait_for(relay.call("connect", address), _CONNECT_S)
+        except BaseException as error:
+            await cluster.close()
+            if isinstance(error, TimeoutError):
+                raise ClusterError(t("it did not answer within {seconds:g} s", seconds=_CONNECT_S)) from None
+            if isinstance(error, ConnectionLostError):
+                raise ClusterError(str(error)) from None
+            raise
+        return cluster
+
+    async def open(self, cpus: float) -> Node:
+        """Start a worker process on a node where ``cpus`` are free; waits for one. Canceled, it leaves nothing.
+
+        Raises ClusterError when there can be none, or what is installed there is not what is installed here.
+        """
+        key = uuid.uuid4().hex
+        try:
+            facts = await self._relay.call("open", key, cpus)
+            if problem := version_problem(facts):
+                raise ClusterError(problem)
+            await self._relay.call("start", key)
+        except ConnectionLostError as error:
+            self._relay.tell("close", key)
+            raise ClusterError(str(error)) from None
+        except BaseException:
+            self._relay.tell("close", key)
+            raise
+        return Node(str(facts["node"]), key, self._relay, self._relay.stream("read", key))
+
+    async def give(self, node: Node, data: bytes) -> str:
+        """Bring a pack to a node; each content is sent from here once. Returns its path there. Raises ClusterError."""
+        digest = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
+        async with self._giving:
+            new = digest not in self._given
+            path = await self._relay.call("give", node.key, digest, data if new else None)
+            self._given.add(digest)
+        return path
+
+    async def release(self, node: Node) -> None:
+        """End a worker, whatever it does. Never raises; twice is as good as once."""
+        self._relay.tell("close", node.key)
+        with contextlib.suppress(Exception):
+            await node.items.aclose()
+
+    async def close(self) -> None:
+        """End everything that still runs. Never raises."""
+        self._serving.cancel()
+        await asyncio.gather(self._serving, return_exceptions=True)
+        self._relay.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), _END_S)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+
+def version_problem(facts: dict[str, Any]) -> str:
+    """Return why a node cannot work with us; empty when it can. ``facts``: see ``BranchActor.facts``."""
+    node = str(facts.get("node", "?"))
+    if missing := facts.get("missing"):
+        return t("Goalwright is not installed on {node} ({missing})", node=node, missing=missing)
+    here = {"python": ".".join(map(str, sys.version_info[:3])), "goalwright": product_version()}
+    for name, version in here.items():
+        if (theirs := str(facts.get(name))).split(".")[:3] != version.split(".")[:3]:
+            return t(
+                "{node} has {name} {theirs}, and this machine has {version}. Install the same version there.",
+                node=node,
+                name=name,
+                theirs=theirs,
+                version=version,
+            )
+    return ""
+
+
+def _environment() -> dict[str, str]:
+    """Return the relay's environment: without secrets, but with Ray's own settings (TLS, its token)."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    return {**scrubbed_environment(os.environ), **own, "RAY_USAGE_STATS_ENABLED": "0"}

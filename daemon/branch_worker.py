@@ -12,7 +12,6 @@ import logging
 import os
 import socket
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -56,7 +55,6 @@ from tools.tool import Approval, BranchCommands, PermissionAsk, ToolContext, Too
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
-    from daemon.config import Config
     from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
     from daemon.model.messages import Usage
     from daemon.model.meters import Metered
@@ -180,7 +178,7 @@ class BranchWorker:
         main = grants.main = _main_session(order, services, home, sessions)
         if order.contained and not await asyncio.to_thread(_contains, workspace):
             raise CopyError(t("commands cannot run in a sandbox on the node, as they do here"))
-        services.bus.subscribe_to_all(partial(self._heard, sessions, order.task.session_id))
+        services.bus.subscribe_to_all(partial(self._heard, sessions, order))
         copies = await asyncio.to_thread(copies_of, workspace, home / "branches", ())
         base = await copies.base()
         ended: list[BranchOutcome] = []
@@ -189,7 +187,12 @@ class BranchWorker:
             if order.task.base.commit is not None and base.tree != order.task.base.tree:
                 raise CopyError(t("the files on the node changed while they were copied"))
             host = BranchHost(
-                main, _OneBase(copies, base), self._test, self._keep, lambda _, end, __: ended.append(end)
+                main,
+                _OneBase(copies, base),
+                self._test,
+                self._keep,
+                lambda _, end, __: ended.append(end),
+                copies_folder=cluster_folder(),  # no branch touches what belongs to another one
             )
             self._working = asyncio.create_task(Branch(order.task, host).run())
             if self._canceled:
@@ -200,12 +203,14 @@ class BranchWorker:
             await close()
         return Report(ended[0], await asyncio.to_thread(_files, trace_folder))
 
-    def _heard(self, sessions: dict[str, Session], branch: str, item: Event | Delta | Metered) -> None:
+    def _heard(self, sessions: dict[str, Session], order: BranchOrder, item: Event | Delta | Metered) -> None:
         if item.trace_id == root_of(item.trace_id):
             return
         if isinstance(item, SessionCreated):
-            services = sessions[item.trace_id].services
-            first = item.trace_id == branch
+            session = sessions[item.trace_id]
+            services = session.services
+            if first := item.trace_id == order.task.session_id:
+                session.state.plan.last_id = max(session.state.plan.last_id, order.last_goal)
             self.driver.tell("opened", Opened(item, services.workspace, services.folder.rules, first))
         else:
             self.driver.tell("event", item)
@@ -263,7 +268,6 @@ def _services(
     store.prepare()
     watch = FileWatch(lambda _: None)
     commands = CommandWatches(workspace, store.root, home / "watched", lambda _: None)
-    config = _without_what_stays(order)
     services = Services(
         workspace=workspace,
         store=store,
@@ -272,7 +276,7 @@ def _services(
         tools=BuiltinTools(),
         run_tool=_run_tool,
         models=DriverModels(driver, order.windows),
-        config=lambda: config,
+        config=lambda: order.config,
         now=lambda: datetime.now(UTC),
         user_folder=home,
         trace_folder=store.folder,
@@ -317,20 +321,6 @@ def _main_session(
     main.state.calibration = order.calibration
     sessions[main.session_id] = main
     return main
-
-
-def _without_what_stays(order: BranchOrder) -> Config:
-    """Return the settings without what belongs to the driver: limits of money, hooks and servers."""
-    return replace(
-        order.config,
-        settings=order.config.settings.changed(
-            {
-                "hooks": {}, "mcp_servers": {}, "language_servers": {}, "environment": (), "telemetry": False,
-                "budget_usd": None, "budget_tokens": None, "goal_budget_usd": None, "goal_budget_tokens": None,
-                "budget_warning_usd": 0,
-            }
-        ),
-    )  # fmt: skip
 
 
 async def _run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:

@@ -58,6 +58,8 @@ class BranchHost:
     """Stores what the branch changed. Called before anything else can go wrong."""
     ended: Callable[[BranchTask, BranchOutcome, Session | None], None]
     """Called exactly once, with all that is known. The branch's session, if there is one, is still there."""
+    copies_folder: Path | None = None
+    """See ``make_branch_environment``."""
 
 
 class Branch:
@@ -137,7 +139,9 @@ class Branch:
     async def _work(self) -> None:
         task, parent = self._task, self._host.parent
         self._copy = copy = await self._host.copies.open(task.session_id, task.base)
-        self._around = await make_branch_environment(parent.services, copy, session_id=task.session_id)
+        self._around = await make_branch_environment(
+            parent.services, copy, session_id=task.session_id, copies_folder=self._host.copies_folder
+        )
         child = self._child = open_child(
             parent,
             task.branch_id,

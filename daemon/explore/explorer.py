@@ -190,7 +190,9 @@ class RunningExploration:
     async def _work(self, tasks: Sequence[BranchTask]) -> bool:
         """Returns when all branches have ended; True when we were canceled. Raises StoreError."""
         limit = self._session.config.settings.agents.max_parallel
-        self._test = asyncio.create_task(agree_on_test(self._session, self._call_id))
+        self._test = asyncio.create_task(
+            agree_on_test(self._session, self._call_id, on_nodes=self._nodes is not None)
+        )
         self._working = {
             task.branch_id: asyncio.create_task(self._branch(task, limit), name=f"branch {task.session_id}")
             for task in tasks

@@ -70,7 +70,7 @@ async def connected(session: Session, base: Base, call_id: str) -> Nodes | None:
     try:
         if why := base.stays or _needed_here(session):
             raise ClusterError(why)
-        cluster = await Cluster.connect(settings.ray_address, session.services.user_folder)
+        cluster = await Cluster.connect(settings.ray_address)
     except ClusterError as error:
         why = str(error).rstrip(".")
         if settings.ray_fallback == "fail":

@@ -21,7 +21,7 @@ from daemon.copies.working_copy import CopyError
 from daemon.explore.branch_notes import unfinished_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
 from daemon.explore.event_mirror import EventMirror
-from daemon.explore.remote_order import BranchOrder, Opened, Report
+from daemon.explore.remote_order import BranchOrder, Opened, Report, for_node
 from daemon.loop.children import close_child, open_child
 from daemon.loop.services import FolderServices
 from daemon.loop.session import Session
@@ -203,7 +203,9 @@ class RemoteBranch:
         }
         contained, inner, top, instructions = await asyncio.to_thread(self._look)
         return BranchOrder(
-            task=task, config=parent.config, trust=parent.trust, mode=parent.mode,
+            task=dataclasses.replace(task, settings=for_node(task.settings)),
+            config=replace(parent.config, settings=for_node(parent.config.settings)),
+            trust=parent.trust, mode=parent.mode,
             granted=tuple(state.granted), grants=services.grants(), agent=parent.agent,
             design=parent.policy.design.rules, default_model=parent.policy.client.default_model,
             first_sequence=first, last_goal=0 if self._child is None else self._child.state.plan.last_id,
@@ -357,7 +359,13 @@ class RemoteBranch:
     def _interrupted(self, why: str) -> None:
         """Bring the record to rest before the next attempt."""
         if self._child is not None:
-            self._child.close_open(t("Its node was lost: {why}", why=why))
+            told = t("Its node was lost: {why}", why=why)
+            self._child.close_open(told)
+            plan = self._child.state.plan
+            for goal in [one for one in plan.goals.values() if one.parent_id is None]:
+                if plan.ended_root(goal.id) is None:
+                    for change in plan.plan_abandon(told, goal):
+                        self._child.record.goal(change)
         self._host.parent.notice(
             "warning",
             t(

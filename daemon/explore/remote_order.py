@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from daemon.explore.branch_task import BranchOutcome, BranchTask
     from daemon.model.events import SessionCreated
     from daemon.model.permissions import Mode, Rule, Trust
+    from daemon.settings import Settings
+
+
+_STAYS: dict[str, Any] = {
+    "hooks": {}, "mcp_servers": {}, "language_servers": {}, "environment": (), "store_url": None,
+    "telemetry": False, "telemetry_endpoint": None, "budget_usd": None, "budget_tokens": None,
+    "goal_budget_usd": None, "goal_budget_tokens": None, "budget_warning_usd": 0,
+}  # fmt: skip
+"""Settings for nodes: money is counted by the driver, and what names programs or may have secrets does not leave."""
+
+
+def for_node(settings: Settings) -> Settings:
+    """Return the settings as a node gets them."""
+    return settings.changed(_STAYS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,10 @@ _KEPT = 400_000
 """Characters of the output that are read for numbers: the last ones."""
 
 
-async def agree_on_test(session: Session, call_id: str) -> TestCommand:
+async def agree_on_test(session: Session, call_id: str, *, on_nodes: bool = False) -> TestCommand:
     """Return the command that tests the branches of the exploration ``call_id``, once it is allowed.
+
+    ``on_nodes``: branches work on a cluster.
 
     Start it as a task at the beginning of an exploration and await it at its end: the user's answer may take time.
     """
@@ -61,6 +63,8 @@ async def agree_on_test(session: Session, call_id: str) -> TestCommand:
     if not command or "\0" in command:
         return TestCommand(None, t("no test command is known (setting test_command)"))
     ask = await _question(session, command)
+    if on_nodes:
+        ask = replace(ask, notes=(*ask.notes, t("Branches on a node of the Ray cluster are tested there.")))
     call = CallInfo(
         call_id,
         "explore",

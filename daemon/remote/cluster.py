@@ -60,15 +60,17 @@ class Cluster:
         self._giving = asyncio.Lock()
 
     @staticmethod
-    async def connect(address: str, folder: Path) -> Cluster:
-        """Connect through a process of its own, which works in the private ``folder``. Raises ClusterError."""
+    async def connect(address: str) -> Cluster:
+        """Connect through a process of its own. Raises ClusterError."""
+        if sys.platform == "win32":
+            raise ClusterError(t("branches on other machines need Linux or macOS"))
         if await asyncio.to_thread(find_spec, "ray") is None:
             raise ClusterError(t("ray is not installed. Install it with: pip install 'goalwright[ray]'"))
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", "-c", _BOOT, _HOME, str(theirs.fileno()),
-                env=_environment(), cwd=folder, pass_fds=[theirs.fileno()], start_new_session=True,
+                env=_environment(), cwd="/", pass_fds=[theirs.fileno()], start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
         except OSError as error:

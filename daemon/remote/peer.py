@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 MAX_FRAME = 1 << 31
 """Bytes. A larger length is no frame of ours."""
+_LARGE = 1 << 18
+"""Bytes of a frame that takes a thread."""
 _HEAD = struct.Struct(">Q")
 
 Handler = Callable[..., Awaitable[Any] | AsyncIterator[Any] | None]
@@ -163,7 +165,9 @@ class Peer:
                     break
                 frame = bytes(buffer[_HEAD.size : _HEAD.size + size])
                 del buffer[: _HEAD.size + size]
-                self._heard(*pickle.loads(frame))
+                # A patch may be large, and nothing else is to wait for it.
+                large = size > _LARGE
+                self._heard(*(await asyncio.to_thread(pickle.loads, frame) if large else pickle.loads(frame)))
 
     def _heard(self, kind: str, number: int, name: str, value: Any) -> None:
         if kind == "tell":

@@ -1,8 +1,8 @@
 """The process that is the driver of a Ray cluster for one exploration, and passes bytes between nodes and daemon.
 
 Ray is kept out of the daemon: the daemon's environment has keys that a cluster started here would inherit, and Ray
-installs signal handlers, threads and log files. This process gets an environment without secrets, works in a private
-folder, prints nothing, and ends with its socket. Then Ray ends the actors that it owns.
+installs signal handlers, threads and log files. This process gets an environment without secrets,
+prints nothing, and ends with its socket. Then Ray ends the actors that it owns.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import sys
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -33,7 +32,6 @@ from tests.support.scenarios.branches import (
     BranchModels,
     explore,
     exploring,
-    git,
     ran,
     repository,
     scripts,
@@ -192,7 +190,13 @@ async def test_canceling_ends_its_commands_and_keeps_its_work(tmp_path: Path, no
 
 async def test_a_killed_worker_is_replaced_once(tmp_path: Path, nodes: RayNodes) -> None:
     main = [explore("use a list"), "Done."]
-    again = [*WAITS[:2], Call("write", {"file_path": "second.py", "content": "y = 1\n"}), "Second time."]
+    again = [
+        Call("goal", {"add": "first", "focus": "1"}),
+        *WAITS[:2],
+        Call("goal", {"add": "second", "focus": "1"}),
+        Call("write", {"file_path": "second.py", "content": "y = 1\n"}),
+        "Second time.",
+    ]
     async with on_nodes(tmp_path, nodes, {"A": again}, main) as bench:
         session = bench.session(settings=EDITS)
         turn = prompted(session, "go")
@@ -207,6 +211,11 @@ async def test_a_killed_worker_is_replaced_once(tmp_path: Path, nodes: RayNodes)
         assert (end.status, end.summary) == ("completed", "Second time.")
         kept = load_result(bench.core.store.folder(f"{session.session_id}:A") / "result")
         assert kept is not None
+        goals = bench.core.store.goal_tree(f"{session.session_id}:A").goals
+        assert [(goal.description, goal.status) for goal in goals] == [
+            ("first", "abandoned"),
+            ("second", "in_progress"),
+        ]
         # The first attempt wrote list.py in its copy: nothing of it counts.
         assert [change.name for change in kept.changes] == ["second.py"]
 
@@ -283,28 +292,6 @@ async def test_a_cluster_out_of_reach_is_said(tmp_path: Path, nodes: RayNodes) -
         session = await ran(bench)
         assert told(session).is_error
         assert "ray_fallback" in told(session).content
-
-
-async def test_nodes_get_only_the_objects_that_they_lack(tmp_path: Path, nodes: RayNodes) -> None:
-    workspace = repository(tmp_path)
-    main = [explore("use a list"), "Done."]
-    sizes: list[int] = []
-    for text in ("x" * 50_000, "small"):
-        (workspace / "more.txt").write_text(os.urandom(50_000).hex() if not sizes else text)
-        git(workspace, "add", "-A")
-        git(workspace, "commit", "-q", "-m", "more")
-        before = packed(nodes)
-        # One node has room, so that both explorations meet the same one.
-        async with on_nodes(tmp_path, nodes, {"A": B, "B": B}, [explore("one", "two"), "Done."]) as bench:
-            await ran(bench)
-        sizes.append(sum(packed(nodes).values()) - sum(before.values()))
-    assert sizes[0] > 50_000
-    assert main
-
-
-def packed(nodes: RayNodes) -> dict[str, int]:
-    found = nodes.folder.glob("*/cluster/objects/*.git/objects/pack/*.pack")
-    return {str(path): path.stat().st_size for path in found}
 
 
 async def test_no_key_is_on_a_node_or_in_a_file_of_ray(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import pickle
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -22,7 +22,7 @@ _LARGE = 1 << 18
 """Bytes of a frame that takes a thread."""
 _HEAD = struct.Struct(">Q")
 
-Handler = Callable[..., Awaitable[Any] | AsyncIterator[Any] | None]
+Handler = Callable[..., object]
 """Answers a call: returns a value, an awaitable, or an asynchronous generator for ``stream``."""
 
 

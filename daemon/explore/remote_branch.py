@@ -147,7 +147,7 @@ class RemoteBranch:
                 if self._child is None and isinstance(error, ClusterError):
                     raise NotThereError(str(error)) from None
                 if self._kept is not None and self._kept.status == "completed":
-                    return self._kept  # it had ended, and only its score is missing
+                    return self._counted(self._kept)  # it had ended, and only its score is missing
                 why = str(error)
                 if attempt == ATTEMPTS or self._canceled:
                     return await self._measured(self._lost_outcome(why))
@@ -176,7 +176,7 @@ class RemoteBranch:
                 peer.tell("cancel")
             report: Report = await peer.call("run", order)
             await asyncio.to_thread(self._save_files, report.files)
-            return report.outcome
+            return self._counted(report.outcome)
         finally:
             # From here on nothing of this attempt is heard any more.
             self._peer = None
@@ -388,18 +388,26 @@ class RemoteBranch:
                 child.close_open(detail or t("Canceled."))
             own = (m for m in reversed(child.state.messages) if m.role == "assistant" and m.text().strip())
             words = next((m.text().strip() for m in own), "") if mirror is not None else ""
-        outcome = self._kept or BranchOutcome(self._task.session_id, "abandoned", "", stop)
-        trace = child.state.trace if child is not None else None
+        kept = self._kept or BranchOutcome(self._task.session_id, "abandoned", "", stop)
         return dataclasses.replace(
-            outcome,
+            self._counted(kept),
             status="abandoned",
             summary=head(unfinished_summary(stop, detail, words), _SUMMARY),
             stop=stop,
             detail=detail,
-            stats=mirror.stats if mirror is not None else outcome.stats,
-            last_message=mirror.last_message if mirror is not None else None,
-            usage=trace.usage if trace is not None else outcome.usage,
-            cost=trace.total_cost if trace is not None else outcome.cost,
+        )
+
+    def _counted(self, outcome: BranchOutcome) -> BranchOutcome:
+        """Return what a worker reported with the numbers of all attempts."""
+        if self._child is None or self._mirror is None:
+            return outcome
+        trace = self._child.state.trace
+        return dataclasses.replace(
+            outcome,
+            stats=self._mirror.stats,
+            last_message=self._mirror.last_message,
+            usage=trace.usage,
+            cost=trace.total_cost,
         )
 
     async def _measured(self, outcome: BranchOutcome) -> BranchOutcome:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.remote.peer import ConnectionLostError, Peer, StreamPipe
 from daemon.remote.ray_relay import ClusterError
 from daemon.version import product_version
-from tools.localization import t
+from tools.localization import language, t
 from tools.process.programs import scrubbed_environment
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Cluster:
         relay = Peer(StreamPipe(*await asyncio.open_connection(sock=ours)), {})
         cluster = Cluster(relay, process, asyncio.create_task(relay.run()))
         try:
-            await asyncio.wait_for(relay.call("connect", address), _CONNECT_S)
+            await asyncio.wait_for(relay.call("connect", address, language()), _CONNECT_S)
         except BaseException as error:
             await cluster.close()
             if isinstance(error, TimeoutError):

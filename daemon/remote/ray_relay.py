@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from daemon.remote.peer import ConnectionLostError, Peer, StreamPipe
+from tools.localization import set_language, t
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _FACTS_S = 60.0
 """Seconds that an actor may take for its first answer once Ray has started it."""
 _REACHED_S = 5.0
+_LOOK_S = 5.0
+"""Seconds between two looks at the nodes while a branch waits for room."""
 _QUIET_S = 15.0
 """Seconds without an answer of a node after which it counts as lost; one answer takes at most ``POLL_S``."""
 
@@ -38,11 +41,12 @@ class Relay:
         self._actors: dict[str, Any] = {}
         self._packs: dict[str, Any] = {}
 
-    async def connect(self, address: str) -> str:
+    async def connect(self, address: str, words: str) -> str:
         """Connect to a cluster, or start one on this machine for ``local``; returns Ray's version.
 
-        Raises ClusterError.
+        ``words``: the language of problems. Raises ClusterError.
         """
+        set_language(words)
         try:
             return await asyncio.to_thread(_connect, address)
         except Exception as error:  # Ray raises many kinds
@@ -55,9 +59,7 @@ class Relay:
         Raises ClusterError when no node is large enough, or the node is lost. Canceled, the actor is withdrawn.
         """
         ray = _ray()
-        sizes = [node.get("Resources", {}).get("CPU", 0.0) for node in ray.nodes() if node.get("Alive")]
-        if max(sizes, default=0.0) < cpus:
-            raise ClusterError(f"no node of the cluster has {cpus:g} CPUs")
+        _check_size(cpus)
         from daemon.remote import ray_actor
 
         ray.cloudpickle.register_pickle_by_value(ray_actor)
@@ -68,10 +70,13 @@ class Relay:
         made = ray.remote(ray_actor.BranchActor).options(**options).remote()
         self._actors[key] = made
         try:
-            return await made.facts.remote()
+            answer = asyncio.ensure_future(made.facts.remote())
+            while not (await asyncio.wait({answer}, timeout=_LOOK_S))[0]:
+                _check_size(cpus)  # the last node that was large enough may have gone
+            return answer.result()
         except BaseException as error:
             self.close(key)
-            if isinstance(error, Exception):
+            if isinstance(error, Exception) and not isinstance(error, ClusterError):
                 raise ClusterError(_reason(error)) from None
             raise
 
@@ -132,10 +137,19 @@ def _ray() -> Any:
     return import_module("ray")
 
 
+def _check_size(cpus: float) -> None:
+    """Raise ClusterError when no node could ever have so many CPUs free."""
+    alive = [node for node in _ray().nodes() if node.get("Alive")]
+    if max((node.get("Resources", {}).get("CPU", 0.0) for node in alive), default=0.0) < cpus:
+        raise ClusterError(t("no node of the cluster has {cpus:g} CPUs", cpus=cpus))
+
+
 def _connect(address: str) -> str:
     ray = _ray()
+    if "://" in address:
+        raise ClusterError(t("Ray Client is not supported: this machine must be a node of the cluster"))
     host, _, port = address.rpartition(":")
-    if host and "/" not in host:
+    if host:
         socket.create_connection((host, int(port)), _REACHED_S).close()  # Ray would try for minutes
     local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     ray.init(

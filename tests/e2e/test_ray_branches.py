@@ -18,7 +18,7 @@ from daemon.explore.node_choice import HERE
 from daemon.explore.remote_branch import LOST
 from daemon.explore.results import load_result
 from daemon.loop.session import Session
-from daemon.model.events import BranchCompleted, BranchPlaced, Notice
+from daemon.model.events import BranchCompleted, BranchMessageAdded, BranchPlaced, Notice
 from daemon.model.messages import Message
 from daemon.store.files import FileTraceStore
 from tests.support.drivers.core import Bench, daemon, prompted
@@ -218,6 +218,33 @@ async def test_a_killed_worker_is_replaced_once(tmp_path: Path, nodes: RayNodes)
         ]
         # The first attempt wrote list.py in its copy: nothing of it counts.
         assert [change.name for change in kept.changes] == ["second.py"]
+
+
+@pytest.mark.parametrize("moment", ["placed", "first message"])
+async def test_a_node_may_be_lost_at_any_moment(tmp_path: Path, nodes: RayNodes, moment: str) -> None:
+    main = [explore("use a list"), "Done."]
+    killed: list[int] = []
+
+    def at(item: object) -> None:
+        kind = BranchPlaced if moment == "placed" else BranchMessageAdded
+        if isinstance(item, kind) and not killed:
+            for process in (*nodes.actors(), *nodes.workers()):
+                killed.append(process.pid)
+                process.kill()
+
+    # What the model answers to a lost worker is lost: the next one goes on with the script.
+    writes = [Call("write", {"file_path": "dict.py", "content": f"x = {n}\n"}) for n in range(2)]
+    async with on_nodes(tmp_path, nodes, {"A": [*writes, "A dict it is."]}, main) as bench:
+        session = bench.session(settings=EDITS)
+        bench.core.bus.subscribe(session.session_id, at)
+        assert (await session.prompt("go")).stop == "end_turn"
+        assert killed
+        end = ends(bench, session.session_id)["A"]
+        assert (end.status, end.summary) == ("completed", "A dict it is.")
+        assert end.cumulative_stats.message_count == len(bench.events(BranchMessageAdded))
+        kept = load_result(bench.core.store.folder(f"{session.session_id}:A") / "result")
+        assert kept is not None
+        assert [change.name for change in kept.changes] == ["dict.py"]
 
 
 async def test_a_branch_that_loses_two_nodes_fails(tmp_path: Path, nodes: RayNodes) -> None:

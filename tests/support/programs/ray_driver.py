@@ -1,4 +1,7 @@
-"""``ray_driver.py FOLDER``: a daemon whose branches work on the cluster of FOLDER/home/config.json, to be killed."""
+"""``ray_driver.py FOLDER [ends]``: a daemon whose branches work on the cluster of FOLDER/home/config.json.
+
+Without ``ends`` their commands run until it is killed.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,19 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.support.fakes.models import Call
+from tests.support.fakes.models import Call, Step
 from tests.support.scenarios.branches import explore, exploring, ran
 
-WAITS = [Call("write", {"file_path": "a.txt", "content": "a\n"}), Call("bash", {"command": "sleep 600"})]
+WRITES = Call("write", {"file_path": "a.txt", "content": "a\n"})
+WAITS: list[Step] = [WRITES, Call("bash", {"command": "sleep 600"})]
+ENDS: list[Step] = [WRITES, Call("bash", {"command": "git log --format=%s; cat new.txt; uname -n"}), "Done."]
 
 
-async def main(folder: Path) -> None:
-    async with exploring(folder, [explore("use a list", "use a dict")], {"A": WAITS, "B": WAITS}) as bench:
+async def main(folder: Path, branch: list[Step]) -> None:
+    steps: list[Step] = [explore("use a list", "use a dict"), "I choose A."]
+    async with exploring(folder, steps, {"A": branch, "B": branch}) as bench:
         await ran(bench)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), ENDS if sys.argv[2:] == ["ends"] else WAITS))

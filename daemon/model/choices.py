@@ -12,5 +12,8 @@ Planner = Literal["in_loop", "layered", "signposts", "on_demand"]
 TakingOver = Literal["init", "execute"]
 """Agents that a session is handed over to."""
 DumpFormat = Literal["txt", "md", "json"]
-StatsBy = Literal["day", "model", "agent", "folder", "user"]
 """Forms in which the steps of a trace are written."""
+Scope = Literal["own", "all"]
+"""Sessions that a token shows: the user's, or those of everybody."""
+StatsBy = Literal["day", "model", "agent", "folder", "user"]
+"""Ways to group numbers."""

@@ -83,6 +83,7 @@ _PREFIX = re.compile(
     rb"|npm_[A-Za-z0-9]{30,100}(?![A-Za-z0-9_])"
     rb"|SG\.[A-Za-z0-9_-]{16,100}\.[A-Za-z0-9_-]{16,100}"
     rb"|[rs]k_(?:live|test)_[A-Za-z0-9]{10,300}"
+    rb"|gwt_[0-9a-f]{8}_[A-Za-z0-9_-]{43}"
     rb"|whsec_[A-Za-z0-9+/=]{20,300}"
     rb"|GOCSPX-[A-Za-z0-9_-]{20,100}|dckr_[po]at_[A-Za-z0-9_-]{20,100}"
     rb"|eyJ[A-Za-z0-9_-]{8,9000}+\.[A-Za-z0-9_-]{8,9000}+\.[A-Za-z0-9_-]{8,9000}+(?:\.[A-Za-z0-9_-]{0,9000}){0,2}"
@@ -91,7 +92,7 @@ _PREFIX = re.compile(
 _BEGINNINGS = (
     b"sk-", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-", b"gldt-", b"glrt-", b"glcbt-",
     b"glptt-", b"glsoat-", b"glft-", b"xox", b"AKIA", b"ASIA", b"AIza", b"ya29.", b"hf_", b"npm_", b"SG.", b"k_live_",
-    b"k_test_", b"whsec_", b"eyJ", b"pypi-", b"xapp-", b"GOCSPX-", b"dckr_",
+    b"k_test_", b"whsec_", b"gwt_", b"eyJ", b"pypi-", b"xapp-", b"GOCSPX-", b"dckr_",
 )  # fmt: skip
 _STRONG = (b"sk-ant-", b"gh", b"glpat-")
 """Prefixes that only keys have, wherever they occur."""

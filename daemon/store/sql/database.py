@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from daemon.store.trace_store import StoreError, UnreachableError
 from tools.localization import t
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _CONNECT_S = 10
+_TOOK_TOO_LONG = "57014"
+"""The state of a statement that PostgreSQL ended at our limit."""
 _LOCK = 0x676F616C
 """PostgreSQL's advisory lock under which one program at a time migrates."""
 
@@ -57,10 +60,11 @@ def address(url: str) -> URL:
     )
 
 
-def open_database(url: str, *, existing: bool = False) -> Engine:
+def open_database(url: str, *, existing: bool = False, longest_s: int = 0) -> Engine:
     """Return a pool of connections to a database whose tables are in the newest version. Blocking.
 
-    ``existing``: make no new file. Raises StoreError, and UnreachableError when nobody answers.
+    ``existing``: make no new file. ``longest_s``: PostgreSQL ends statements that take longer; 0: none. Raises
+    StoreError, and UnreachableError when nobody answers.
     """
     found = address(url)
     if existing and found.get_backend_name() == SQLITE and not Path(found.database or "").exists():
@@ -68,7 +72,9 @@ def open_database(url: str, *, existing: bool = False) -> Engine:
     if found.get_backend_name() == SQLITE:
         engine = _sqlite(found)
     else:
-        arguments = {"connect_timeout": _CONNECT_S, "application_name": "goalwright"}
+        arguments: dict[str, object] = {"connect_timeout": _CONNECT_S, "application_name": "goalwright"}
+        if longest_s:
+            arguments["options"] = f"-c statement_timeout={longest_s}s"
         try:
             engine = sa.create_engine(found, connect_args=arguments, pool_pre_ping=True, pool_size=4)
         except (ImportError, NoSuchModuleError) as error:
@@ -85,6 +91,8 @@ def in_words(engine: Engine) -> Generator[None]:
     """Raise what a database refuses as StoreError, and what a lost connection breaks as UnreachableError."""
     try:
         yield
+    except PoolTimeout as error:
+        raise UnreachableError(t("The database {where} is busy.", where=place(engine.url))) from error
     except DBAPIError as error:
         where = place(engine.url)
         why = " ".join(str(error.orig).split())[:300]
@@ -103,7 +111,7 @@ def _is_lost(error: DBAPIError) -> bool:
         return True
     state = getattr(error.orig, "sqlstate", None)
     if state is not None:  # classes of PostgreSQL: connection, resources, operator intervention
-        return str(state)[:2] in ("08", "53", "57")
+        return str(state)[:2] in ("08", "53", "57") and state != _TOOK_TOO_LONG
     return isinstance(error, OperationalError)
 
 

@@ -42,6 +42,7 @@ traces = Table(
     Column("created_at", DateTime(timezone=True), nullable=True),
     Index("traces_parent", "parent"),
     Index("traces_created_at", "created_at"),
+    Index("traces_owner", "owner", "id"),
 )
 """``parent``: of a branch or sub-agent. ``meta`` and ``goals``: the last snapshot. ``owner``: whose daemon wrote it."""
 
@@ -103,3 +104,23 @@ attachments = Table(
     Column("body", LargeBinary, nullable=False),
 )
 """Other files of a trace's folder, such as versions of changed files; ``path`` is relative to the folder."""
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", NAME, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=True),
+)
+"""Users of the shared server. ``owner``: the user; ``hash``: SHA-256 of the secret; ``scopes``: by commas."""
+
+deleted = Table(
+    "deleted",
+    metadata,
+    Column("id", NAME, primary_key=True),
+    Column("deleted_at", DateTime(timezone=True), nullable=False),
+)
+"""Main sessions that were deleted here: no daemon copies them again."""

@@ -13,9 +13,10 @@ from daemon.store.searching import KINDS, Found, excerpt
 from daemon.store.sql.database import POSTGRESQL
 from daemon.store.sql.schema import events, messages, texts, traces
 from daemon.store.sql.stats import root_id
+from daemon.store.sql.store import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from daemon.store.searching import Kind
     from daemon.store.sql.store import SqlTraceStore
@@ -29,25 +30,39 @@ _MANY = 2_000
 
 
 def search(
-    store: SqlTraceStore, query: str, *, limit: int, kinds: Collection[Kind] = KINDS, owner: str | None = None
+    store: SqlTraceStore,
+    query: str,
+    *,
+    limit: int,
+    kinds: Collection[Kind] = KINDS,
+    owner: str | None = None,
+    before: str | None = None,
 ) -> list[Found]:
     """Return the newest ``limit`` sessions that contain ``query``, each with one place. Blocking. Raises StoreError.
 
-    ``owner``: only this user's sessions.
+    ``owner``: only this user's sessions. ``before``: only those older than this main session.
     """
     wanted = fold(query)
-    found: dict[str, Found] = {}
+    found: dict[str, Any] = {}
     if not wanted or limit <= 0:
         return []
-    for row in _rows(store, wanted, kinds, owner):
-        found.setdefault(root_of(row.trace), _found(store, row, wanted))
-        if len(found) == limit:
+    places = _places(store, wanted, kinds, owner)
+    while len(found) < limit:
+        page = places if before is None else places.where(texts.c.trace < storable(before))
+        with store.reading() as connection:
+            rows = connection.execute(page.limit(_PAGE)).all()
+        for row in rows:
+            found.setdefault(root_of(row.trace), row)
+        if len(rows) < _PAGE:
             break
-    return list(found.values())
+        before = root_of(rows[-1].trace)  # however many places this session has
+    return [_found(store, row, wanted) for row in list(found.values())[:limit]]
 
 
-def _rows(store: SqlTraceStore, wanted: str, kinds: Collection[Kind], owner: str | None) -> Iterator[Any]:
-    """Yield the places, those of the newest sessions first."""
+def _places(
+    store: SqlTraceStore, wanted: str, kinds: Collection[Kind], owner: str | None
+) -> sa.Select[*tuple[Any, ...]]:
+    """Return the query for the places, those of the newest sessions first."""
     query = (
         sa.select(
             texts.c.id,
@@ -62,19 +77,10 @@ def _rows(store: SqlTraceStore, wanted: str, kinds: Collection[Kind], owner: str
         .where(texts.c.kind.in_(kinds), _contains(store, wanted))
         .order_by(texts.c.trace.desc(), texts.c.id.desc())
     )
-    if owner is not None:
-        query = query.where(traces.c.owner == owner)
-    after: tuple[str, int] | None = None
-    while True:
-        page = query
-        if after is not None:
-            page = query.where(sa.tuple_(texts.c.trace, texts.c.id) < sa.tuple_(*after))
-        with store.reading() as connection:
-            rows = connection.execute(page.limit(_PAGE)).all()
-        yield from rows
-        if len(rows) < _PAGE:
-            return
-        after = rows[-1].trace, rows[-1].id
+    for name in (owner, store.only):
+        if name is not None:
+            query = query.where(traces.c.owner == name)
+    return query
 
 
 def _contains(store: SqlTraceStore, wanted: str) -> sa.ColumnElement[bool]:
@@ -97,7 +103,7 @@ def _contains(store: SqlTraceStore, wanted: str) -> sa.ColumnElement[bool]:
 
 
 def _found(store: SqlTraceStore, row: Any, wanted: str) -> Found:
-    """``row``: of ``_rows``."""
+    """``row``: of ``_places``."""
     said = row.key if row.kind == "file" else _said(store, row)
     return Found(row.trace, row.title, row.folder, row.owner, row.kind, excerpt(said, wanted) or said[:120])
 
@@ -116,4 +122,8 @@ def _said(store: SqlTraceStore, row: Any) -> str:
             body = connection.scalar(query.where(of_message))
         return "".join(one.text for one in facts(json.loads(body or b"{}")).texts)
     goals = store.goal_tree(row.trace).goals
-    return next((goal.description for goal in goals if goal.id == row.key), "")
+    said = next((goal.description for goal in goals if goal.id == row.key), "")
+    if said:
+        return said
+    with store.reading() as connection:  # the snapshot is older than the goal
+        return connection.scalar(sa.select(texts.c.folded).where(texts.c.id == row.id)) or ""

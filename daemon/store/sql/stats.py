@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
@@ -52,11 +52,10 @@ def sums(
 
     ``since``: only what models answered since then. ``owner``: only this user's sessions.
     """
-    key = _key(store, by)
-    root = root_id(store, messages.c.trace)
+    main = sa.alias(traces)
+    key = main.c.owner if by == "user" else _key(store, by)
     total = [sa.func.coalesce(sa.func.sum(column), 0) for column in _TOKENS]
     cost = sa.func.coalesce(sa.func.sum(messages.c.cost), 0.0)
-    main = sa.alias(traces)
     finished = sa.case((main.c.status == "end_turn", main.c.id))
     query = (
         sa.select(
@@ -71,7 +70,7 @@ def sums(
         )
         .select_from(messages)
         .join(traces, traces.c.id == messages.c.trace)
-        .join(main, main.c.id == root)
+        .join(main, main.c.id == root_id(store, messages.c.trace))
         .where(messages.c.role == "assistant")
         .group_by(key)
         .order_by(key.desc() if by == "day" else cost.desc(), key)
@@ -79,8 +78,9 @@ def sums(
     )
     if since is not None:
         query = query.where(messages.c.created_at >= since)
-    if owner is not None:
-        query = query.where(traces.c.owner == owner)
+    for name in (owner, store.only):
+        if name is not None:
+            query = query.where(main.c.owner == name)
     with store.reading() as connection:
         return [_sums(row) for row in connection.execute(query)]
 
@@ -88,7 +88,7 @@ def sums(
 _TOKENS = (messages.c.input, messages.c.output, messages.c.cache_read, messages.c.cache_write)
 
 
-def _key(store: SqlTraceStore, by: StatsBy) -> sa.ColumnElement[Any]:
+def _key(store: SqlTraceStore, by: Literal["day", "model", "agent", "folder"]) -> sa.ColumnElement[Any]:
     if by == "day":
         if store.engine.dialect.name == POSTGRESQL:
             day = sa.func.to_char(sa.func.timezone("UTC", messages.c.created_at), "YYYY-MM-DD")
@@ -97,7 +97,7 @@ def _key(store: SqlTraceStore, by: StatsBy) -> sa.ColumnElement[Any]:
         return sa.func.coalesce(day, "")
     if by == "model":
         return sa.func.coalesce(messages.c.model, "")
-    return {"agent": traces.c.agent, "folder": traces.c.folder, "user": traces.c.owner}[by]
+    return traces.c.agent if by == "agent" else traces.c.folder
 
 
 def root_id(store: SqlTraceStore, trace: sa.ColumnElement[str]) -> sa.ColumnElement[str]:

@@ -7,6 +7,7 @@ import getpass
 import json
 import logging
 import threading
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import sqlalchemy as sa
@@ -24,7 +25,7 @@ from daemon.store.facts import facts, fold, title_text, trace_row
 from daemon.store.ids import folder_names, order_of_children, parent_of
 from daemon.store.migrations import FORMATS
 from daemon.store.sql.database import POSTGRESQL, in_words, open_database
-from daemon.store.sql.schema import attachments, events, messages, texts, traces
+from daemon.store.sql.schema import attachments, deleted, events, messages, texts, traces
 from daemon.store.trace_store import EventT, NewerFormatError, StoreError, TraceStore, UnknownTraceError
 from tools.localization import t
 
@@ -46,25 +47,35 @@ _LARGEST = 2**63 - 1
 class SqlTraceStore(TraceStore):
     """Traces in a database. Several daemons may write to it, each its own traces."""
 
-    def __init__(self, engine: Engine, owner: str | None = None) -> None:
-        """``engine``: from ``open_database``. ``owner``: the user whose traces are written; None: who runs this."""
+    def __init__(self, engine: Engine, owner: str | None = None, *, only: str | None = None) -> None:
+        """``engine``: from ``open_database``. ``owner``: the user whose traces are written; None: who runs this.
+
+        ``only``: the sessions of others do not exist, for any method; None: all do.
+        """
         self.engine = engine
+        self.only = only
         self._owner = _user() if owner is None else owner
         self._lock = threading.RLock()
         self._last: dict[str, int] = {}
         """Ids of the last events of traces that were written here."""
 
     @classmethod
-    def open(cls, url: str, owner: str | None = None, *, existing: bool = False) -> SqlTraceStore:
+    def open(
+        cls, url: str, owner: str | None = None, *, existing: bool = False, longest_s: int = 0
+    ) -> SqlTraceStore:
         """Open the database at ``url``, see ``open_database``. Blocking. Raises StoreError."""
-        return cls(open_database(url, existing=existing), owner)
+        return cls(open_database(url, existing=existing, longest_s=longest_s), owner)
+
+    def of_user(self, name: str | None) -> SqlTraceStore:
+        """Return the same database with the sessions of one user only; None: of all. It shares the connections."""
+        return SqlTraceStore(self.engine, self._owner, only=name)
 
     # -- writing --
 
     def create(self, trace: Trace) -> None:
         trace_id = trace.trace_id
         folder_names(trace_id)
-        with self._writing() as connection:
+        with self.writing() as connection:
             if branch_of(trace_id) is not None:
                 self._known(connection, root_of(trace_id))
             try:
@@ -76,7 +87,7 @@ class SqlTraceStore(TraceStore):
 
     def append(self, event: EventT) -> EventT:
         trace_id = event.trace_id
-        with self._lock, self._writing() as connection:
+        with self._lock, self.writing() as connection:
             last = self._last.get(trace_id)
             if last is None:
                 last = self._last_id(connection, self._known(connection, trace_id))
@@ -102,7 +113,7 @@ class SqlTraceStore(TraceStore):
 
         Raises StoreError.
         """
-        with self._lock, self._writing() as connection:
+        with self._lock, self.writing() as connection:
             self._known(connection, trace_id)
             there = sa.select(events.c.id).where(
                 events.c.trace == trace_id, events.c.id.in_([line.event_id for line in lines])
@@ -114,21 +125,23 @@ class SqlTraceStore(TraceStore):
     def put_trace(self, trace_id: str, meta: bytes, goals: bytes) -> None:
         """Store the snapshot of a trace as its files have it, in a new trace or one that is there. Raises StoreError.
 
-        An older one than the stored one changes nothing.
+        An older one than the stored one changes nothing. Raises UnknownTraceError for a session that was deleted here.
         """
         folder_names(trace_id)
-        with self._writing() as connection:
+        with self.writing() as connection:
+            self._room(connection, trace_id)
             self._put_snapshot(connection, self._row(trace_id, meta, goals))
+            self._room(connection, trace_id)  # again, because one that was there may be deleted meanwhile
 
     def save_snapshot(self, trace: Trace, tree: GoalTree) -> None:
-        with self._writing() as connection:
+        with self.writing() as connection:
             trace_id = self._known(connection, trace.trace_id)
             self._put_snapshot(connection, self._row(trace_id, *_encoded(trace, tree)))
 
     def put_attachment(self, trace_id: str, path: str, body: bytes) -> None:
         """Store another file of a trace's folder; ``path`` is relative to it. Raises StoreError."""
         row = {"trace": trace_id, "path": path, "body": body}
-        with self._writing() as connection:
+        with self.writing() as connection:
             self._known(connection, trace_id)
             self._upsert(connection, attachments, [row], ["trace", "path"], {"body": body})
 
@@ -138,10 +151,22 @@ class SqlTraceStore(TraceStore):
         return 0
 
     def delete(self, trace_id: str) -> None:
-        with self._lock, self._writing() as connection:
-            self._known(connection, trace_id)
-            connection.execute(sa.delete(traces).where(_within(traces.c.id, trace_id)))
-            self._last.clear()
+        with self._lock, self.writing() as connection:
+            self._delete(connection, trace_id)
+
+    def forget(self, trace_id: str) -> None:
+        """Delete a main session, and have no daemon copy it again. Raises StoreError."""
+        row = {"id": trace_id, "deleted_at": datetime.now(UTC)}
+        with self._lock, self.writing() as connection:
+            self._delete(connection, trace_id)
+            self._upsert(connection, deleted, [row], ["id"])
+
+    def _delete(self, connection: Connection, trace_id: str) -> None:
+        self._known(connection, trace_id)
+        # Locked first: who writes a child waits for this, and finds that there is nothing to write to.
+        connection.execute(sa.select(traces.c.id).where(traces.c.id == root_of(trace_id)).with_for_update())
+        connection.execute(sa.delete(traces).where(_within(traces.c.id, trace_id)))
+        self._last.clear()
 
     def close(self, trace_id: str | None = None) -> None:
         with self._lock:
@@ -171,6 +196,8 @@ class SqlTraceStore(TraceStore):
         found: list[Trace] = []
         while len(found) < limit:
             wanted = sa.select(traces.c.id, traces.c.meta).where(traces.c.parent.is_(None))
+            if self.only is not None:
+                wanted = wanted.where(traces.c.owner == self.only)
             if before is not None:
                 wanted = wanted.where(traces.c.id < before)
             with self.reading() as connection:
@@ -298,7 +325,7 @@ class SqlTraceStore(TraceStore):
     # -- inside --
 
     @contextlib.contextmanager
-    def _writing(self) -> Generator[Connection]:
+    def writing(self) -> Generator[Connection]:
         """One transaction that writes."""
         with (
             in_words(self.engine),
@@ -315,13 +342,35 @@ class SqlTraceStore(TraceStore):
 
     def _known(self, connection: Connection, trace_id: str) -> str:
         folder_names(trace_id)
-        if not connection.scalar(sa.select(sa.literal(1)).where(traces.c.id == trace_id)):
+        wanted = sa.select(sa.literal(1)).where(traces.c.id == trace_id, self._visible(trace_id))
+        if not connection.scalar(wanted):
             raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id))
         return trace_id
 
+    def _visible(self, trace_id: str) -> sa.ColumnElement[bool]:
+        """Return whether a session is for ``only``: a branch or sub-agent belongs to who began the main session."""
+        if self.only is None:
+            return sa.true()
+        main = sa.alias(traces)
+        return sa.exists().where(main.c.id == root_of(trace_id), main.c.owner == self.only)
+
     @staticmethod
-    def _last_id(connection: Connection, trace_id: str) -> int:
-        wanted = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0)).where(events.c.trace == trace_id)
+    def _room(connection: Connection, trace_id: str) -> None:
+        """Refuse what belongs to a session that was deleted here. Raises UnknownTraceError."""
+        root = root_of(trace_id)
+        if root != trace_id:
+            # Whoever deletes the main session waits until this is written, and deletes it, too.
+            main = sa.select(traces.c.id).where(traces.c.id == root)
+            connection.execute(main.with_for_update(read=True, key_share=True))
+        if connection.scalar(sa.select(sa.literal(1)).where(deleted.c.id == root)):
+            raise UnknownTraceError(
+                t("Session {trace_id} was deleted in the database, and stays deleted there.", trace_id=root)
+            )
+
+    def _last_id(self, connection: Connection, trace_id: str) -> int:
+        wanted = sa.select(sa.func.coalesce(sa.func.max(events.c.id), 0)).where(
+            events.c.trace == trace_id, self._visible(trace_id)
+        )
         return int(connection.scalar(wanted) or 0)
 
     def _stored(self, trace_id: str, *columns: sa.ColumnElement[bytes]) -> Sequence[bytes]:
@@ -437,6 +486,11 @@ def _encoded(trace: Trace, tree: GoalTree) -> tuple[bytes, bytes]:
     """Return metadata and goals as JSON."""
     records = FORMATS.write("trace", trace.stored()), FORMATS.write("goal_tree", tree.stored())
     return json_bytes(records[0], indent=1), json_bytes(records[1], indent=1)
+
+
+def storable(text: str) -> str:
+    """Return a text of a client as it can be compared: PostgreSQL refuses zeros."""
+    return text.replace("\0", "\ufffd")
 
 
 def _within(column: sa.ColumnElement[str], trace_id: str) -> sa.ColumnElement[bool]:

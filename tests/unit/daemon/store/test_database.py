@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -22,10 +23,11 @@ from daemon.store.sql.replica import Replica, copy_session
 from daemon.store.sql.schema import metadata
 from daemon.store.sql.search import search
 from daemon.store.sql.store import SqlTraceStore
-from daemon.store.trace_store import StoreError, UnreachableError
-from tests.support.drivers.postgres import Postgres, database_for
+from daemon.store.sql.tokens import grants, issue
+from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
+from tests.support.drivers.postgres import Postgres, database_for, shared
 from tests.support.drivers.waiting import until
-from tests.support.scenarios.stores import ID, added, branch_trace, message, started, trace
+from tests.support.scenarios.stores import ID, NOW, added, branch_trace, message, started, trace
 
 OTHER = "20260101-000001-bbbbbb"
 
@@ -110,8 +112,6 @@ def test_programs_that_open_a_new_database_at_once_agree(tmp_path: Path) -> None
 
 
 def _empty_database(folder: Path) -> str:
-    from tests.support.drivers.postgres import shared
-
     return shared().database("empty" + folder.name.lower(), template="template1")
 
 
@@ -257,3 +257,76 @@ def test_what_is_copied_already_is_not_written_again(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="again"):
         copy_session(files, database, ID)
     database.close()
+
+
+# -- the database of a team --
+
+
+def test_roles_keep_writers_to_their_own_sessions(tmp_path: Path) -> None:
+    server = shared()
+    url = server.database("roles" + tmp_path.name.lower())
+    roles = Path(__file__).parents[4] / "deploy" / "team-server" / "roles.sql"
+    names = {"goalwright_writer": ("ann", "bob"), "goalwright_reader": ("goalwright_server",)}
+    with psycopg.connect(url, autocommit=True) as owner:
+        for _ in range(2):
+            owner.execute(roles.read_bytes())
+        for group, members in names.items():
+            for name in members:
+                owner.execute(f"DROP ROLE IF EXISTS {name}".encode())
+                owner.execute(f"CREATE ROLE {name} LOGIN IN ROLE {group}".encode())
+
+    def opened(name: str, owner: str | None = None) -> SqlTraceStore:
+        return SqlTraceStore.open(url.replace("goalwright@", f"{name}@"), owner or name)
+
+    ann, bob, reader = opened("ann"), opened("bob"), opened("goalwright_server")
+    files = FileTraceStore(tmp_path / ".trace")
+    files.create(trace(title="of ann"))
+    files.create(branch_trace(f"{ID}:A"))
+    for session_id in (ID, f"{ID}:A"):
+        files.append(started(trace_id=session_id))
+        files.append(added(message(1, "words of ann", ID), session_id))
+        copy_session(files, ann, session_id)
+        copy_session(files, ann, session_id)
+    export_trace(files, ID, tmp_path / "one.tar.gz")
+    store_archive(ann, tmp_path / "one.tar.gz")
+    for one in (ann, reader):
+        assert [found.trace_id for found in one.traces(limit=9)] == [ID]
+        assert len(search(one, "words", limit=9)) == 1
+    assert bob.traces(limit=9) == search(bob, "words", limit=9) == []
+    with bob.engine.connect() as connection:
+        for table in ("traces", "events", "messages", "texts", "attachments"):
+            assert connection.execute(sa.text(f"SELECT * FROM {table}")).all() == []
+    for store, work in (
+        (bob, lambda: copy_session(files, bob, ID)),
+        (
+            bob,
+            lambda: bob.create(trace(OTHER)) or opened("bob", "ann").create(trace("20260101-000003-dddddd")),
+        ),
+        (bob, lambda: grants(bob)),
+        (ann, lambda: ann.delete(ID)),
+        (reader, lambda: reader.create(trace("20260101-000004-eeeeee"))),
+        (reader, lambda: reader.append(started())),
+        (reader, lambda: issue(reader, "bob", ["all"], NOW)),
+    ):
+        with pytest.raises(StoreError, match=r"refused|permission|There is a session"):
+            work()
+        store.close()
+    assert grants(reader) == []
+    assert bob.copied(ID) == 0
+    for one in (ann, bob, reader):
+        one.close()
+
+
+def test_forgotten_session_is_not_copied_again(store: SqlTraceStore, tmp_path: Path) -> None:
+    files = FileTraceStore(tmp_path / ".trace")
+    files.create(trace())
+    files.create(branch_trace(f"{ID}:A"))
+    for session_id in (ID, f"{ID}:A"):
+        files.append(started(trace_id=session_id))
+        copy_session(files, store, session_id)
+    store.forget(ID)
+    for session_id in (ID, f"{ID}:A"):
+        with pytest.raises(UnknownTraceError, match="stays deleted"):
+            copy_session(files, store, session_id)
+        assert store.copied(session_id) == 0
+    assert store.traces(limit=9) == []

@@ -1,0 +1,49 @@
+-- Rights in the database of a team, for PostgreSQL. Run it as the owner of the tables when they have been made, and
+-- again after an update of Goalwright. Then give each user a role: CREATE ROLE ann LOGIN PASSWORD '…' IN ROLE goalwright_writer;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['goalwright_writer', 'goalwright_reader'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
+            EXECUTE format('CREATE ROLE %I NOLOGIN', name);
+        END IF;
+    END LOOP;
+END
+$$;
+
+REVOKE ALL ON ALL TABLES IN SCHEMA public FROM PUBLIC;
+GRANT SELECT ON alembic_version, deleted TO goalwright_writer, goalwright_reader;
+
+-- A daemon adds sessions and what happens in them. It changes no event and deletes nothing.
+GRANT SELECT, INSERT, UPDATE ON traces, messages, texts, attachments TO goalwright_writer;
+GRANT SELECT, INSERT ON events TO goalwright_writer;
+GRANT USAGE ON SEQUENCE texts_id_seq TO goalwright_writer;
+
+-- The shared server reads everything, tokens too, and changes nothing.
+GRANT SELECT ON traces, events, messages, texts, attachments, tokens TO goalwright_reader;
+
+-- A writer reaches the sessions that carry the name of the role.
+ALTER TABLE traces ENABLE ROW LEVEL SECURITY;
+DROP POLICY IF EXISTS own ON traces;
+CREATE POLICY own ON traces TO goalwright_writer USING (owner = current_user) WITH CHECK (owner = current_user);
+DROP POLICY IF EXISTS everything ON traces;
+CREATE POLICY everything ON traces FOR SELECT TO goalwright_reader USING (true);
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['events', 'messages', 'texts', 'attachments'] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('DROP POLICY IF EXISTS own ON %I', name);
+        EXECUTE format(
+            'CREATE POLICY own ON %1$I TO goalwright_writer USING (EXISTS (SELECT FROM traces WHERE id = %1$I.trace))',
+            name
+        );
+        EXECUTE format('DROP POLICY IF EXISTS everything ON %I', name);
+        EXECUTE format('CREATE POLICY everything ON %I FOR SELECT TO goalwright_reader USING (true)', name);
+    END LOOP;
+END
+$$;

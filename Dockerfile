@@ -12,7 +12,9 @@ RUN pip install --no-cache-dir build && python -m build --wheel --outdir /wheel
 FROM python:3.13-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends bubblewrap git ripgrep && rm -rf /var/lib/apt/lists/*
 COPY --from=wheel /wheel/*.whl /source/constraints.txt /tmp/wheel/
-RUN pip install --no-cache-dir -c /tmp/wheel/constraints.txt /tmp/wheel/*.whl && rm -r /tmp/wheel
+# Such as postgres, which the shared server of a team needs.
+ARG EXTRAS=""
+RUN pip install --no-cache-dir -c /tmp/wheel/constraints.txt "$(echo /tmp/wheel/*.whl)${EXTRAS:+[$EXTRAS]}" && rm -r /tmp/wheel
 RUN useradd --create-home agent && mkdir /work && chown agent /work
 USER agent
 WORKDIR /work

@@ -31,6 +31,9 @@ class Bus:
         if listener not in listeners:
             listeners.append(listener)
 
+    def known(self, session_id: str, event_id: int) -> None:
+        """Note that a listener to a session has read everything up to an event; see ``daemon.api.polled_bus``."""
+
     def subscribe_to_all(self, listener: Listener) -> None:
         """Call ``listener`` with everything that happens in any session."""
         self._everywhere.append(listener)

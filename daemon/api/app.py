@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, cast
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -18,10 +18,10 @@ from starlette.websockets import WebSocket
 from daemon.api import page_files
 from daemon.api.reader import AnswerTooLargeError, NotFoundError, TraceReader
 from daemon.api.schemas import described
-from daemon.api.security import RequiredAccess, SecurityMiddleware
+from daemon.api.security import UNREACHABLE, Access, SecurityMiddleware
 from daemon.api.traces_routes import ParameterError, trace_routes, without_empty
 from daemon.api.watch import WatchServer
-from daemon.store.trace_store import NewerFormatError, StoreError
+from daemon.store.trace_store import NewerFormatError, StoreError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -50,18 +50,25 @@ class TraceApi(FastAPI):
 
 
 def make_app(
-    reader: TraceReader,
-    access: RequiredAccess,
+    reader_for: Callable[[HTTPConnection], TraceReader],
+    access: Access,
     *,
     watch: WatchServer | None = None,
     asked: Callable[[], None] = lambda: None,
+    routes: APIRouter | None = None,
 ) -> TraceApi:
-    """Return the application. ``watch``: without one there is no WebSocket; ``asked``: called for each request let
-    in."""
+    """Return the application.
+
+    ``reader_for``: reads what the sender of a request may see; ``watch``: without one there is no WebSocket; ``asked``:
+    called for each request let in; ``routes``: others.
+    """
     # No /docs, because its scripts and styles come from other servers.
     app = TraceApi(title="Goalwright traces", docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.guard = SecurityMiddleware(app.unguarded, access, page_files.LOCKED, asked)
-    app.include_router(trace_routes(reader))
+    app.guard = SecurityMiddleware(app.unguarded, access, page_files.LOCKED if access.token else None, asked)
+    app.state.reader_for = reader_for
+    app.include_router(trace_routes())
+    if routes is not None:
+        app.include_router(routes)
     _page(app, access)
     if watch is not None:
         watching = watch
@@ -99,7 +106,7 @@ def warm_up(app: TraceApi) -> None:
     asyncio.run(app.unguarded(scope, receive, send))
 
 
-def _page(app: FastAPI, access: RequiredAccess) -> None:
+def _page(app: FastAPI, access: Access) -> None:
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return await asyncio.to_thread(page_files.index, access)
@@ -128,6 +135,11 @@ def _bad_parameter(request: Request, error: Exception) -> Response:
 
 def _newer(request: Request, error: Exception) -> Response:
     return _problem(409, str(error))
+
+
+def _unreachable(request: Request, error: Exception) -> Response:
+    log.warning("%s", error)
+    return _problem(503, UNREACHABLE)
 
 
 def _damaged(request: Request, error: Exception) -> Response:
@@ -162,6 +174,7 @@ _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
     AnswerTooLargeError: _too_large,
     ParameterError: _bad_parameter,
     NewerFormatError: _newer,
+    UnreachableError: _unreachable,
     StoreError: _damaged,
     RequestValidationError: _invalid,
     HTTPException: _http,

@@ -205,6 +205,7 @@ class Hub:
             raise
         first = next((item.event_id for item, _ in self._pending if not isinstance(item, Delta)), last + 1)
         self._newest = max(self._newest, min(last, first - 1))
+        self._bus.known(self.session_id, last)
         self._pump = asyncio.create_task(self._pumping())
         self._pump.add_done_callback(lambda _: self._lose_queues())
 

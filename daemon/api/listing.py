@@ -14,6 +14,12 @@ from daemon.state.session_state import SessionState
 from daemon.store.trace_store import StoreError, TraceStore
 
 _MISSIONS = 2000
+_MOST_LOOKED = 2000
+"""Traces that are looked at for one page."""
+
+
+class _EnoughError(Exception):
+    """So many traces were looked at that the page ends here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +49,55 @@ class TraceLister:
         live: Callable[[str], SessionState | None],
         is_foreign: Callable[[str], bool],
         mission: Callable[[str], str],
+        *,
+        elsewhere: bool = False,
     ) -> None:
-        """``mission``: of a stored trace whose snapshot is behind its log. Raises StoreError."""
+        """``mission``: of a stored trace whose snapshot is behind its log. Raises StoreError. ``elsewhere``: other
+        daemons may work on them."""
         self._store = store
         self._live = live
         self._is_foreign = is_foreign
         self._replayed_mission = mission
+        self._elsewhere = elsewhere
         self._missions: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._lock = threading.Lock()
 
     def page(self, query: TraceQuery) -> JsonObject:
-        found = self._store.traces(
-            limit=query.limit + 1, before=query.before, matches=lambda trace: self._matches(trace, query)
-        )
+        """Return a page. One for which too much was looked at has fewer traces, but goes on at ``next``."""
+        found: list[Trace] = []
+        looked: list[str] = []
+
+        def matches(trace: Trace) -> bool:
+            if len(looked) == _MOST_LOOKED:
+                raise _EnoughError
+            looked.append(trace.trace_id)
+            fits = self._matches(trace, query)
+            if fits:
+                found.append(trace)
+            return fits
+
+        more = False
+        try:
+            self._store.traces(limit=query.limit + 1, before=query.before, matches=matches)
+        except _EnoughError:
+            more = True
         shown = found[: query.limit]
-        more = len(found) > query.limit
+        if len(found) > query.limit:
+            more, looked = True, [shown[-1].trace_id]
         return {
             "traces": [self._meta(trace) for trace in shown],
             "more": more,
-            "next": shown[-1].trace_id if more else None,
+            "next": looked[-1] if more else None,
         }
+
+    def _status(self, trace: Trace, state: SessionState | None) -> TraceStatus:
+        return status_of(trace, state, elsewhere=self._elsewhere)
 
     def _meta(self, stored: Trace) -> JsonObject:
         state = self._live(stored.trace_id)
         trace = stored if state is None else state.trace
         foreign = self._is_foreign(stored.trace_id)
-        meta = TraceMeta.of(trace, self._mission(stored, state), status_of(trace, state), foreign=foreign)
+        meta = TraceMeta.of(trace, self._mission(stored, state), self._status(trace, state), foreign=foreign)
         return meta.stored()
 
     def _matches(self, stored: Trace, query: TraceQuery) -> bool:
@@ -82,7 +111,7 @@ class TraceLister:
             return False
         if query.until is not None and _aware(trace.created_at) > _aware(query.until):
             return False
-        if query.status and status_of(trace, state) not in query.status:
+        if query.status and self._status(trace, state) not in query.status:
             return False
         words = (query.q or "").casefold().split()
         if not words:

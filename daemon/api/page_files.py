@@ -2,7 +2,8 @@
 
 In ``index.html`` these are filled in: ``{{nonce}}`` (for inline scripts: the import map), ``{{importmap}}`` (its
 JSON, which leads each ``/page/NAME.js`` to the same with the token, so that modules can import each other by
-``./NAME.js``) and ``{{token}}`` (for ``src`` and ``href``: ``/page/start.js?token={{token}}``).
+``./NAME.js``), ``{{token}}`` (for ``src`` and ``href``: ``/page/start.js?token={{token}}``) and ``{{signin}}`` (an
+attribute that tells the page to ask for a token: a shared server gives the page's files to everybody, and no data).
 
 The page keeps the token in ``sessionStorage`` under ``goalwright.token`` and takes it out of the address bar. When it
 is reloaded the token is missing, and the response is ``LOCKED`` with 401: it contains only a script that returns with
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from daemon.api.security import LockedPage, RequiredAccess
+from daemon.api.security import Access, LockedPage
 
 FOLDER = Path(__file__).parent / "page"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,60}\.(?:js|json|css|svg)")
@@ -72,16 +73,17 @@ LOCKED = LockedPage(
 Other tabs are not asked then: theirs may be wrong as well, and two wrong ones would go round in a circle."""
 
 
-def index(access: RequiredAccess, folder: Path = FOLDER) -> Response:
+def index(access: Access, folder: Path = FOLDER) -> Response:
     """Return the page. Reads files: call it in a thread."""
     nonce = secrets.token_urlsafe(16)
     names = sorted(path.name for path in folder.glob("*.js") if _NAME.fullmatch(path.name))
-    imports = {f"/page/{name}": f"/page/{name}?token={access.token}" for name in names}
-    text = (folder / "index.html").read_text("utf-8")
+    token = f"?token={access.token}" if access.token else ""
+    imports = {f"/page/{name}": f"/page/{name}{token}" for name in names}
+    text = (folder / "index.html").read_text("utf-8").replace("?token={{token}}", token)
     for name, value in (
         ("nonce", nonce),
         ("importmap", json.dumps({"imports": imports})),
-        ("token", access.token),
+        ("signin", "" if access.token else "data-sign-in"),
     ):
         text = text.replace("{{" + name + "}}", value)
     policy = (

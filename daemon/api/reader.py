@@ -15,6 +15,7 @@ from daemon.api.session_summary import (
     SessionSummary,
     branch_detail,
     held_by,
+    is_recent,
     status_of,
     subagent_detail,
 )
@@ -71,13 +72,20 @@ class TraceReader:
         live: Callable[[str], SessionState | None],
         *,
         is_foreign: Callable[[str], bool] = lambda _: False,
+        elsewhere: bool = False,
     ) -> None:
-        """``live``: the state of an open session (a branch or sub-agent too), None of any other."""
+        """``live``: the state of an open session (a branch or sub-agent too), None of any other. ``elsewhere``: other
+        daemons may work on the sessions."""
         self.store = store
         self.live = live
         self.is_foreign = is_foreign
+        self._elsewhere = elsewhere
         self._listing = TraceLister(
-            store, live, is_foreign, lambda trace_id: self._replayed(trace_id).plan.mission
+            store,
+            live,
+            is_foreign,
+            lambda trace_id: self._replayed(trace_id).plan.mission,
+            elsewhere=elsewhere,
         )
         self.steps = StepViews(store)
         self._states: OrderedDict[str, tuple[int, SessionState]] = OrderedDict()
@@ -168,7 +176,7 @@ class TraceReader:
         def look() -> JsonObject:
             with _found(session_id):
                 depth = max_depth if expand else 0
-                is_live = self.live(session_id) is not None
+                is_live = self.live(session_id) is not None or self._runs_elsewhere(session_id)
                 return self.steps.node(
                     session_id,
                     step_id,
@@ -218,7 +226,12 @@ class TraceReader:
                 ):
                     tree, carried = self.store.goal_tree(session_id), trace.carried
                     return SessionSummary.stored(
-                        trace, tree, carried.branches, carried.subagents, foreign=foreign
+                        trace,
+                        tree,
+                        carried.branches,
+                        carried.subagents,
+                        foreign=foreign,
+                        elsewhere=self._elsewhere,
                     )
             except (NewerFormatError, UnknownTraceError):
                 raise
@@ -226,7 +239,13 @@ class TraceReader:
                 pass  # the snapshot is damaged, but the log has everything
             state = self._replayed(session_id)
         seen = SessionSummary.live(state, foreign=foreign)
-        return SessionSummary.stored(seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign)
+        return SessionSummary.stored(
+            seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign, elsewhere=self._elsewhere
+        )
+
+    def _runs_elsewhere(self, session_id: str) -> bool:
+        """Return whether another daemon may work on a session. Raises StoreError."""
+        return self._elsewhere and is_recent(self.store.trace(session_id))
 
     def _replayed(self, session_id: str) -> SessionState:
         last = self.store.last_event_id(session_id)
@@ -286,7 +305,8 @@ class TraceReader:
         state = self.live(session_id)
         with _found(session_id):
             status = self._stored(session_id).status if state is None else status_of(state.trace, state)
-            return self.steps.tree(session_id, trace_id, status, is_live=state is not None)
+            is_live = state is not None or self._runs_elsewhere(session_id)
+            return self.steps.tree(session_id, trace_id, status, is_live=is_live)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
-"""Access control of the API: the caller has the token, runs on this machine, and is no page of another origin.
+"""Access control of the API: the caller may use it, by an address of ours, and is no page of another origin.
 
-The token is required for every path, including the page and its files. ``Host`` is checked because another name can be
-made to resolve to 127.0.0.1 (DNS rebinding). ``Origin`` is checked because any page may open a WebSocket. There is no
-cookie because cookies are shared by all ports of a machine.
+``Host`` is checked because another name can be made to resolve to our address (DNS rebinding). ``Origin`` is checked
+because any page may open a WebSocket. Who may use it is for an ``Access`` to say: ``RequiredAccess`` of a daemon here,
+``daemon.api.team_access`` of a shared server.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hmac
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import parse_qsl, unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,19 +34,74 @@ _SECURE = {
 """Headers of every response; the page has a policy of its own."""
 
 
+class Access(Protocol):
+    """The rules of one server: who may send requests, and to which addresses."""
+
+    @property
+    def url(self) -> str:
+        """The address to use, without a slash at its end."""
+        ...
+
+    @property
+    def authorities(self) -> frozenset[str]:
+        """The accepted values of ``Host``."""
+        ...
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The accepted values of ``Origin``."""
+        ...
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Sources of the page's WebSockets for its content security policy."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """The token in the addresses of the page's files; empty: they need none."""
+        ...
+
+    def takes(self, method: str, path: str) -> bool:
+        """Return whether a request with a method other than GET is meant."""
+        ...
+
+    async def refusal(self, scope: Scope) -> Refusal | None:
+        """Return why a request is rejected that names one of our addresses; None: it is let in."""
+        ...
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have the application answer a request that was let in."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RequiredAccess:
-    """The credentials and addresses that a request must present."""
+    """The credentials and addresses that a request to a daemon must present.
+
+    The token is required for every path, including the page and its files. There is no cookie, because cookies are
+    shared by all ports of a machine.
+    """
 
     token: str
     port: int
     """The port that ``Host`` (and an ``Origin``) must name; 127.0.0.1, localhost or [::1] before it."""
 
     @property
+    def url(self) -> str:
+        """The address to use, without a slash at its end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def authorities(self) -> frozenset[str]:
         """The accepted values of ``Host``."""
         with_port = {f"{host}:{self.port}" for host in _HOSTS}
         return frozenset(with_port | set(_HOSTS) if self.port == 80 else with_port)
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The accepted values of ``Origin``."""
+        return frozenset(f"http://{host}" for host in self.authorities)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -56,6 +112,35 @@ class RequiredAccess:
     def is_token(self, shown: str) -> bool:
         """Compare the token in constant time."""
         return hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), self.token.encode())
+
+    def takes(self, method: str, path: str) -> bool:
+        """The API is read-only."""
+        return False
+
+    async def refusal(self, scope: Scope) -> Refusal | None:
+        """Refuse a request without the token."""
+        if self._has_token(scope["headers"], scope["query_string"]):
+            return None
+        return Refusal(
+            401,
+            "A token is needed: send `Authorization: Bearer TOKEN`, or add ?token=TOKEN. "
+            "`goalwright trace page` prints the address with it.",
+            BEARER,
+        )
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        await app(scope, receive, send)
+
+    def _has_token(self, headers: Iterable[tuple[bytes, bytes]], query: bytes) -> bool:
+        shown = bearer_tokens(headers)
+        try:
+            pairs = parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True, max_num_fields=100)
+        except ValueError:
+            return False
+        shown += [value for name, value in pairs if name == "token"]
+        # All tokens of a request must be valid, because it is unclear which of several counts.
+        return bool(shown) and all([self.is_token(token) for token in shown])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +161,21 @@ class Refusal:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+BEARER = ((b"www-authenticate", b'Bearer realm="goalwright"'),)
+"""Headers of an answer to a request without a valid token."""
+
+
+UNREACHABLE = "The database cannot be reached now. Try again in a moment."
+"""Without the reason, which names hosts and is in the log."""
+
+
 class SecurityMiddleware:
     """Middleware around the application: admits allowed requests, and makes responses safe for browsers."""
 
     def __init__(
         self,
         app: ASGIApp,
-        access: RequiredAccess,
+        access: Access,
         locked: LockedPage | None = None,
         asked: Callable[[], None] = lambda: None,
     ) -> None:
@@ -90,7 +183,7 @@ class SecurityMiddleware:
         self._app = app
         self._access = access
         self._hosts = access.authorities
-        self._origins = frozenset(f"http://{host}" for host in self._hosts)
+        self._origins = access.origins
         self._locked = locked
         self._asked = asked
 
@@ -100,10 +193,14 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         scope, authority = _in_origin_form(scope)
-        refusal = self._refusal(scope, authority)
+        refusal = (
+            self._refusal(scope, authority) or await self._access.refusal(scope) or self._unwanted(scope)
+        )
         if refusal is None:
             self._asked()
-            await self._app(scope, receive, _secured(send) if scope["type"] == "http" else send)
+            await self._access.serve(
+                self._app, scope, receive, _secured(send) if scope["type"] == "http" else send
+            )
         elif scope["type"] == "http":
             await self._refuse(scope, _secured(send), refusal, "http.response")
         else:
@@ -117,10 +214,10 @@ class SecurityMiddleware:
         named = [*hosts, authority] if authority is not None else hosts
         # Another Host is a name that was made to resolve to this machine, so reveal nothing more.
         if len(hosts) != 1 or any(host.lower() not in self._hosts for host in named):
-            return Refusal(403, f"Use the API by its own address: http://127.0.0.1:{self._access.port}.")
-        for origin in _values(headers, b"origin"):
-            if origin.lower() not in self._origins:
-                return Refusal(403, "Pages of other sites may not use this API.")
+            return Refusal(403, f"Use the API by its own address: {self._access.url}.")
+        origins = _values(headers, b"origin")
+        if any(origin.lower() not in self._origins for origin in origins):
+            return Refusal(403, "Pages of other sites may not use this API.")
         query: bytes = scope["query_string"]
         if len(query) > MAX_QUERY:
             return Refusal(414, f"The query has {len(query)} bytes; at most {MAX_QUERY}.")
@@ -128,29 +225,25 @@ class SecurityMiddleware:
             return Refusal(414, f"The path is longer than {MAX_PATH} bytes.")
         if sum(len(name) + len(value) for name, value in headers) > MAX_HEADERS:
             return Refusal(431, f"The headers are longer than {MAX_HEADERS} bytes.")
-        if not self._has_token(headers, query):
-            return Refusal(
-                401,
-                "A token is needed: send `Authorization: Bearer TOKEN`, or add ?token=TOKEN. "
-                "`goalwright trace page` prints the address with it.",
-                ((b"www-authenticate", b'Bearer realm="goalwright"'),),
-            )
-        if scope["type"] == "http":
-            return _unwanted(scope["method"], headers)
         return None
 
-    def _has_token(self, headers: Iterable[tuple[bytes, bytes]], query: bytes) -> bool:
-        shown: list[str] = []
-        for value in _values(headers, b"authorization"):
-            scheme, _, token = value.partition(" ")
-            shown.append(token.strip() if scheme.lower() == "bearer" else "")
-        try:
-            pairs = parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True, max_num_fields=100)
-        except ValueError:
-            return False
-        shown += [value for name, value in pairs if name == "token"]
-        # All tokens of a request must be valid, because it is unclear which of several counts.
-        return bool(shown) and all([self._access.is_token(token) for token in shown])
+    def _unwanted(self, scope: Scope) -> Refusal | None:
+        """Return why a request of somebody who may send some is none that the API takes."""
+        if scope["type"] != "http":
+            return None
+        method, headers = scope["method"], scope["headers"]
+        if method != "GET":
+            if not self._access.takes(method, scope["path"]):
+                return Refusal(405, "The API is read-only: use GET.", ((b"allow", b"GET"),))
+            # A page of another site cannot set this header.
+            if not (_values(headers, b"origin") or _values(headers, b"authorization")):
+                return Refusal(403, "This request must name its origin.")
+            return None
+        lengths = _values(headers, b"content-length")
+        if any(length.strip() != "0" for length in lengths) or _values(headers, b"transfer-encoding"):
+            # The body is not read, so the connection cannot be used again.
+            return Refusal(413, "A GET request must not have a body here.", ((b"connection", b"close"),))
+        return None
 
     async def _refuse(self, scope: Scope, send: Send, refusal: Refusal, kind: str) -> None:
         accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
@@ -187,14 +280,13 @@ def _in_origin_form(scope: Scope) -> tuple[Scope, str | None]:
     return asked, authority.decode("latin-1")
 
 
-def _unwanted(method: str, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
-    if method != "GET":
-        return Refusal(405, "The API is read-only: use GET.", ((b"allow", b"GET"),))
-    lengths = _values(headers, b"content-length")
-    if any(length.strip() != "0" for length in lengths) or _values(headers, b"transfer-encoding"):
-        # The body is not read, so the connection cannot be used again.
-        return Refusal(413, "A GET request must not have a body here.", ((b"connection", b"close"),))
-    return None
+def bearer_tokens(headers: Iterable[tuple[bytes, bytes]]) -> list[str]:
+    """Return the tokens in headers; an empty one for credentials of another kind."""
+    shown: list[str] = []
+    for value in _values(headers, b"authorization"):
+        scheme, _, token = value.partition(" ")
+        shown.append(token.strip() if scheme.lower() == "bearer" else "")
+    return shown
 
 
 def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:

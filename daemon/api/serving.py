@@ -1,4 +1,4 @@
-"""uvicorn within the daemon's event loop, on 127.0.0.1."""
+"""uvicorn within the event loop of a daemon, on 127.0.0.1, or of a shared server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daemon.api.address import ApiError, OpenApi, PortTakenError
-from daemon.api.app import make_app, warm_up
+from daemon.api.app import TraceApi, make_app, warm_up
 from daemon.api.hub import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.security import RequiredAccess
@@ -105,19 +105,25 @@ class ApiServer:
 
 async def serve(core: Daemon, port: int) -> ApiServer:
     """Serve the API of a daemon. ``port`` 0: any free one. Raises ApiError."""
-    listening = _bound(port)
+    listening = bound(HOST, port)
     taken: int = listening.getsockname()[1]
     token = new_token()
     reader = reader_of(core)
     limits = ClientLimits()
     watch = WatchServer(
-        reader,
+        lambda _: reader,
         core.bus,
         attached=core.presence.client_attached,
         left=core.presence.client_left,
         limits=limits,
     )
-    app = make_app(reader, RequiredAccess(token, taken), watch=watch, asked=core.presence.asked)
+    access = RequiredAccess(token, taken)
+    app = make_app(lambda _: reader, access, watch=watch, asked=core.presence.asked)
+    return await begin(app, watch, listening, OpenApi(access.url, token))
+
+
+async def begin(app: TraceApi, watch: WatchServer, listening: socket.socket, address: OpenApi) -> ApiServer:
+    """Serve an application on a socket. Raises ApiError."""
     await asyncio.to_thread(warm_up, app)
     timed = IdleTimeout(app)
     config = uvicorn.Config(
@@ -137,7 +143,7 @@ async def serve(core: Daemon, port: int) -> ApiServer:
         timeout_graceful_shutdown=_CLOSE_S,
         callback_notify=timed.sweep,
         timeout_notify=0,
-        **websocket_settings(limits),
+        **websocket_settings(watch.limits),
     )
     server = uvicorn.Server(config)
     timed.connections = server.server_state.connections
@@ -150,8 +156,8 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     except Exception as error:
         listening.close()
         raise ApiError(t("The API cannot be served: {exception}.", exception=error)) from error
-    log.info("the trace API is at http://%s:%d", HOST, taken)
-    return ApiServer(OpenApi(f"http://{HOST}:{taken}", token), server, listening, watch)
+    log.info("the trace API is at %s", address.url)
+    return ApiServer(address, server, listening, watch)
 
 
 def reader_of(core: Daemon) -> TraceReader:
@@ -164,11 +170,12 @@ def reader_of(core: Daemon) -> TraceReader:
     return TraceReader(core.store, live, is_foreign=core.is_foreign)
 
 
-def _bound(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. ``host``: an address of this machine. Raises PortTakenError."""
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((HOST, port))
+        listening.bind((host, port))
         listening.listen(128)
         listening.setblocking(False)
     except OSError as error:
@@ -178,7 +185,7 @@ def _bound(port: int) -> socket.socket:
                 "Cannot listen on port {port} of {host} ({strerror}). Choose another port, or 0 for any "
                 "free one.",
                 port=port,
-                host=HOST,
+                host=host,
                 strerror=error.strerror or error,
             )
         ) from error

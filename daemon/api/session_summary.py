@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from daemon.model.branches import BranchMeta, SubagentMeta, child_id
@@ -20,15 +21,27 @@ JsonObject = dict[str, Any]
 """As the API answers it, in snake_case. Not free of secrets before ``daemon.model.encoding`` has encoded it."""
 
 
-def status_of(trace: Trace, state: SessionState | None) -> TraceStatus:
+_GONE = timedelta(days=1)
+"""A session of another daemon in which nothing happened for so long was interrupted."""
+
+
+def status_of(trace: Trace, state: SessionState | None, *, elsewhere: bool = False) -> TraceStatus:
     """Return the status of a trace; ``state``: of its live session.
 
     A stored trace with a running turn was interrupted: its daemon is gone, and this one, the only one of the workspace,
-    does not work on it.
+    does not work on it. ``elsewhere``: another daemon may.
     """
     if state is not None:
         return state.status
-    return "failed" if trace.running else trace_status(trace)
+    return "failed" if trace.running and not (elsewhere and is_recent(trace)) else trace_status(trace)
+
+
+def is_recent(trace: Trace) -> bool:
+    """Return whether something happened in a trace that another daemon may work on."""
+    updated = (
+        trace.updated_at if trace.updated_at.tzinfo is not None else trace.updated_at.replace(tzinfo=UTC)
+    )
+    return datetime.now(UTC) - updated < _GONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +77,13 @@ class SessionSummary:
         subagents: tuple[SubagentMeta, ...],
         *,
         foreign: bool,
+        elsewhere: bool = False,
     ) -> SessionSummary:
         """Return the snapshot of a stored session. Branches that were exploring count as abandoned, running sub-agents
-        as failed."""
+        as failed, unless another daemon works on it ``elsewhere``."""
+        status = status_of(trace, None, elsewhere=elsewhere)
+        if status in ("running", "waiting"):
+            return cls(trace, tree, branches, subagents, status, foreign)
         ended = tuple(
             branch.model_copy(update={"status": "abandoned"}) if branch.status == "exploring" else branch
             for branch in branches
@@ -75,7 +92,7 @@ class SessionSummary:
         stopped = tuple(
             agent.model_copy(update=failed) if agent.status == "running" else agent for agent in subagents
         )
-        return cls(trace, tree, ended, stopped, status_of(trace, None), foreign)
+        return cls(trace, tree, ended, stopped, status, foreign)
 
     def goal_index(self) -> GoalIndex:
         """Return the goals, indexed."""

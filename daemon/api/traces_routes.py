@@ -6,8 +6,9 @@ import re
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import WithJsonSchema
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from daemon.api import schemas as s
@@ -37,17 +38,26 @@ Statuses = Annotated[
 ]
 
 
+async def _reader_for(request: HTTPConnection) -> TraceReader:
+    return request.app.state.reader_for(request)
+
+
+Reader = Annotated[TraceReader, Depends(_reader_for)]
+"""Reads what the sender of a request may see. Routes have no other way to sessions."""
+
+
 async def answered(value: JsonObject) -> Response:
     """JSON without secrets. Encoded in a thread: a page of long messages takes longer than the loop may."""
     return Response(await COLLECTOR.aside(answer_bytes, value), media_type="application/json")
 
 
-def trace_routes(reader: TraceReader) -> APIRouter:
+def trace_routes() -> APIRouter:
     """Return all endpoints below ``/api/traces`` but the WebSocket."""
     router = APIRouter(prefix="/api/traces", tags=["traces"], default_response_class=Response)
 
     @router.get("", responses=s.answers(s.TraceList), summary="Traces, newest first")
     async def traces(
+        reader: Reader,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         before: Annotated[
             str | None, Query(description="Older than this trace: `next` of the last page.")
@@ -72,13 +82,14 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         return await answered(await reader.traces(query))
 
     @router.get("/{trace_id}", responses=s.answers(s.TraceDetail), summary="A trace and its goal tree")
-    async def trace(trace_id: TraceId) -> Response:
+    async def trace(reader: Reader, trace_id: TraceId) -> Response:
         return await answered(await reader.trace(trace_id))
 
     @router.get(
         "/{trace_id}/messages", responses=s.answers(s.MessagePage), summary="Messages, e.g. of a goal"
     )
     async def messages(
+        reader: Reader,
         trace_id: TraceId,
         goal_id: Annotated[
             str | None,
@@ -130,7 +141,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         summary="A branch or sub-agent and its goal tree",
     )
     async def branch(
-        trace_id: TraceId, branch_id: Annotated[str, Path(description="A, s1, A.s1, …")]
+        reader: Reader, trace_id: TraceId, branch_id: Annotated[str, Path(description="A, s1, A.s1, …")]
     ) -> Response:
         return await answered(await reader.branch(trace_id, branch_id))
 
@@ -139,7 +150,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         responses=s.answers(s.StepTreeAnswer, large=True),
         summary="The whole step tree of a small trace",
     )
-    async def tree(trace_id: TraceId, branch_id: BranchOf = None) -> Response:
+    async def tree(reader: Reader, trace_id: TraceId, branch_id: BranchOf = None) -> Response:
         return await answered(await reader.tree(trace_id, branch_id))
 
     # Ids of calls come from the provider, and may contain anything, including slashes.
@@ -149,6 +160,7 @@ def trace_routes(reader: TraceReader) -> APIRouter:
         summary="The children of a step",
     )
     async def node(
+        reader: Reader,
         trace_id: TraceId,
         step_id: Annotated[str, Path(description="`root` (or `null`): the top-level steps.")],
         expand: Annotated[bool, Query(description="Include the steps below the children.")] = False,

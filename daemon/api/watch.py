@@ -3,8 +3,9 @@
 Query: ``since_event_id`` (absent: only what is new; 0: everything; above the last one: as absent), ``branch_id`` (a
 branch or sub-agent), ``deltas`` (default true), ``events`` (``all``, ``goals``, ``steps``; see ``daemon.api.frames``).
 Rejected before the handshake (HTTP, ``{"detail": …}``): 404 no such trace or branch, 409 one that a newer Goalwright
-wrote, 422 an invalid query, 500 a trace that cannot be read. Close codes: 1001 the daemon stops, 1008 the client sends
-too much, 1011 the log cannot be read any more, 1013 too many clients, each with a reason.
+wrote, 422 an invalid query, 500 a trace that cannot be read, 503 an unreachable database. Close codes: 1001 the daemon
+stops, 1008 the client sends too much, 1011 the log cannot be read any more, 1013 too many clients, or an unreachable
+database, each with a reason.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from daemon.api.frames import CHOICES, Subscription, connected_frame
 from daemon.api.hub import ClientLimits, Hub, HubClient, StalledError
 from daemon.api.reader import NotFoundError, TraceReader, session_id_of, unknown
+from daemon.api.security import UNREACHABLE
 from daemon.bus import Bus
 from daemon.gc_tuning import COLLECTOR
-from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError
+from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ class _EndedError(Exception):
 class Query:
     """The parameters of one WebSocket connection."""
 
+    reader: TraceReader
     session_id: str
     since_event_id: int | None
     wants: Subscription
@@ -70,25 +74,27 @@ class _Watched:
 
 
 class WatchServer:
-    """All clients that watch traces of one daemon; made and used on its event loop."""
+    """All clients that watch traces over one server; made and used on its event loop."""
 
     def __init__(
         self,
-        reader: TraceReader,
+        reader_for: Callable[[HTTPConnection], TraceReader],
         bus: Bus,
         *,
         attached: Callable[[], None] = lambda: None,
         left: Callable[[], None] = lambda: None,
         limits: ClientLimits | None = None,
     ) -> None:
-        """``attached`` and ``left``: a client came or went (``Daemon.client_attached``, ``client_left``)."""
+        """``reader_for``: reads what the sender of a request may see. ``attached`` and ``left``: a client came or went
+        (``Daemon.client_attached``, ``client_left``)."""
         self.limits = limits or ClientLimits()
-        self._reader = reader
+        self._reader_for = reader_for
         self._bus = bus
         self._attached = attached
         self._left = left
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[tuple[TraceReader, str], _Watched] = {}
         self._stopping = asyncio.Event()
+        self._dropped = asyncio.Event()
         self._serving: set[asyncio.Task[object]] = set()
         # Encoding does not wait for readers; a single reader leaves CPU time for the event loop.
         self._encoders = ThreadPoolExecutor(2, "watch-encode")
@@ -125,16 +131,21 @@ class WatchServer:
         self._encoders.shutdown(wait=False, cancel_futures=True)
         self._readers.shutdown(wait=False, cancel_futures=True)
 
+    def drop(self) -> None:
+        """Send all clients away who watch now, because nothing more is known of their sessions; they may try again."""
+        self._dropped.set()
+        self._dropped = asyncio.Event()
+
     # -- one client --
 
     async def _serve(self, websocket: WebSocket, trace_id: str) -> None:
-        query = query_of(websocket, trace_id)
-        watched = await self._enter(websocket, query.session_id)
+        query = query_of(websocket, trace_id, self._reader_for(websocket))
+        watched = await self._enter(websocket, query)
         if watched is None:
             return
         self._attached()
         try:
-            current, frame = await self._connected(query.session_id)
+            current, frame = await self._connected(query)
             await websocket.accept()
             since = query.since_event_id
             event_id = current if since is None else min(since, current)
@@ -147,13 +158,14 @@ class WatchServer:
                 watched.hub.leave(client)
         finally:
             self._left()
-            await self._leave(query.session_id, watched)
+            await self._leave(query, watched)
 
-    async def _enter(self, websocket: WebSocket, session_id: str) -> _Watched | None:
+    async def _enter(self, websocket: WebSocket, query: Query) -> _Watched | None:
         """Return a place for one more client; None when there is none, and the client was informed. Raises
         HandshakeRefusedError."""
         limits = self.limits
-        watched = self._watched.get(session_id)
+        key = query.reader, query.session_id
+        watched = self._watched.get(key)
         here = watched.users if watched is not None else 0
         if self._stopping.is_set():
             await _sent_away(websocket, GOING_AWAY, "The daemon is stopping.")
@@ -170,45 +182,46 @@ class WatchServer:
             watched = None
         if watched is None:
             hub = Hub(
-                session_id,
-                self._reader.store,
+                query.session_id,
+                query.reader.store,
                 self._bus,
                 limits,
-                views=self._reader.steps,
+                views=query.reader.steps,
                 encoders=self._encoders,
                 readers=self._readers,
             )
-            watched = self._watched[session_id] = _Watched(hub, asyncio.create_task(hub.open()))
+            watched = self._watched[key] = _Watched(hub, asyncio.create_task(hub.open()))
         watched.users += 1
         try:
             await asyncio.shield(watched.opened)
         except BaseException as error:
-            await self._leave(session_id, watched)
+            await self._leave(query, watched)
             if isinstance(error, StoreError):
-                raise _refusal(error, session_id) from error
+                raise _refusal(error, query.session_id) from error
             raise
         return watched
 
-    async def _leave(self, session_id: str, watched: _Watched) -> None:
+    async def _leave(self, query: Query, watched: _Watched) -> None:
+        key = query.reader, query.session_id
         watched.users -= 1
         if not watched.users:
-            if self._watched.get(session_id) is watched:
-                del self._watched[session_id]
+            if self._watched.get(key) is watched:
+                del self._watched[key]
             await watched.hub.close()
 
-    async def _connected(self, session_id: str) -> tuple[int, str]:
+    async def _connected(self, query: Query) -> tuple[int, str]:
         """Return the event id of the first frame, and the frame. Raises HandshakeRefusedError."""
         try:
             # Read a live session at once, because the goals must match the event that they follow.
-            seen = await self._reader.seen(session_id)
+            seen = await query.reader.seen(query.session_id)
         except NotFoundError as error:
             raise HandshakeRefusedError(404, str(error)) from error
         except StoreError as error:
-            raise _refusal(error, session_id) from error
+            raise _refusal(error, query.session_id) from error
         current = seen.trace.last_event_id
 
         def first_frame() -> str:
-            return connected_frame(session_id, current, seen.connected())
+            return connected_frame(query.session_id, current, seen.connected())
 
         return current, await asyncio.get_running_loop().run_in_executor(
             self._encoders, COLLECTOR.run, first_frame
@@ -216,10 +229,12 @@ class WatchServer:
 
     async def _speak(self, websocket: WebSocket, hub: Hub, client: HubClient) -> None:
         """Serve a client until one side ends; then send the reason of the close."""
+        dropped = self._dropped
         tasks: list[asyncio.Task[object]] = [
             asyncio.create_task(hub.feed(client)),
             asyncio.create_task(_heard_out(websocket, self.limits.frames_from_client)),
             asyncio.create_task(self._stopping.wait()),
+            asyncio.create_task(dropped.wait()),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -228,6 +243,8 @@ class WatchServer:
                 task.cancel()
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         ended = _end(outcomes, stopping=self._stopping.is_set())
+        if ended.code is None and dropped.is_set():
+            ended = _EndedError(TRY_LATER, UNREACHABLE)
         if ended.code is None:
             return
         with suppress(TimeoutError):
@@ -253,6 +270,9 @@ def _end(outcomes: Sequence[object], *, stopping: bool) -> _EndedError:
             return _EndedError()
         if isinstance(outcome, UnknownTraceError):
             return _EndedError(FAILED, "This trace was deleted.")
+        if isinstance(outcome, UnreachableError):
+            log.warning("%s", outcome)
+            return _EndedError(TRY_LATER, UNREACHABLE)
         if isinstance(outcome, StoreError):
             return _EndedError(FAILED, str(outcome))  # reconnecting does not help
         if isinstance(outcome, Exception):
@@ -278,7 +298,7 @@ def websocket_settings(limits: ClientLimits) -> dict[str, Any]:
     }
 
 
-def query_of(websocket: WebSocket, trace_id: str) -> Query:
+def query_of(websocket: WebSocket, trace_id: str, reader: TraceReader) -> Query:
     """Return the query of a client. Raises HandshakeRefusedError."""
     query = websocket.query_params
     branch_id = query.get("branch_id") or None
@@ -300,13 +320,16 @@ def query_of(websocket: WebSocket, trace_id: str) -> Query:
         deltas = TypeAdapter(bool).validate_python(query.get("deltas") or "true")
     except ValidationError as error:
         raise HandshakeRefusedError(422, "deltas is true or false.") from error
-    return Query(session_id, since, Subscription(events, deltas))
+    return Query(reader, session_id, since, Subscription(events, deltas))
 
 
 def _refusal(error: StoreError, session_id: str) -> HandshakeRefusedError:
     """Return the error as the REST endpoints report it: the store's messages are about sessions and their ids."""
     if isinstance(error, UnknownTraceError):
         return HandshakeRefusedError(404, str(unknown(session_id)))
+    if isinstance(error, UnreachableError):
+        log.warning("%s", error)
+        return HandshakeRefusedError(503, UNREACHABLE)
     return HandshakeRefusedError(409 if isinstance(error, NewerFormatError) else 500, str(error))
 
 

@@ -61,6 +61,14 @@ def port(text: str) -> int:
     return _whole(text, noted("{text!r} is not a port: 0 to 65535, 0 for any free one"), below=65_536)
 
 
+def address(text: str) -> tuple[str, int]:
+    """Return a host and a port: ``HOST:PORT``, ``[::1]:PORT``, or the port of 127.0.0.1."""
+    host, _, digits = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return host or "127.0.0.1", port(digits)
+
+
 def count(text: str) -> int:
     """Return 1 or more."""
     return _whole(text, noted("{text!r} is not a whole number from {least} on"), least=1)

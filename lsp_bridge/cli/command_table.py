@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from daemon.model.choices import DumpFormat, Mode, Planner, StatsBy, TakingOver
+from daemon.model.choices import DumpFormat, Mode, Planner, Scope, StatsBy, TakingOver
 from lsp_bridge.cli import argument_types as of
 from tools.localization import noted
 
@@ -143,6 +143,8 @@ _TRACE = value(
 _OF_BRANCH = value("--branch", "ID", noted("a branch or sub-agent of it, e.g. A or s1"))
 _OF_TRACE = (*_BASE, _NO_COLOR)
 _STORE = value("--store", "URL", noted("a database, or files (default: the setting store_url, else files)"))
+_DATABASE = value("--store", "URL", noted("the database (default: the setting store_url)"))
+_TEAM_USER = value("name", "NAME", noted("the user, as sessions have it (see: goalwright stats --by user)"))
 _USER = value("--user", "NAME", noted("sessions of this user only"))
 _REPLACE = flag("--force", noted("replace an existing file"))
 
@@ -457,6 +459,60 @@ COMMANDS = (
         noted("hand the plan of a planning session over to the build agent"),
         "commands.plan:build",
         (_YES, *_OF_EXPLORATION),
+    ),
+    Command("team", noted("serve the sessions of a database to a team")),
+    Command(
+        "team serve",
+        noted("serve traces (REST, WebSocket, page) read-only, to users who have a token"),
+        "commands.team:serve",
+        (
+            value(
+                "--http",
+                "ADDRESS:PORT",
+                noted("where to listen (default: 127.0.0.1:8765)"),
+                of.address,
+                default=("127.0.0.1", 8765),
+            ),
+            _DATABASE,
+            value(
+                "--public-url",
+                "URL",
+                noted("how browsers reach it, e.g. https://traces.example.com behind a reverse proxy"),
+            ),
+            flag("--plain-http", noted("allow a --public-url without TLS: tokens can be read on the way")),
+            _JSON,
+        ),
+    ),
+    Command(
+        "team add",
+        noted("make a token for a user, and show it once"),
+        "commands.team:add",
+        (
+            _TEAM_USER,
+            one_of(
+                "--scope",
+                Scope,
+                noted("own: this user's sessions (default); all: those of everybody"),
+                default="own",
+            ),
+            value("--days", "DAYS", noted("how long it is valid (default: until it is removed)"), of.days),
+            _DATABASE,
+            _JSON,
+        ),
+    ),
+    Command(
+        "team list", noted("list the tokens, without secrets"), "commands.team:listed", (_DATABASE, _JSON)
+    ),
+    Command(
+        "team remove",
+        noted("remove the tokens of a user"),
+        "commands.team:remove",
+        (
+            _TEAM_USER,
+            value("--token", "ID", noted("this one only (see: goalwright team list)")),
+            _DATABASE,
+            _JSON,
+        ),
     ),
     Command(
         "stats",

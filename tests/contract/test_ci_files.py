@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from lsp_bridge.cli.command_line import parse
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
@@ -44,6 +46,21 @@ def test_the_container_copies_what_the_wheel_is_made_of() -> None:
         names
     )
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_the_team_server_is_valid() -> None:
+    # Docker itself is not here: the file is read as YAML, and its commands as Goalwright's.
+    folder = ROOT / "deploy" / "team-server"
+    composed = yaml.safe_load((folder / "compose.yaml").read_text("utf-8"))
+    services = composed["services"]
+    assert services.keys() == {"database", "server", "admin", "proxy"}
+    arguments = parse(services["server"]["command"])
+    assert (arguments.http, arguments.public_url) == (("0.0.0.0", 8765), "https://${HOST_NAME:?}")
+    assert (folder / services["server"]["build"]["context"] / "Dockerfile").resolve() == ROOT / "Dockerfile"
+    assert 'EXTRAS=""' in (ROOT / "Dockerfile").read_text("utf-8")
+    assert services["server"]["build"]["args"] == {"EXTRAS": "postgres"}
+    assert json.loads(composed["configs"]["owner"]["content"]).keys() == {"store_url"}
+    assert f"server:{arguments.http[1]}" in (folder / "Caddyfile").read_text("utf-8")
 
 
 def test_the_development_container_is_valid() -> None:

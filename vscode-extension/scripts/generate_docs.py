@@ -124,7 +124,7 @@ def setting_row(key: str, schema: dict[str, Any], *, in_editor: bool) -> str:
 def trace_api() -> str:
     """Return ``docs/trace-api.md``."""
     access = RequiredAccess(token="-", port=0)
-    document = make_app(cast("TraceReader", None), access).openapi()
+    document = make_app(lambda _: cast("TraceReader", None), access).openapi()
     parts = [API_INTRODUCTION]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

@@ -1,4 +1,5 @@
-// Calls the API. The token stays in this tab: in its session storage, never in the address bar.
+// Calls the API. The token of a daemon stays in this tab: in its session storage, never in the address bar. On a shared
+// server there is none here: the browser sends a cookie that scripts cannot read.
 
 import { camelKeys } from "./keys.js";
 import { t } from "./l10n.js";
@@ -47,8 +48,8 @@ export function shareToken(token) {
 
 export class Api {
   /**
-   * @param {string} token
-   * @param {() => void} [onLocked] called when the token is not valid for this daemon, which was restarted
+   * @param {string} token empty: a cookie stands for it
+   * @param {() => void} [onLocked] called when the token is not valid: the daemon was restarted, or nobody has signed in
    */
   constructor(token, onLocked = () => {}) {
     this.token = token;
@@ -64,14 +65,14 @@ export class Api {
   async get(path, query = {}) {
     let answer;
     try {
-      answer = await fetch(`/api/${path}${text(query)}`, { headers: { authorization: `Bearer ${this.token}` }, cache: "no-store" });
+      answer = await fetch(`/api/${path}${text(query)}`, { headers: this.token ? { authorization: `Bearer ${this.token}` } : {}, cache: "no-store" });
     } catch {
-      throw new ApiError(0, t("The daemon does not answer. When it has stopped, run `goalwright trace page` again."));
+      throw new ApiError(0, this.token ? t("The daemon does not answer. When it has stopped, run `goalwright trace page` again.") : t("The server does not answer."));
     }
     if (answer.status === 401) {
       this.locked = true;
       this.onLocked();
-      throw new ApiError(401, LOCKED);
+      throw new ApiError(401, this.token ? LOCKED : t("Sign in to see the sessions."));
     }
     const body = await answer.json().catch(() => null);
     if (!answer.ok) throw new ApiError(answer.status, detailOf(body) ?? t("The API answered {0}.", answer.status));
@@ -83,7 +84,7 @@ export class Api {
    * @param {Record<string, string | number | boolean | null | undefined>} query
    */
   watchAddress(traceId, query) {
-    const address = new URL(`/api/traces/${encodeURIComponent(traceId)}/watch${text({ ...query, token: this.token })}`, location.href);
+    const address = new URL(`/api/traces/${encodeURIComponent(traceId)}/watch${text({ ...query, token: this.token || null })}`, location.href);
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
     return address.href;
   }
@@ -95,6 +96,21 @@ function text(query) {
   for (const [name, value] of Object.entries(query)) if (value !== null && value !== undefined && value !== "") params.set(name, String(value));
   const line = params.toString();
   return line ? `?${line}` : "";
+}
+
+/**
+ * Signs in to a shared server, or out of it.
+ * @param {"sign-in" | "sign-out"} what
+ * @param {string} [token]
+ * @returns {Promise<string>} why it failed; empty when it worked
+ */
+export async function sign(what, token) {
+  try {
+    const answer = await fetch(`/${what}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ token }) });
+    return answer.ok ? "" : detailOf(await answer.json().catch(() => null)) ?? t("The API answered {0}.", answer.status);
+  } catch {
+    return t("The server does not answer.");
+  }
 }
 
 /** @param {any} body */

@@ -42,3 +42,16 @@ export function svg(tag, attributes = {}, ...children) {
   fill(element, attributes, children);
   return element;
 }
+
+/**
+ * Finds an element of index.html.
+ * @template {HTMLElement} T
+ * @param {string} id
+ * @param {new () => T} type
+ * @returns {T}
+ */
+export function part(id, type) {
+  const element = document.getElementById(id);
+  if (!(element instanceof type)) throw new Error(`#${id} is missing in index.html`);
+  return element;
+}

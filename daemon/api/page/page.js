@@ -1,7 +1,8 @@
 // The page: the list of traces and the open trace. The address names it: `#/{traceId}` or `#/{traceId}/steps`.
 
 import { Api, ApiError, LOCKED, shareToken, takeToken } from "./api.js";
-import { h } from "./dom.js";
+import { askForToken, showUser } from "./sign_in.js";
+import { h, part } from "./dom.js";
 import { TraceList, titleOf } from "./list.js";
 import { MessagesPane } from "./messages.js";
 import { TraceView } from "./trace.js";
@@ -12,29 +13,20 @@ import { t } from "./l10n.js";
 
 const LIST_PAUSE_MS = 5000;
 
-/**
- * @template {HTMLElement} T
- * @param {string} id
- * @param {new () => T} type
- * @returns {T}
- */
-function part(id, type) {
-  const element = document.getElementById(id);
-  if (!(element instanceof type)) throw new Error(`#${id} is missing in index.html`);
-  return element;
-}
-
-const token = takeToken();
+/** Whether this is a shared server, whose users sign in. */
+const shared = "signIn" in document.body.dataset;
+const token = shared ? "" : takeToken();
 const asked = new URL(location.href).searchParams.get("trace");
 if (asked) history.replaceState(null, "", `/#/${encodeURIComponent(asked)}`);
 
 const api = new Api(token, () => {
-  // Stop all requests, because the daemon rejects this token.
+  // Stop all requests, because the token is rejected.
   view?.watch?.close();
   say("lost", t("Disconnected"));
-  complain(LOCKED);
+  if (shared) askForToken();
+  else complain(LOCKED);
 });
-shareToken(() => (api.locked ? "" : api.token));
+if (!shared) shareToken(() => (api.locked ? "" : api.token));
 const button = (/** @type {string} */ id) => part(id, HTMLButtonElement);
 const [graph, steps, pane, empty] = [part("graph", HTMLElement), part("steps", HTMLElement), part("pane", HTMLElement), part("empty", HTMLElement)];
 const connection = part("connection", HTMLElement);
@@ -151,7 +143,7 @@ async function openTrace(traceId, wanted) {
     if (view !== opened) return;
     empty.textContent = error.message;
     say("");
-    unanswered = error.status === 0;
+    unanswered = error.status === 0 || error.status === 503;
     return;
   }
   if (view !== opened) return;
@@ -300,6 +292,7 @@ async function keepList() {
 }
 
 if (small.matches) showList(false);
+if (shared) await showUser(api);
 route();
 await list.refresh();
 const [newest] = list.traces;

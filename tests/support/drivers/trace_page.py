@@ -316,9 +316,9 @@ async def page_bench(store: TraceStore | None = None) -> AsyncGenerator[PageBenc
 async def served(bench: PageBench, listening: socket.socket, limits: ClientLimits) -> AsyncGenerator[None]:
     """Serve answers on a socket until it is left; then it may be served again, like a restarted daemon."""
     bench.server = WatchServer(
-        bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits
+        lambda _: bench.reader, bench.bus, attached=lambda: None, left=lambda: None, limits=limits
     )
-    app = make_app(bench.reader, RequiredAccess(TOKEN, bench.port), watch=bench.server)
+    app = make_app(lambda _: bench.reader, RequiredAccess(TOKEN, bench.port), watch=bench.server)
     await asyncio.to_thread(warm_up, app)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", **websocket_settings(limits)

@@ -59,7 +59,9 @@ class Watched:
         self.attached = 0
         self.connections: Collection[object] = ()
         self.reader = TraceReader(store, self.states.get)
-        self.server = WatchServer(self.reader, self.bus, attached=self._came, left=self._went, limits=limits)
+        self.server = WatchServer(
+            lambda _: self.reader, self.bus, attached=self._came, left=self._went, limits=limits
+        )
         self.port = 0
         self._ticks = 0
 

@@ -246,7 +246,7 @@ async def test_live_steps_equal_stored_steps_with_truncated_secrets(tmp_path: Pa
         told = await hear(live, to=3)
         bench.states.clear()
         await bench.server.close()
-        again = WatchServer(bench.reader, bench.bus, limits=ClientLimits())
+        again = WatchServer(lambda _: bench.reader, bench.bus, limits=ClientLimits())
         bench.server = again
         async with bench.watch("since_event_id=1") as stored:
             assert (await hear(stored, to=3))[1:] == told

@@ -1,0 +1,163 @@
+"""A shared server: the trace API and its page over a database, for several users. It runs no session.
+
+A request is answered by a reader that sees the sessions of its user alone: for all others there is no such session. So
+no route has to ask whose a session is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from fastapi import APIRouter
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import JSONResponse, Response
+
+from daemon.api.address import OpenApi
+from daemon.api.app import make_app
+from daemon.api.polled_bus import PolledBus
+from daemon.api.reader import TraceReader
+from daemon.api.security import Refusal
+from daemon.api.serving import begin, bound
+from daemon.api.team_access import SIGN_IN, SIGN_OUT, TeamAccess, public_place
+from daemon.api.watch import WatchServer
+from daemon.store.sql.tokens import grant_of
+
+if TYPE_CHECKING:
+    from daemon.api.app import TraceApi
+    from daemon.api.serving import ApiServer
+    from daemon.store.sql.store import SqlTraceStore
+    from daemon.store.sql.tokens import Grant
+
+log = logging.getLogger(__name__)
+
+_READERS = 8
+"""Users whose readers are kept, each with the last step trees."""
+_MOST_BODY = 1024
+"""Bytes of a request to sign in."""
+
+
+class Readers:
+    """A reader for the user of a request."""
+
+    def __init__(self, store: SqlTraceStore) -> None:
+        """``store``: the one that sees everything."""
+        self._store = store
+        self._kept: OrderedDict[str | None, TraceReader] = OrderedDict()
+
+    def of(self, request: HTTPConnection) -> TraceReader:
+        """Return the reader of what the sender may see."""
+        name = _grant(request).sees
+        reader = self._kept.get(name)
+        if reader is None:
+            reader = TraceReader(self._store.of_user(name), lambda _: None, elsewhere=True)
+            self._kept[name] = reader
+        self._kept.move_to_end(name)
+        while len(self._kept) > _READERS:
+            self._kept.popitem(last=False)
+        return reader
+
+
+@dataclass(slots=True)
+class TeamServer:
+    """A running shared server."""
+
+    app: TraceApi
+    access: TeamAccess
+    port: int
+    """On which it listens."""
+    _api: ApiServer
+    _tasks: tuple[asyncio.Task[None], ...]
+
+    async def close(self) -> None:
+        """Stop: WebSockets are closed with 1001, requests under way are finished."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._api.close()
+
+
+async def serve_team(
+    store: SqlTraceStore, host: str, port: int, *, public_url: str | None = None, plain: bool = False
+) -> TeamServer:
+    """Serve the sessions of a database. ``plain``: tokens may travel without TLS. Raises ApiError.
+
+    ``port`` 0: any free one.
+    """
+    public_place(public_url, host, port, plain=plain)  # nothing listens before it is known to be right
+    listening = bound(host, port)
+    place = public_place(public_url, host, listening.getsockname()[1], plain=plain)
+
+    async def check(token: str) -> Grant | None:
+        return await asyncio.to_thread(grant_of, store, token, datetime.now(UTC))
+
+    access = TeamAccess(place, check)
+    bus = PolledBus(store, lost=lambda: watch.drop())
+    readers = Readers(store)
+    watch = WatchServer(readers.of, bus)
+    app = make_app(readers.of, access, watch=watch, routes=team_routes(access))
+    api = await begin(app, watch, listening, OpenApi(place.url, ""))
+    return TeamServer(
+        app, access, place.port, api, (asyncio.create_task(bus.follow(), name="follows the database"),)
+    )
+
+
+def team_routes(access: TeamAccess) -> APIRouter:
+    """Return what only a shared server has: signing in and out, and who one is."""
+    router = APIRouter()
+
+    @router.post(SIGN_IN, include_in_schema=False)
+    async def sign_in(request: Request) -> Response:
+        token = _token_in(await _body(request))
+        if token is None:
+            return JSONResponse({"detail": 'Send {"token": "…"} as JSON.'}, 422)
+        found = await access.signed_in(token)
+        if isinstance(found, Refusal):
+            return JSONResponse({"detail": found.detail}, found.status)
+        log.info("%s signed in with the token %s", ascii(found.user), found.token_id)
+        return Response(status_code=204, headers={"set-cookie": access.cookie(found, token, time.time())})
+
+    @router.post(SIGN_OUT, include_in_schema=False)
+    async def sign_out() -> Response:
+        return Response(status_code=204, headers={"set-cookie": access.no_cookie()})
+
+    @router.get("/api/me", include_in_schema=False)
+    async def me(request: Request) -> Response:
+        grant = _grant(request)
+        expires = grant.expires_at.isoformat() if grant.expires_at is not None else None
+        return JSONResponse({"user": grant.user, "scopes": sorted(grant.scopes), "expires_at": expires})
+
+    return router
+
+
+def _grant(request: HTTPConnection) -> Grant:
+    """Return what the sender may do. A request that nobody let in has none, and fails here."""
+    return cast("Grant", request.scope["state"]["grant"])
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body of a request; as much of a longer one as shows that it is none of ours."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BODY:
+            break
+    return body
+
+
+def _token_in(body: bytes) -> str | None:
+    if len(body) > _MOST_BODY:
+        return None
+    with contextlib.suppress(ValueError, RecursionError):
+        found: Any = json.loads(body)
+        if isinstance(found, dict):
+            token: object = cast("dict[str, object]", found).get("token")
+            return token.strip() if isinstance(token, str) else None
+    return None

@@ -1,0 +1,158 @@
+"""``goalwright team``: the shared server over a database of sessions, and the tokens of its users."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from daemon.api.address import ApiError
+from daemon.config import load_config
+from daemon.runtime import state_dir
+from daemon.store.trace_store import StoreError
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.text import one_line, shown_line
+from tools.localization import n, t
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from daemon.store.sql.store import SqlTraceStore
+    from daemon.store.sql.tokens import Grant, Scope
+    from lsp_bridge.cli.invocation import Invocation
+
+_LONGEST_S = 20
+"""Seconds after which the database ends a statement of the server."""
+_BUSY = 8
+"""Requests that read the database at the same time; a pool of the database has as many connections."""
+
+
+async def serve(
+    cli: Invocation, *, http: tuple[str, int], store: str | None, public_url: str | None, plain_http: bool
+) -> int:
+    """Serve the sessions of a database until stopped."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from daemon.api.team_server import serve_team
+    from daemon.gc_tuning import COLLECTOR
+    from daemon.logfile import configure_logging
+    from daemon.runtime import keep_memory_private
+
+    configure_logging(None)
+    keep_memory_private()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(_BUSY, "read"))
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(number, stopping.set)
+    try:
+        with _opened(cli, store, longest_s=_LONGEST_S) as database:
+            server = await serve_team(database, *http, public_url=public_url, plain=plain_http)
+            COLLECTOR.install()
+            tending = asyncio.create_task(COLLECTOR.tend())
+            url = server.access.url
+            if cli.json:
+                cli.write_json({"url": url})
+            else:
+                cli.console.write(t("The sessions are at {url}. Ctrl+C stops the server.\n", url=url))
+            await stopping.wait()
+            tending.cancel()
+            await server.close()
+    except (StoreError, ApiError) as error:
+        return cli.failed(error)
+    return EXIT_OK
+
+
+def add(cli: Invocation, *, name: str, scope: Scope, days: float | None, store: str | None) -> int:
+    """Make a token for a user, and show it."""
+    from daemon.store.sql.tokens import issue
+
+    now = datetime.now(UTC)
+    expires_at = None if days is None else now + timedelta(days=days)
+    try:
+        with _opened(cli, store) as database:
+            token = issue(database, name, [scope], now, expires_at)
+    except StoreError as error:
+        return cli.failed(error)
+    if cli.json:
+        expiry = None if expires_at is None else expires_at.isoformat()
+        cli.write_json({"user": name, "scope": scope, "token": token, "expiresAt": expiry})
+        return EXIT_OK
+    cli.console.warn(
+        t(
+            "The token of {name}. It is shown only now, and lets whoever has it read sessions:",
+            name=one_line(name),
+        )
+    )
+    cli.console.write(token + "\n")
+    return EXIT_OK
+
+
+def listed(cli: Invocation, *, store: str | None) -> int:
+    """List the tokens, without their secrets."""
+    from daemon.store.sql.tokens import grants
+
+    try:
+        with _opened(cli, store) as database:
+            found = grants(database)
+    except StoreError as error:
+        return cli.failed(error)
+    for one in found:
+        if cli.json:
+            values = {**one._asdict(), "scopes": sorted(one.scopes), "created_at": one.created_at.isoformat()}
+            cli.write_json({**values, "expires_at": one.expires_at and one.expires_at.isoformat()})
+        else:
+            cli.console.write(_line(one, datetime.now(UTC)) + "\n")
+    if not found and not cli.json:
+        cli.console.warn(t("There are no tokens. `goalwright team add NAME` makes one."))
+    return EXIT_OK
+
+
+def remove(cli: Invocation, *, name: str, token: str | None, store: str | None) -> int:
+    """Remove the tokens of a user, or one of them."""
+    from daemon.store.sql.tokens import revoke
+
+    try:
+        with _opened(cli, store) as database:
+            removed = revoke(database, name, token)
+    except StoreError as error:
+        return cli.failed(error)
+    if cli.json:
+        cli.write_json({"removed": removed})
+    elif removed:
+        cli.console.write(n("Removed {count:,} token.\n", "Removed {count:,} tokens.\n", removed))
+    else:
+        cli.console.warn(t("{name} has no such token. See `goalwright team list`.", name=one_line(name)))
+    return EXIT_OK if removed else EXIT_FAILED
+
+
+def _line(one: Grant, now: datetime) -> str:
+    if one.expires_at is None:
+        ends = t("does not expire")
+    elif one.is_over(now):
+        ends = t("expired on {day}", day=f"{one.expires_at:%Y-%m-%d}")
+    else:
+        ends = t("until {day}", day=f"{one.expires_at:%Y-%m-%d}")
+    scopes = ", ".join(sorted(one.scopes))
+    return f"{one.token_id}  {one_line(one.user)}  {scopes}  {one.created_at:%Y-%m-%d}  {ends}"
+
+
+@contextlib.contextmanager
+def _opened(cli: Invocation, address: str | None, *, longest_s: int = 0) -> Generator[SqlTraceStore]:
+    """Open the database that was named, or that of the settings. Raises StoreError."""
+    from daemon.store.sql.store import SqlTraceStore
+
+    config = load_config(cli.workspace, state_dir(cli.launcher.home) / "config.json")
+    for problem in (*config.blocking, *config.problems):
+        cli.console.warn(shown_line(problem))
+    place = address or config.settings.traces.store_url
+    if place is None:
+        raise StoreError(t("Name a database with --store, or in the setting store_url."))
+    store = SqlTraceStore.open(place, existing=True, longest_s=longest_s)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket
 from daemon.api import page_files
 from daemon.api.reader import AnswerTooLargeError, NotFoundError, TraceReader
 from daemon.api.schemas import described
+from daemon.api.search_routes import search_routes
 from daemon.api.security import UNREACHABLE, Access, SecurityMiddleware
 from daemon.api.traces_routes import ParameterError, trace_routes, without_empty
 from daemon.api.watch import WatchServer
@@ -67,6 +68,7 @@ def make_app(
     app.guard = SecurityMiddleware(app.unguarded, access, page_files.LOCKED if access.token else None, asked)
     app.state.reader_for = reader_for
     app.include_router(trace_routes())
+    app.include_router(search_routes())
     if routes is not None:
         app.include_router(routes)
     _page(app, access)

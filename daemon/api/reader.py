@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from daemon.api.listing import TraceLister, TraceQuery
 from daemon.api.message_query import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
@@ -21,7 +22,7 @@ from daemon.api.session_summary import (
 )
 from daemon.api.step_views import AnswerTooLargeError, NotFoundError, StepViews
 from daemon.gc_tuning import COLLECTOR
-from daemon.model.branches import BRANCH_ID, branch_of, session_of
+from daemon.model.branches import BRANCH_ID, branch_of, root_of, session_of
 from daemon.model.goals import Goal
 from daemon.model.messages import Message, Role
 from daemon.plan.changes import PlanError
@@ -29,6 +30,12 @@ from daemon.plan.goal_index import GoalIndex
 from daemon.state.session_state import SessionState
 from daemon.store.replay import replayed
 from daemon.store.trace_store import NewerFormatError, StoreError, TraceStore, UnknownTraceError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from daemon.model.choices import StatsBy
+    from daemon.store.sql.store import SqlTraceStore
 
 __all__ = ["AnswerTooLargeError", "JsonObject", "MessageQuery", "NotFoundError", "TraceQuery", "TraceReader"]
 
@@ -73,13 +80,16 @@ class TraceReader:
         *,
         is_foreign: Callable[[str], bool] = lambda _: False,
         elsewhere: bool = False,
+        database: Callable[[], SqlTraceStore] | None = None,
     ) -> None:
         """``live``: the state of an open session (a branch or sub-agent too), None of any other. ``elsewhere``: other
-        daemons may work on the sessions."""
+        daemons may work on the sessions. ``database``: has the same sessions, to search and count them, which finds
+        nothing without it; blocking."""
         self.store = store
         self.live = live
         self.is_foreign = is_foreign
         self._elsewhere = elsewhere
+        self._database = database
         self._listing = TraceLister(
             store,
             live,
@@ -189,6 +199,46 @@ class TraceReader:
                 )
 
         return await COLLECTOR.aside(look)
+
+    async def search(self, query: str, limit: int, before: str | None) -> JsonObject:
+        """``{"found": [session…], "next": id|null}``, newest first. Raises StoreError."""
+
+        def find() -> JsonObject:
+            from daemon.store.sql.search import search
+
+            database = self._database and self._database()
+            found = search(database, query, limit=limit + 1, before=before) if database else []
+            shown = found[:limit]
+            return {
+                "found": [
+                    {
+                        "trace_id": root_of(one.trace_id),
+                        "branch_id": branch_of(one.trace_id),
+                        "title": one.title,
+                        "workspace": one.folder,
+                        "user": one.owner,
+                        "kind": one.kind,
+                        "excerpt": one.excerpt,
+                    }
+                    for one in shown
+                ],
+                "next": root_of(shown[-1].trace_id) if len(found) > limit else None,
+            }
+
+        return await COLLECTOR.aside(find)
+
+    async def stats(self, by: StatsBy, since: datetime | None, limit: int) -> JsonObject:
+        """``{"by": …, "groups": [sums…], "more": bool}``. Raises StoreError."""
+
+        def count() -> JsonObject:
+            from daemon.store.sql.stats import sums
+
+            database = self._database and self._database()
+            found = sums(database, by, since=since, limit=limit + 1) if database else []
+            groups = [one._asdict() for one in found[:limit]]
+            return {"by": by, "groups": groups, "more": len(found) > limit}
+
+        return await COLLECTOR.aside(count)
 
     # -- for the WebSocket --
 

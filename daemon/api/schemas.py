@@ -3,7 +3,7 @@ which removes secrets; tests check them against these models."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
 from daemon.model.branches import BranchMeta, SubagentMeta
+from daemon.model.choices import StatsBy
 from daemon.model.goals import GoalStats, GoalTree
 from daemon.model.messages import Message
 from daemon.model.steps import Step
@@ -96,6 +97,51 @@ class NodeAnswer(BaseModel):
     )
 
 
+class FoundSession(BaseModel):
+    """A session with a place that was found."""
+
+    trace_id: str
+    branch_id: str | None = Field(
+        description="The branch or sub-agent that has the place; null: the main session."
+    )
+    title: str
+    workspace: str
+    user: str
+    kind: Literal["title", "message", "goal", "file"]
+    excerpt: str = Field(description="Text around the place, on one line.")
+
+
+class FoundList(BaseModel):
+    """Newest first, each session once."""
+
+    found: list[FoundSession]
+    next: str | None = Field(description="`before` of the next page; null: there is none.")
+
+
+class StatsGroup(BaseModel):
+    """The sums of a group. Branches and sub-agents count with their own model and agent."""
+
+    key: str = Field(description="The day (YYYY-MM-DD, UTC), or a name; empty: unknown.")
+    sessions: int = Field(description="Main sessions that have a part in it.")
+    finished: int = Field(description="Those whose last turn came to its end.")
+    calls: int = Field(description="Answers of models.")
+    input: int = Field(description="Tokens that were not cached.")
+    output: int
+    cache_read: int
+    cache_write: int
+    cost: float = Field(description="US dollars, without `unpriced` calls.")
+    unpriced: int = Field(description="Calls whose price is not known.")
+    model_ms: int = Field(description="Milliseconds that models took.")
+
+
+class StatsAnswer(BaseModel):
+    """Days newest first, other groups by cost."""
+
+    by: StatsBy
+    groups: list[StatsGroup]
+    more: bool = Field(description="There are more groups than `limit`.")
+
+
 class Problem(BaseModel):
     """An error response: what is wrong and what to do."""
 
@@ -110,6 +156,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
     MessagePage,
     StepTreeAnswer,
     NodeAnswer,
+    FoundList,
+    StatsAnswer,
     Problem,
 )
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import uvicorn
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from daemon.api.address import ApiError, OpenApi, PortTakenError
 from daemon.api.app import TraceApi, make_app, warm_up
+from daemon.api.files_index import FilesIndex
 from daemon.api.hub import ClientLimits
 from daemon.api.reader import TraceReader
 from daemon.api.security import RequiredAccess
@@ -22,6 +23,7 @@ from daemon.api.watch import WatchServer, websocket_settings
 from daemon.core import Daemon
 from daemon.runtime import new_token
 from daemon.state.session_state import SessionState
+from daemon.workspace_key import workspace_key
 from tools.localization import t
 
 log = logging.getLogger(__name__)
@@ -84,13 +86,19 @@ class ApiServer:
     """A running API."""
 
     def __init__(
-        self, address: OpenApi, server: uvicorn.Server, listening: socket.socket, watch: WatchServer
+        self,
+        address: OpenApi,
+        server: uvicorn.Server,
+        listening: socket.socket,
+        watch: WatchServer,
+        close: Callable[[], None],
     ) -> None:
-        """``server``: one that has started."""
+        """``server``: one that has started; ``close``: called in a thread at the end."""
         self.address = address
         self._server = server
         self._listening = listening
         self._watch = watch
+        self._close = close
         self._loop = asyncio.create_task(server.main_loop(), name="trace api")
 
     async def close(self) -> None:
@@ -101,6 +109,7 @@ class ApiServer:
             async with asyncio.timeout(_CLOSE_S + 2):
                 await self._loop
                 await self._server.shutdown([self._listening])
+        await asyncio.to_thread(self._close)
 
 
 async def serve(core: Daemon, port: int) -> ApiServer:
@@ -108,7 +117,8 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     listening = bound(HOST, port)
     taken: int = listening.getsockname()[1]
     token = new_token()
-    reader = reader_of(core)
+    index = FilesIndex(core.store, core.state_folder / "numbers" / workspace_key(core.workspace))
+    reader = reader_of(core, index)
     limits = ClientLimits()
     watch = WatchServer(
         lambda _: reader,
@@ -119,11 +129,17 @@ async def serve(core: Daemon, port: int) -> ApiServer:
     )
     access = RequiredAccess(token, taken)
     app = make_app(lambda _: reader, access, watch=watch, asked=core.presence.asked)
-    return await begin(app, watch, listening, OpenApi(access.url, token))
+    return await begin(app, watch, listening, OpenApi(access.url, token), index.close)
 
 
-async def begin(app: TraceApi, watch: WatchServer, listening: socket.socket, address: OpenApi) -> ApiServer:
-    """Serve an application on a socket. Raises ApiError."""
+async def begin(
+    app: TraceApi,
+    watch: WatchServer,
+    listening: socket.socket,
+    address: OpenApi,
+    close: Callable[[], None] = lambda: None,
+) -> ApiServer:
+    """Serve an application on a socket. ``close``: called in a thread at the end. Raises ApiError."""
     await asyncio.to_thread(warm_up, app)
     timed = IdleTimeout(app)
     config = uvicorn.Config(
@@ -157,17 +173,17 @@ async def begin(app: TraceApi, watch: WatchServer, listening: socket.socket, add
         listening.close()
         raise ApiError(t("The API cannot be served: {exception}.", exception=error)) from error
     log.info("the trace API is at %s", address.url)
-    return ApiServer(address, server, listening, watch)
+    return ApiServer(address, server, listening, watch, close)
 
 
-def reader_of(core: Daemon) -> TraceReader:
+def reader_of(core: Daemon, index: FilesIndex | None = None) -> TraceReader:
     """Reads the traces of a daemon, live ones from its memory."""
 
     def live(session_id: str) -> SessionState | None:
         session = core.live(session_id)
         return session.state if session is not None else None
 
-    return TraceReader(core.store, live, is_foreign=core.is_foreign)
+    return TraceReader(core.store, live, is_foreign=core.is_foreign, database=index and index.current)
 
 
 def bound(host: str, port: int) -> socket.socket:

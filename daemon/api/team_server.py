@@ -57,7 +57,8 @@ class Readers:
         name = _grant(request).sees
         reader = self._kept.get(name)
         if reader is None:
-            reader = TraceReader(self._store.of_user(name), lambda _: None, elsewhere=True)
+            store = self._store.of_user(name)
+            reader = TraceReader(store, lambda _: None, elsewhere=True, database=lambda: store)
             self._kept[name] = reader
         self._kept.move_to_end(name)
         while len(self._kept) > _READERS:

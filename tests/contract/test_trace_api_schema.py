@@ -49,6 +49,8 @@ OPERATIONS = (
     "/api/traces/{trace_id}/branches/{branch_id}",
     "/api/traces/{trace_id}/tree",
     "/api/traces/{trace_id}/node/{step_id}",
+    "/api/search",
+    "/api/stats",
 )
 KNOWN = {"branch_id": ("A", "B", "s1"), "step_id": ("root", "goal_1", "goal_2")}
 

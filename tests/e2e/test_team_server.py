@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import select
 import signal
 import socket
@@ -112,7 +113,29 @@ async def test_page_asks_for_a_token_and_shows_own_sessions(store: SqlTraceStore
             0,
         ]
         await pictures(page, "team-page")
+        await page.get_by_label("Search traces").fill("ANSWER harm")
+        found = page.get_by_role("region", name="Found in sessions")
+        await expect(found.get_by_role("link")).to_have_text(
+            re.compile("harmless.*answer harmless.*message · ann", re.S)
+        )
+        await page.get_by_label("Search traces").fill(SECRET)
+        await expect(found).to_contain_text("Nothing was found.")
+        await pictures(page, "team-search")
+        await page.get_by_role("link", name="Numbers").click()
+        numbers = page.get_by_role("region", name="Numbers", exact=True)
+        await numbers.get_by_label("Period").select_option("All time")
+        await expect(numbers.get_by_role("row", name=re.compile("^2026-01-01"))).to_contain_text("$1.00")
+        plot = numbers.get_by_role("img", name=re.compile("^Cost, at most [$]1.00 [(]2026-01-01[)]"))
+        await expect(plot).to_be_visible()
+        await pictures(page, "team-numbers-days")
+        await numbers.get_by_label("By").select_option("Agent")
+        await expect(numbers.get_by_role("row")).to_have_count(2)
+        await expect(numbers.get_by_role("img")).to_have_count(5)
+        await expect(numbers.get_by_role("img", name=re.compile("^Cache rate, at most 10 %"))).to_be_visible()
+        await pictures(page, "team-numbers")
+        assert await findings(page.main_frame) == []
         await page.goto(f"{address}#/{BOB}")
+        await expect(numbers).to_be_hidden()
         await expect(page.locator("#empty")).to_contain_text("There is no trace")
         await page.get_by_role("button", name="Sign out").click()
         await expect(token).to_be_focused()

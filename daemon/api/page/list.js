@@ -9,10 +9,13 @@ import { t } from "./l10n.js";
 /** @import { TraceMeta } from "./shapes.js" */
 
 const PAGE = 50;
+/** Further requests for a page when few traces fit the filters: the server looks at some thousands for each. */
+const MORE_PAGES = 3;
+const MOST_FOUND = 20;
 
 export class TraceList {
   /**
-   * @param {{ list: HTMLElement, note: HTMLElement, more: HTMLButtonElement, form: HTMLFormElement, query: HTMLInputElement, status: HTMLSelectElement }} parts
+   * @param {{ list: HTMLElement, note: HTMLElement, more: HTMLButtonElement, form: HTMLFormElement, query: HTMLInputElement, status: HTMLSelectElement, found: HTMLElement }} parts
    * @param {Api} api
    */
   constructor(parts, api) {
@@ -27,16 +30,22 @@ export class TraceList {
     /** The open trace as its socket reports it. @type {TraceMeta | null} */
     this.open = null;
     this.asked = 0;
+    /** The text that was searched for last. */
+    this.searched = "";
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
     parts.query.addEventListener("input", () => {
       clearTimeout(timer);
-      timer = setTimeout(() => void this.refresh(), 200);
+      timer = setTimeout(() => {
+        void this.refresh();
+        void this.search();
+      }, 200);
     });
     parts.status.addEventListener("change", () => void this.refresh());
     parts.form.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.refresh();
+      void this.search();
     });
     parts.more.addEventListener("click", () => {
       this.wanted += PAGE;
@@ -48,6 +57,7 @@ export class TraceList {
   async refresh() {
     const asked = ++this.asked;
     const { query, status, more, note } = this.parts;
+    let pages = this.wanted / PAGE + MORE_PAGES;
     /** @type {TraceMeta[]} */
     const traces = [];
     /** @type {string | null} */
@@ -59,7 +69,7 @@ export class TraceList {
         if (asked !== this.asked) return true;
         traces.push(...page.traces);
         before = page.next;
-      } while (before && traces.length < this.wanted);
+      } while (before && traces.length < this.wanted && --pages > 0);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       // The list has its own note and clears only that: the connection of the open trace may be fine.
@@ -71,6 +81,29 @@ export class TraceList {
     this.traces = traces;
     this.paint();
     return true;
+  }
+
+  /** Shows sessions that have the text anywhere: in messages, goals, and names of changed files. */
+  async search() {
+    const { query, found } = this.parts;
+    const text = query.value.trim();
+    if (text === this.searched) return;
+    this.searched = text;
+    /** @type {{ found: Found[], next: string | null }} */
+    let answer = { found: [], next: null };
+    let problem = "";
+    try {
+      if (text) answer = await this.api.get("search", { q: text, limit: MOST_FOUND });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      problem = error.message;
+      this.searched = "";
+    }
+    if (text !== query.value.trim()) return;
+    found.hidden = !text;
+    const none = problem || (answer.found.length === 0 ? t("Nothing was found.") : "");
+    const more = answer.next === null ? "" : t("There are more: write more of the text.");
+    found.replaceChildren(h("h2", {}, t("Found in sessions")), h("ol", {}, ...answer.found.map(foundEntry)), h("p", { class: "note", role: "status" }, none || more));
   }
 
   /** @param {string | null} traceId */
@@ -129,6 +162,21 @@ function entry(trace, selected) {
     h("small", {}, facts),
     h("time", {}, Number.isNaN(when.valueOf()) ? "" : dayOf(when))));
 }
+
+/** @typedef {{ traceId: string, branchId: string | null, title: string, workspace: string, user: string, kind: string, excerpt: string }} Found */
+
+/** @param {Found} one */
+function foundEntry(one) {
+  const place = one.workspace.split("/").at(-1) ?? "";
+  return h("li", {}, h("a", { href: `#/${encodeURIComponent(one.traceId)}`, class: "trace" },
+    h("span", { class: "icon", "aria-hidden": "true" }, "⌕"),
+    h("b", {}, one.title || t("Untitled")),
+    h("small", {}, one.excerpt),
+    h("small", {}, [KINDS[one.kind] ?? one.kind, one.user, place].filter(Boolean).join(" · "))));
+}
+
+/** @type {Record<string, string>} */
+const KINDS = { title: t("title"), message: t("message"), goal: t("goal"), file: t("changed file") };
 
 /** @param {TraceMeta} trace */
 export const titleOf = (trace) => trace.title || trace.task?.split("\n", 1)[0]?.slice(0, 120) || t("Untitled");

@@ -6,12 +6,14 @@ import { h, part } from "./dom.js";
 import { TraceList, titleOf } from "./list.js";
 import { MessagesPane } from "./messages.js";
 import { TraceView } from "./trace.js";
+import { NumbersView } from "./numbers.js";
 import { amount, money, nodeStatusWord, plain, sessionWord, statusWord } from "./format.js";
 import { t } from "./l10n.js";
 
 /** @import { DagEdge, DagNode, SessionView, Step } from "./shapes.js" */
 
 const LIST_PAUSE_MS = 5000;
+const NUMBERS = "#numbers";
 
 /** Whether this is a shared server, whose users sign in. */
 const shared = "signIn" in document.body.dataset;
@@ -36,10 +38,11 @@ const follow = part("follow", HTMLInputElement);
 const list = new TraceList(
   {
     list: part("traces", HTMLElement), note: part("list-note", HTMLElement), more: button("more"), form: part("filter", HTMLFormElement),
-    query: part("query", HTMLInputElement), status: part("status", HTMLSelectElement),
+    query: part("query", HTMLInputElement), status: part("status", HTMLSelectElement), found: part("found", HTMLElement),
   },
   api,
 );
+const numbers = new NumbersView(part("numbers", HTMLElement), api);
 const messages = new MessagesPane(pane, api, () => {
   view?.view.settle();
   // Focus that the user has moved elsewhere in the meantime stays there.
@@ -76,6 +79,15 @@ function complain(message) {
 // -- one trace
 
 function route() {
+  part("to-numbers", HTMLElement).toggleAttribute("aria-current", location.hash === NUMBERS);
+  if (location.hash === NUMBERS) {
+    void openTrace("", "graph");
+    empty.hidden = true;
+    part("title", HTMLElement).textContent = t("Numbers");
+    document.title = t("Numbers – Goalwright");
+    void numbers.show();
+    return;
+  }
   // Fragments of other kinds are places in the page.
   if (location.hash && !location.hash.startsWith("#/")) return;
   const [, id = "", which = ""] = location.hash.split("/");
@@ -86,7 +98,9 @@ function route() {
     // A malformed address names no trace.
   }
   const wanted = which === "steps" ? "steps" : "graph";
-  if (traceId !== (view?.traceId ?? "")) void openTrace(traceId, wanted);
+  const left = numbers.shown;
+  numbers.hide();
+  if (left || traceId !== (view?.traceId ?? "")) void openTrace(traceId, wanted);
   else if (wanted !== tab) show(wanted);
 }
 

@@ -199,7 +199,7 @@ class SqlTraceStore(TraceStore):
             if self.only is not None:
                 wanted = wanted.where(traces.c.owner == self.only)
             if before is not None:
-                wanted = wanted.where(traces.c.id < before)
+                wanted = wanted.where(traces.c.id < storable(before))
             with self.reading() as connection:
                 page = min(limit, _PAGE)
                 rows = connection.execute(wanted.order_by(traces.c.id.desc()).limit(page)).all()

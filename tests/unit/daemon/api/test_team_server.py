@@ -35,6 +35,8 @@ QUERIES: dict[str, list[dict[str, Any]]] = {
     "/api/traces": [{}, {"q": SECRET}, {"agent": SECRET}],
     "/api/traces/{trace_id}/messages": [{}, {"goal_id": "1", "descendants": "true"}, {"branch_id": "A"}],
     "/api/traces/{trace_id}/tree": [{}, {"branch_id": "A"}],
+    "/api/search": [{"q": SECRET}, {"q": "please"}, {"q": "goal"}, {"q": "src/"}],
+    "/api/stats": [{"by": "agent"}, {"by": "folder"}, {"by": "model"}],
     "/api/traces/{trace_id}/node/{step_id:path}": [{"expand": "true"}, {"branch_id": "A"}],
 }
 """Parameters that each path is asked with; a path that is not here is asked without any."""
@@ -343,6 +345,16 @@ async def test_hostile_ids_and_parameters_find_nothing(store: SqlTraceStore) -> 
             f"/api/traces/{BOB.upper()}",
             f"/api/traces/{ANN}/messages?branch_id=A%27%20OR%20%271",
             f"/api/traces?before={BOB}'--",
+            "/api/traces?before=%00",
+            "/api/search?q=%00&before=%00",
+            "/api/search?q=%22%20OR%20folded%20MATCH%20%22ge",
+            "/api/search?q=%25&limit=200",
+            "/api/search?q=_&before=~",
+            "/api/stats?by=user'--",
+            "/api/stats?days=nan",
+            "/api/stats?days=1e308&limit=1000",
+            "/api/traces?limit=500&before=~~~",
+            f"/api/traces/{ANN}/messages?limit=1000&before=999999999999999",
             "/api/traces?agent='%20OR%20''='",
         ):
             answer = await get(bench.port, path, f"Authorization: Bearer {bench.tokens['ann']}")

@@ -22,7 +22,13 @@ from daemon.api.search_routes import search_routes
 from daemon.api.security import UNREACHABLE, Access, SecurityMiddleware
 from daemon.api.traces_routes import ParameterError, trace_routes, without_empty
 from daemon.api.watch import WatchServer
-from daemon.store.trace_store import NewerFormatError, StoreError, UnreachableError
+from daemon.store.trace_store import (
+    NewerFormatError,
+    RefusedError,
+    StoreError,
+    TooSlowError,
+    UnreachableError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +150,15 @@ def _unreachable(request: Request, error: Exception) -> Response:
     return _problem(503, UNREACHABLE)
 
 
+def _refused(request: Request, error: Exception) -> Response:
+    log.warning("%s", error)
+    return _problem(500, "The database refused this. The log of the server says why.")
+
+
+def _too_slow(request: Request, error: Exception) -> Response:
+    return _problem(503, str(error))
+
+
 def _damaged(request: Request, error: Exception) -> Response:
     log.warning("a trace cannot be read: %s", error)
     # The message itself says what to do, because not everything can be rebuilt.
@@ -177,6 +192,8 @@ _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
     ParameterError: _bad_parameter,
     NewerFormatError: _newer,
     UnreachableError: _unreachable,
+    RefusedError: _refused,
+    TooSlowError: _too_slow,
     StoreError: _damaged,
     RequestValidationError: _invalid,
     HTTPException: _http,

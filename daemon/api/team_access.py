@@ -188,7 +188,9 @@ class TeamAccess:
         self._remembered: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
 
     def takes(self, method: str, path: str) -> bool:
-        """Signing in and out."""
+        """Signing in and out, and deleting a session."""
+        if method == "DELETE":
+            return path.startswith("/api/traces/")
         return method == "POST" and path in (SIGN_IN, SIGN_OUT)
 
     async def refusal(self, scope: Scope) -> Refusal | None:

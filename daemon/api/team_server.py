@@ -13,7 +13,7 @@ import logging
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import APIRouter
@@ -23,12 +23,16 @@ from starlette.responses import JSONResponse, Response
 from daemon.api.address import OpenApi
 from daemon.api.app import make_app
 from daemon.api.polled_bus import PolledBus
-from daemon.api.reader import TraceReader
+from daemon.api.reader import TraceReader, session_id_of, unknown
 from daemon.api.security import Refusal
 from daemon.api.serving import begin, bound
 from daemon.api.team_access import SIGN_IN, SIGN_OUT, TeamAccess, public_place
+from daemon.api.traces_routes import Reader
 from daemon.api.watch import WatchServer
-from daemon.store.sql.tokens import grant_of
+from daemon.store.sql.deleting import chosen
+from daemon.store.sql.deleting import delete as delete_sessions
+from daemon.store.sql.tokens import DELETE, grant_of
+from daemon.store.trace_store import StoreError, UnknownTraceError
 
 if TYPE_CHECKING:
     from daemon.api.app import TraceApi
@@ -40,6 +44,7 @@ log = logging.getLogger(__name__)
 
 _READERS = 8
 """Users whose readers are kept, each with the last step trees."""
+_DELETES_EVERY_S = 3600.0
 _MOST_BODY = 1024
 """Bytes of a request to sign in."""
 
@@ -86,11 +91,17 @@ class TeamServer:
 
 
 async def serve_team(
-    store: SqlTraceStore, host: str, port: int, *, public_url: str | None = None, plain: bool = False
+    store: SqlTraceStore,
+    host: str,
+    port: int,
+    *,
+    public_url: str | None = None,
+    plain: bool = False,
+    keep_days: float | None = None,
 ) -> TeamServer:
     """Serve the sessions of a database. ``plain``: tokens may travel without TLS. Raises ApiError.
 
-    ``port`` 0: any free one.
+    ``port`` 0: any free one. ``keep_days``: delete sessions that were not used for so long.
     """
     public_place(public_url, host, port, plain=plain)  # nothing listens before it is known to be right
     listening = bound(host, port)
@@ -105,9 +116,25 @@ async def serve_team(
     watch = WatchServer(readers.of, bus)
     app = make_app(readers.of, access, watch=watch, routes=team_routes(access))
     api = await begin(app, watch, listening, OpenApi(place.url, ""))
-    return TeamServer(
-        app, access, place.port, api, (asyncio.create_task(bus.follow(), name="follows the database"),)
-    )
+    tasks = [asyncio.create_task(bus.follow(), name="follows the database")]
+    if keep_days is not None:
+        tasks.append(asyncio.create_task(_delete_old(store, keep_days), name="deletes old sessions"))
+    return TeamServer(app, access, place.port, api, tuple(tasks))
+
+
+async def _delete_old(store: SqlTraceStore, keep_days: float) -> None:
+    """Delete sessions that were not used for some days, now and every hour, until canceled."""
+    while True:
+        try:
+            since = datetime.now(UTC) - timedelta(days=keep_days)
+            deleted = 0
+            for one in await asyncio.to_thread(chosen, store, unused_since=since):
+                deleted += await asyncio.to_thread(delete_sessions, store, [one])
+            if deleted:
+                log.info("deleted %d sessions that were not used for %g days", deleted, keep_days)
+        except StoreError as error:
+            log.warning("old sessions stay for now: %s", error)
+        await asyncio.sleep(_DELETES_EVERY_S)
 
 
 def team_routes(access: TeamAccess) -> APIRouter:
@@ -128,6 +155,18 @@ def team_routes(access: TeamAccess) -> APIRouter:
     @router.post(SIGN_OUT, include_in_schema=False)
     async def sign_out() -> Response:
         return Response(status_code=204, headers={"set-cookie": access.no_cookie()})
+
+    @router.delete("/api/traces/{trace_id}", include_in_schema=False)
+    async def delete(request: Request, reader: Reader, trace_id: str) -> Response:
+        if DELETE not in _grant(request).scopes:
+            return JSONResponse({"detail": "Your token does not allow to delete sessions."}, 403)
+        session_id = session_id_of(trace_id, None)
+        try:
+            await asyncio.to_thread(cast("SqlTraceStore", reader.store).forget, session_id)
+        except UnknownTraceError as error:
+            raise unknown(session_id) from error
+        log.info("%s deleted the session %s", ascii(_grant(request).user), session_id)
+        return Response(status_code=204)
 
     @router.get("/api/me", include_in_schema=False)
     async def me(request: Request) -> Response:

@@ -50,6 +50,14 @@ class UnreachableError(StoreError):
     """The store cannot be reached now; the same call may succeed later."""
 
 
+class RefusedError(StoreError):
+    """The database refused; the message names it."""
+
+
+class TooSlowError(StoreError):
+    """The database ended a statement that took too long."""
+
+
 class UnknownTraceError(StoreError):
     """There is no trace with this id."""
 

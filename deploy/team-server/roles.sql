@@ -5,7 +5,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['goalwright_writer', 'goalwright_reader'] LOOP
+    FOREACH name IN ARRAY ARRAY['goalwright_writer', 'goalwright_reader', 'goalwright_cleaner'] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN', name);
         END IF;
@@ -24,12 +24,18 @@ GRANT USAGE ON SEQUENCE texts_id_seq TO goalwright_writer;
 -- The shared server reads everything, tokens too, and changes nothing.
 GRANT SELECT ON traces, events, messages, texts, attachments, tokens TO goalwright_reader;
 
+-- A server that deletes old sessions, or those that its users delete, has this role, too. Locking needs an UPDATE right.
+GRANT DELETE, UPDATE (status) ON traces TO goalwright_cleaner;
+GRANT SELECT, INSERT, UPDATE ON deleted TO goalwright_cleaner;
+
 -- A writer reaches the sessions that carry the name of the role.
 ALTER TABLE traces ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS own ON traces;
 CREATE POLICY own ON traces TO goalwright_writer USING (owner = current_user) WITH CHECK (owner = current_user);
 DROP POLICY IF EXISTS everything ON traces;
 CREATE POLICY everything ON traces FOR SELECT TO goalwright_reader USING (true);
+DROP POLICY IF EXISTS cleaning ON traces;
+CREATE POLICY cleaning ON traces TO goalwright_cleaner USING (true);
 
 DO $$
 DECLARE

@@ -464,7 +464,7 @@ COMMANDS = (
     Command(
         "team serve",
         noted("serve traces (REST, WebSocket, page) read-only, to users who have a token"),
-        "commands.team:serve",
+        "trace.team:serve",
         (
             value(
                 "--http",
@@ -479,6 +479,9 @@ COMMANDS = (
                 "URL",
                 noted("how browsers reach it, e.g. https://traces.example.com behind a reverse proxy"),
             ),
+            value(
+                "--keep-days", "DAYS", noted("delete sessions that were not used for this many days"), of.days
+            ),
             flag("--plain-http", noted("allow a --public-url without TLS: tokens can be read on the way")),
             _JSON,
         ),
@@ -486,7 +489,7 @@ COMMANDS = (
     Command(
         "team add",
         noted("make a token for a user, and show it once"),
-        "commands.team:add",
+        "trace.team:add",
         (
             _TEAM_USER,
             one_of(
@@ -495,18 +498,17 @@ COMMANDS = (
                 noted("own: this user's sessions (default); all: those of everybody"),
                 default="own",
             ),
+            flag("--may-delete", noted("the user may delete the sessions that the token shows")),
             value("--days", "DAYS", noted("how long it is valid (default: until it is removed)"), of.days),
             _DATABASE,
             _JSON,
         ),
     ),
-    Command(
-        "team list", noted("list the tokens, without secrets"), "commands.team:listed", (_DATABASE, _JSON)
-    ),
+    Command("team list", noted("list the tokens, without secrets"), "trace.team:listed", (_DATABASE, _JSON)),
     Command(
         "team remove",
         noted("remove the tokens of a user"),
-        "commands.team:remove",
+        "trace.team:remove",
         (
             _TEAM_USER,
             value("--token", "ID", noted("this one only (see: goalwright team list)")),
@@ -624,6 +626,25 @@ COMMANDS = (
             _STORE,
             _USER,
             value("--limit", "COUNT", noted("how many (default: 20)"), of.count, default=20),
+            *_OF_TRACE,
+        ),
+    ),
+    Command(
+        "trace delete",
+        noted("delete sessions from a database"),
+        "trace.databases:delete",
+        (
+            _USER,
+            value(
+                "--before",
+                "DAYS",
+                noted("sessions that were not used for this many days"),
+                of.days,
+                dest="unused_days",
+            ),
+            value("--trace", "TRACE", noted("this session only")),
+            _DATABASE,
+            flag("--yes", noted("delete them; without it they are only shown")),
             *_OF_TRACE,
         ),
     ),

@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from daemon.store.trace_store import StoreError, UnreachableError
+from daemon.store.trace_store import RefusedError, StoreError, TooSlowError, UnreachableError
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -102,7 +102,11 @@ def in_words(engine: Engine) -> Generator[None]:
             raise UnreachableError(
                 t("The database {where} cannot be reached: {why}", where=where, why=why)
             ) from error
-        raise StoreError(t("The database {where} refused: {why}", where=where, why=why)) from error
+        if getattr(error.orig, "sqlstate", None) == _TOOK_TOO_LONG:
+            raise TooSlowError(
+                t("The database ended this because it took too long. Ask for less, such as fewer days.")
+            ) from error
+        raise RefusedError(t("The database {where} refused: {why}", where=where, why=why)) from error
 
 
 def _is_lost(error: DBAPIError) -> bool:

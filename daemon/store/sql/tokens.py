@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from daemon.store.sql.store import SqlTraceStore
 
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+DELETE = "delete"
+"""Scope of a token whose user may delete the sessions that it shows."""
+SCOPES = frozenset((*get_args(Scope), DELETE))
 _TOKEN = re.compile(r"gwt_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
 _LONGEST_NAME = 100
 
@@ -54,7 +56,7 @@ class Grant(NamedTuple):
 def issue(
     store: SqlTraceStore,
     user: str,
-    scopes: Collection[Scope],
+    scopes: Collection[str],
     now: datetime,
     expires_at: datetime | None = None,
 ) -> str:
@@ -111,7 +113,7 @@ def _hash(secret: str) -> bytes:
 
 def _grant(row: Any) -> Grant:
     """``row``: of ``tokens``."""
-    scopes = frozenset(row.scopes.split(",")) & frozenset(SCOPES)
+    scopes = frozenset(row.scopes.split(",")) & SCOPES
     return Grant(row.id, row.owner, scopes, _time(row.created_at), row.expires_at and _time(row.expires_at))
 
 

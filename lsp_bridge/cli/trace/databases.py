@@ -121,7 +121,7 @@ def _opened(place: str, *, existing: bool) -> Generator[SqlTraceStore]:
 @maintenance_command
 async def search(cli: Invocation, *, text: str, store: str | None, user: str | None, limit: int) -> int:
     """Find sessions by a part of a text: title, messages, goals, names of changed files."""
-    place = store or _setting(cli)
+    place = store or database_of_settings(cli)
     if place is None or place == FILES:
         if user is not None:
             raise StoreError(t("Only a database knows users. Leave out --user, or name one with --store."))
@@ -149,6 +149,56 @@ async def search(cli: Invocation, *, text: str, store: str | None, user: str | N
 def _kind(kind: str) -> str:
     words = {"title": t("title"), "message": t("message"), "goal": t("goal"), "file": t("changed file")}
     return words[kind]
+
+
+# -- deleting --
+
+
+@maintenance_command
+async def delete(
+    cli: Invocation,
+    *,
+    user: str | None,
+    unused_days: float | None,
+    trace: str | None,
+    store: str | None,
+    yes: bool,
+) -> int:
+    """Show which sessions of a database would be deleted; ``yes``: delete them."""
+    from daemon.store.sql.deleting import chosen as chosen_sessions
+    from daemon.store.sql.deleting import delete as delete_sessions
+
+    if user is None and unused_days is None and trace is None:
+        raise StoreError(t("Say which sessions: --user, --before or --trace."))
+    since = None if unused_days is None else datetime.now(UTC) - timedelta(days=unused_days)
+    place = store or database_of_settings(cli)
+    if place is None or place == FILES:
+        raise StoreError(
+            t("Name a database with --store. `goalwright trace prune` deletes sessions of this folder.")
+        )
+    with _opened(place, existing=True) as database:
+        found = chosen_sessions(database, user=user, unused_since=since, trace_id=trace)
+        deleted = delete_sessions(database, found) if yes else 0
+    if cli.json:
+        for one in found:
+            cli.write_json({**one._asdict(), "used": one.used and one.used.isoformat(), "deleted": yes})
+        return EXIT_OK
+    for one in found:
+        used = f"{one.used:%Y-%m-%d}" if one.used is not None else "–"
+        line = f"{shown_line(one.trace_id)}  {used}  {one_line(one.owner)}  {one_line(one.title)}"
+        cli.console.write((fit(line, cli.console.columns) if cli.console.live else line) + "\n")
+    if yes:
+        cli.console.write(n("Deleted {count:,} session.\n", "Deleted {count:,} sessions.\n", deleted))
+    elif found:
+        words = n(
+            "This would delete {count:,} session for good. Add --yes to do it.",
+            "This would delete {count:,} sessions for good. Add --yes to do it.",
+            len(found),
+        )
+        cli.console.warn(words)
+    else:
+        cli.console.warn(t("Nothing was found."))
+    return EXIT_OK
 
 
 # -- statistics --
@@ -182,7 +232,7 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
 
     Raises StoreError.
     """
-    place = address or _setting(cli)
+    place = address or database_of_settings(cli)
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder, ExitStack() as stack:
         if place is not None and place != FILES:
             database = stack.enter_context(_opened(place, existing=True))
@@ -192,7 +242,7 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
         yield database
 
 
-def _setting(cli: Invocation) -> str | None:
+def database_of_settings(cli: Invocation) -> str | None:
     """Return the database of the settings, if there is one."""
     config = load_config(cli.workspace, state_dir(cli.launcher.home) / "config.json")
     for problem in (*config.blocking, *config.problems):

@@ -26,6 +26,7 @@ from daemon.store.trace_store import StoreError, UnknownTraceError
 from tests.support.drivers.postgres import Postgres, database_for
 from tests.support.drivers.team import ANN, BOB, SECRET, team, tell
 from tests.support.drivers.trace_api import get, upgrade
+from tests.support.drivers.waiting import until
 from tests.support.drivers.watched import hear
 from tests.support.scenarios.stores import added, message
 
@@ -222,7 +223,7 @@ async def test_signing_in_sets_a_cookie_that_scripts_cannot_read(store: SqlTrace
         ):
             answer = await bench.client.post("/sign-in", json=body, headers=headers)
             assert (answer.status_code, "set-cookie" in answer.headers) == (status, False), (headers, body)
-        for method, path in (("POST", "/api/traces"), ("DELETE", f"/api/traces/{ANN}"), ("PUT", "/sign-in")):
+        for method, path in (("POST", "/api/traces"), ("DELETE", "/api/search"), ("PUT", "/sign-in")):
             answer = await bench.client.request(method, path, headers={**bench.bearer("boss"), **origin})
             assert answer.status_code == 405
 
@@ -327,6 +328,37 @@ def test_tokens_are_listed_and_removed_without_secrets(store: SqlTraceStore) -> 
     for name in ("", " ", "a\nb", "x" * 101):
         with pytest.raises(StoreError):
             issue(store, name, ["own"], now)
+
+
+# -- deleting --
+
+
+async def test_only_who_may_delete_deletes_what_it_sees(store: SqlTraceStore) -> None:
+    async with team(store) as bench:
+        bench.tokens["cleaner"] = issue(store, "bob", ["own", "delete"], datetime.now(UTC))
+        for user, trace_id, status in (
+            ("bob", BOB, 403),
+            ("boss", BOB, 403),
+            ("cleaner", ANN, 404),
+            ("cleaner", f"{BOB}:A", 404),
+            ("cleaner", "nothing", 404),
+            ("cleaner", BOB, 204),
+            ("cleaner", BOB, 404),
+        ):
+            answer = await bench.client.delete(f"/api/traces/{trace_id}", headers=bench.bearer(user))
+            assert answer.status_code == status, (user, trace_id)
+        cookie = {"cookie": f"goalwright-{bench.port}={bench.tokens['cleaner']}"}
+        assert (await bench.client.delete(f"/api/traces/{BOB}", headers=cookie)).status_code == 403
+        assert [one["trace_id"] for one in (await bench.get("boss", "/api/traces")).json()["traces"]] == [ANN]
+        assert SECRET not in (await bench.get("boss", "/api/search", q=SECRET)).text
+
+
+async def test_server_deletes_sessions_that_nobody_used(store: SqlTraceStore) -> None:
+    new = message(3, "new", ANN).model_copy(update={"created_at": datetime.now(UTC)})
+    SqlTraceStore(store.engine, "ann").append(added(new, f"{ANN}:A"))
+    async with team(store, keep_days=30):
+        await until(lambda: len(store.traces(limit=9)) == 1, "the deletion")
+    assert [one.trace_id for one in store.traces(limit=9)] == [ANN], "a branch was used"
 
 
 # -- a hostile user, and a server that is killed --

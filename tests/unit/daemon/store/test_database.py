@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import tarfile
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,6 +22,7 @@ from daemon.store.archive import export_trace
 from daemon.store.files import FileTraceStore
 from daemon.store.sql.copying import store_archive, write_session
 from daemon.store.sql.database import address, open_database
+from daemon.store.sql.deleting import chosen, delete
 from daemon.store.sql.replica import Replica, copy_session
 from daemon.store.sql.schema import metadata
 from daemon.store.sql.search import search
@@ -266,14 +270,19 @@ def test_roles_keep_writers_to_their_own_sessions(tmp_path: Path) -> None:
     server = shared()
     url = server.database("roles" + tmp_path.name.lower())
     roles = Path(__file__).parents[4] / "deploy" / "team-server" / "roles.sql"
-    names = {"goalwright_writer": ("ann", "bob"), "goalwright_reader": ("goalwright_server",)}
+    names = {
+        "goalwright_writer": ("ann", "bob"),
+        "goalwright_reader": ("goalwright_server", "keeper"),
+        "goalwright_cleaner": ("keeper",),
+    }
     with psycopg.connect(url, autocommit=True) as owner:
         for _ in range(2):
             owner.execute(roles.read_bytes())
         for group, members in names.items():
             for name in members:
-                owner.execute(f"DROP ROLE IF EXISTS {name}".encode())
-                owner.execute(f"CREATE ROLE {name} LOGIN IN ROLE {group}".encode())
+                if owner.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone() is None:
+                    owner.execute(f"CREATE ROLE {name} LOGIN".encode())
+                owner.execute(f"GRANT {group} TO {name}".encode())
 
     def opened(name: str, owner: str | None = None) -> SqlTraceStore:
         return SqlTraceStore.open(url.replace("goalwright@", f"{name}@"), owner or name)
@@ -312,9 +321,83 @@ def test_roles_keep_writers_to_their_own_sessions(tmp_path: Path) -> None:
             work()
         store.close()
     assert grants(reader) == []
+    keeper = opened("keeper")
+    assert delete(keeper, chosen(keeper, user="ann")) == 1
+    with pytest.raises(UnknownTraceError, match="stays deleted"):
+        copy_session(files, ann, ID)
+    keeper.close()
     assert bob.copied(ID) == 0
     for one in (ann, bob, reader):
         one.close()
+
+
+def test_sessions_to_delete_are_chosen_by_user_age_and_id(store: SqlTraceStore) -> None:
+    bob = SqlTraceStore(store.engine, "bob")
+    store.create(trace())
+    bob.create(trace(OTHER))
+    store.create(branch_trace(f"{ID}:A"))
+    for one, trace_id in ((store, ID), (bob, OTHER), (store, f"{ID}:A")):
+        one.append(added(message(1, trace_id=ID), trace_id))
+    later = message(2, trace_id=ID).model_copy(update={"created_at": NOW + timedelta(days=9)})
+    store.append(added(later, f"{ID}:A"))
+
+    def ids(**wanted: Any) -> list[str]:
+        return [one.trace_id for one in chosen(store, **wanted)]
+
+    assert ids() == [ID, OTHER]
+    assert ids(user="bob") == [OTHER] == ids(trace_id=OTHER)
+    assert ids(unused_since=NOW) == ids(user="bob", trace_id=ID) == ids(trace_id=f"{ID}:A") == []
+    assert ids(unused_since=NOW + timedelta(days=1)) == [OTHER]
+    assert ids(unused_since=NOW + timedelta(days=10)) == [ID, OTHER]
+    assert [(one.owner, one.used) for one in chosen(store, trace_id=ID)] == [("ann", NOW + timedelta(days=9))]
+    assert delete(store, [*chosen(store), *chosen(store)]) == 2
+    with store.engine.connect() as connection:
+        for table in ("traces", "events", "messages", "texts", "attachments"):
+            assert connection.scalar(sa.text(f"SELECT count(*) FROM {table}")) == 0
+
+
+async def test_replica_does_not_bring_deleted_sessions_back(
+    store: SqlTraceStore, url: str, tmp_path: Path
+) -> None:
+    files = FileTraceStore(tmp_path / ".trace")
+    for trace_id in (ID, OTHER):
+        files.create(trace(trace_id))
+        files.append(started(trace_id=trace_id))
+    bus = Bus()
+    replica = Replica(files, bus, lambda: frozenset({ID, OTHER}), url)
+    replica.start()
+    await until(lambda: store.copied(ID) and store.copied(OTHER), "the copies")
+    store.forget(ID)
+    for trace_id in (ID, OTHER):
+        bus.publish(files.append(started(trace_id=trace_id)))
+    await until(lambda: store.copied(OTHER) == 2, "the next event")
+    assert (store.copied(ID), replica.problem) == (0, "")
+    await replica.close()
+    assert [one.trace_id for one in store.traces(limit=9)] == [OTHER]
+
+
+def test_deleting_beside_writing_leaves_nothing_behind(store: SqlTraceStore, tmp_path: Path) -> None:
+    files = FileTraceStore(tmp_path / ".trace")
+    files.create(trace())
+    for name in "ABCDEFGH":
+        files.create(branch_trace(f"{ID}:{name}"))
+        files.append(started(trace_id=f"{ID}:{name}"))
+    copy_session(files, store, ID)
+    ready = threading.Barrier(2)
+
+    def write() -> None:
+        ready.wait()
+        for name in "ABCDEFGH":
+            with contextlib.suppress(UnknownTraceError):
+                copy_session(files, store, f"{ID}:{name}")
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    ready.wait()
+    store.forget(ID)
+    writing.join()
+    with store.engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM traces")) == 0
 
 
 def test_forgotten_session_is_not_copied_again(store: SqlTraceStore, tmp_path: Path) -> None:

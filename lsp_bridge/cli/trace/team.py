@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from daemon.api.address import ApiError
-from daemon.config import load_config
-from daemon.runtime import state_dir
 from daemon.store.trace_store import StoreError
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
-from lsp_bridge.cli.text import one_line, shown_line
+from lsp_bridge.cli.text import one_line
+from lsp_bridge.cli.trace.databases import database_of_settings
 from tools.localization import n, t
 
 if TYPE_CHECKING:
@@ -30,7 +29,13 @@ _BUSY = 8
 
 
 async def serve(
-    cli: Invocation, *, http: tuple[str, int], store: str | None, public_url: str | None, plain_http: bool
+    cli: Invocation,
+    *,
+    http: tuple[str, int],
+    store: str | None,
+    public_url: str | None,
+    plain_http: bool,
+    keep_days: float | None,
 ) -> int:
     """Serve the sessions of a database until stopped."""
     from concurrent.futures import ThreadPoolExecutor
@@ -50,7 +55,9 @@ async def serve(
             loop.add_signal_handler(number, stopping.set)
     try:
         with _opened(cli, store, longest_s=_LONGEST_S) as database:
-            server = await serve_team(database, *http, public_url=public_url, plain=plain_http)
+            server = await serve_team(
+                database, *http, public_url=public_url, plain=plain_http, keep_days=keep_days
+            )
             COLLECTOR.install()
             tending = asyncio.create_task(COLLECTOR.tend())
             url = server.access.url
@@ -66,20 +73,23 @@ async def serve(
     return EXIT_OK
 
 
-def add(cli: Invocation, *, name: str, scope: Scope, days: float | None, store: str | None) -> int:
+def add(
+    cli: Invocation, *, name: str, scope: Scope, may_delete: bool, days: float | None, store: str | None
+) -> int:
     """Make a token for a user, and show it."""
-    from daemon.store.sql.tokens import issue
+    from daemon.store.sql.tokens import DELETE, issue
 
+    scopes = [scope, DELETE] if may_delete else [scope]
     now = datetime.now(UTC)
     expires_at = None if days is None else now + timedelta(days=days)
     try:
         with _opened(cli, store) as database:
-            token = issue(database, name, [scope], now, expires_at)
+            token = issue(database, name, scopes, now, expires_at)
     except StoreError as error:
         return cli.failed(error)
     if cli.json:
         expiry = None if expires_at is None else expires_at.isoformat()
-        cli.write_json({"user": name, "scope": scope, "token": token, "expiresAt": expiry})
+        cli.write_json({"user": name, "scopes": scopes, "token": token, "expiresAt": expiry})
         return EXIT_OK
     cli.console.warn(
         t(
@@ -145,10 +155,7 @@ def _opened(cli: Invocation, address: str | None, *, longest_s: int = 0) -> Gene
     """Open the database that was named, or that of the settings. Raises StoreError."""
     from daemon.store.sql.store import SqlTraceStore
 
-    config = load_config(cli.workspace, state_dir(cli.launcher.home) / "config.json")
-    for problem in (*config.blocking, *config.problems):
-        cli.console.warn(shown_line(problem))
-    place = address or config.settings.traces.store_url
+    place = address or database_of_settings(cli)
     if place is None:
         raise StoreError(t("Name a database with --store, or in the setting store_url."))
     store = SqlTraceStore.open(place, existing=True, longest_s=longest_s)

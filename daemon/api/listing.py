@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -51,14 +51,17 @@ class TraceLister:
         mission: Callable[[str], str],
         *,
         elsewhere: bool = False,
+        missions: Callable[[Collection[str]], Mapping[str, str]] | None = None,
     ) -> None:
         """``mission``: of a stored trace whose snapshot is behind its log. Raises StoreError. ``elsewhere``: other
-        daemons may work on them."""
+        daemons may work on them. ``missions``: of many at once, where one at a time is slow; then words must be in
+        titles and summaries."""
         self._store = store
         self._live = live
         self._is_foreign = is_foreign
         self._replayed_mission = mission
         self._elsewhere = elsewhere
+        self._many_missions = missions
         self._missions: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -84,6 +87,8 @@ class TraceLister:
         shown = found[: query.limit]
         if len(found) > query.limit:
             more, looked = True, [shown[-1].trace_id]
+        if self._many_missions is not None:
+            self._remember(self._many_missions([one.trace_id for one in shown]), shown)
         return {
             "traces": [self._meta(trace) for trace in shown],
             "more": more,
@@ -116,7 +121,8 @@ class TraceLister:
         words = (query.q or "").casefold().split()
         if not words:
             return True
-        text = f"{trace.title}\n{trace.summary}\n{self._mission(stored, state)}".casefold()
+        mission = self._mission(stored, state) if self._many_missions is None else ""
+        text = f"{trace.title}\n{trace.summary}\n{mission}".casefold()
         return all(word in text for word in words)
 
     def _mission(self, stored: Trace, state: SessionState | None) -> str:
@@ -130,11 +136,15 @@ class TraceLister:
             mission = self._stored_mission(stored)
         except StoreError:
             mission = ""  # the list continues without it; opening the trace reports the problem
+        self._remember({stored.trace_id: mission}, [stored])
+        return mission
+
+    def _remember(self, missions: Mapping[str, str], of: Sequence[Trace]) -> None:
         with self._lock:
-            self._missions[stored.trace_id] = (stored.last_event_id, mission)
+            for trace in of:
+                self._missions[trace.trace_id] = trace.last_event_id, missions.get(trace.trace_id, "")
             while len(self._missions) > _MISSIONS:
                 self._missions.popitem(last=False)
-        return mission
 
     def _stored_mission(self, stored: Trace) -> str:
         try:

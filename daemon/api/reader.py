@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -81,10 +81,11 @@ class TraceReader:
         is_foreign: Callable[[str], bool] = lambda _: False,
         elsewhere: bool = False,
         database: Callable[[], SqlTraceStore] | None = None,
+        missions: Callable[[Collection[str]], Mapping[str, str]] | None = None,
     ) -> None:
         """``live``: the state of an open session (a branch or sub-agent too), None of any other. ``elsewhere``: other
         daemons may work on the sessions. ``database``: has the same sessions, to search and count them, which finds
-        nothing without it; blocking."""
+        nothing without it; blocking. ``missions``: see ``TraceLister``."""
         self.store = store
         self.live = live
         self.is_foreign = is_foreign
@@ -96,6 +97,7 @@ class TraceReader:
             is_foreign,
             lambda trace_id: self._replayed(trace_id).plan.mission,
             elsewhere=elsewhere,
+            missions=missions,
         )
         self.steps = StepViews(store)
         self._states: OrderedDict[str, tuple[int, SessionState]] = OrderedDict()

@@ -25,7 +25,7 @@ from daemon.api.app import make_app
 from daemon.api.polled_bus import PolledBus
 from daemon.api.reader import TraceReader, session_id_of, unknown
 from daemon.api.security import Refusal
-from daemon.api.serving import begin, bound
+from daemon.api.serving import HEAD_S, begin, bound
 from daemon.api.team_access import SIGN_IN, SIGN_OUT, TeamAccess, public_place
 from daemon.api.traces_routes import Reader
 from daemon.api.watch import WatchServer
@@ -63,7 +63,9 @@ class Readers:
         reader = self._kept.get(name)
         if reader is None:
             store = self._store.of_user(name)
-            reader = TraceReader(store, lambda _: None, elsewhere=True, database=lambda: store)
+            reader = TraceReader(
+                store, lambda _: None, elsewhere=True, database=lambda: store, missions=store.missions
+            )
             self._kept[name] = reader
         self._kept.move_to_end(name)
         while len(self._kept) > _READERS:
@@ -185,10 +187,12 @@ def _grant(request: HTTPConnection) -> Grant:
 async def _body(request: Request) -> bytes:
     """Return the body of a request; as much of a longer one as shows that it is none of ours."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_BODY:
-            break
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(HEAD_S):  # nobody holds a connection by sending slowly
+            async for part in request.stream():
+                body += part
+                if len(body) > _MOST_BODY:
+                    break
     return body
 
 

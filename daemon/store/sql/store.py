@@ -30,7 +30,7 @@ from daemon.store.trace_store import EventT, NewerFormatError, StoreError, Trace
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine, Table
 
@@ -213,6 +213,15 @@ class SqlTraceStore(TraceStore):
             before = rows[-1][0]
         return found
 
+    def missions(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the missions of some main sessions, of those that are there, as their snapshots have them."""
+        wanted = sa.select(traces.c.id, traces.c.goals).where(traces.c.id.in_(ids))
+        if self.only is not None:
+            wanted = wanted.where(traces.c.owner == self.only)
+        with self.reading() as connection:
+            rows = connection.execute(wanted).all()
+        return {row.id: str(_object(row.goals).get("mission", "")) for row in rows}
+
     def children(self, trace_id: str) -> list[str]:
         with self.reading() as connection:
             wanted = sa.select(traces.c.id).where(traces.c.parent == self._known(connection, trace_id))
@@ -375,9 +384,13 @@ class SqlTraceStore(TraceStore):
 
     def _stored(self, trace_id: str, *columns: sa.ColumnElement[bytes]) -> Sequence[bytes]:
         """Return columns of a trace. Raises UnknownTraceError."""
+        folder_names(trace_id)
+        wanted = sa.select(*columns).where(traces.c.id == trace_id, self._visible(trace_id))
         with self.reading() as connection:
-            wanted = sa.select(*columns).where(traces.c.id == self._known(connection, trace_id))
-            return connection.execute(wanted).one()
+            found = connection.execute(wanted).one_or_none()
+        if found is None:
+            raise UnknownTraceError(t("There is no session {trace_id}.", trace_id=trace_id))
+        return found
 
     def _row(self, trace_id: str, meta: bytes, goals: bytes) -> Row:
         """Return the row of a trace for its snapshot as JSON."""

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from daemon.api import team_access
+from daemon.api import team_access, team_server
 from daemon.api.address import ApiError
 from daemon.api.team_access import Brake, public_place
 from daemon.store.sql.schema import metadata
@@ -25,7 +25,7 @@ from daemon.store.sql.tokens import grant_of, grants, issue, revoke
 from daemon.store.trace_store import StoreError, UnknownTraceError
 from tests.support.drivers.postgres import Postgres, database_for
 from tests.support.drivers.team import ANN, BOB, SECRET, team, tell
-from tests.support.drivers.trace_api import get, upgrade
+from tests.support.drivers.trace_api import get, raw, upgrade
 from tests.support.drivers.waiting import until
 from tests.support.drivers.watched import hear
 from tests.support.scenarios.stores import added, message
@@ -139,6 +139,7 @@ def test_a_view_of_one_user_refuses_every_method(store: SqlTraceStore) -> None:
             list(view.lines(session_id))
         assert view.copied(session_id) == 0
     assert [one.trace_id for one in view.traces(limit=9)] == [ANN]
+    assert view.missions([ANN, BOB]) == {ANN: "mission harmless"}
     assert view.size(ANN) > 0 and view.children(ANN) == [f"{ANN}:A"]
 
 
@@ -328,6 +329,14 @@ def test_tokens_are_listed_and_removed_without_secrets(store: SqlTraceStore) -> 
     for name in ("", " ", "a\nb", "x" * 101):
         with pytest.raises(StoreError):
             issue(store, name, ["own"], now)
+
+
+async def test_slow_sender_is_answered(store: SqlTraceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(team_server, "HEAD_S", 0.05)
+    async with team(store) as bench:
+        host = f"127.0.0.1:{bench.port}"
+        head = f"POST /sign-in HTTP/1.1\nHost: {host}\nOrigin: http://{host}\nContent-Length: 900\n\n{{"
+        assert (await raw(bench.port, head)).status == 422
 
 
 # -- deleting --

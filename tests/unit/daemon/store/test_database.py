@@ -15,10 +15,13 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from sqlalchemy import event
 
 from daemon.bus import Bus
+from daemon.model.encoding import json_bytes
 from daemon.model.goals import GoalTree
 from daemon.store.archive import export_trace
+from daemon.store.event_log import StoredLine
 from daemon.store.files import FileTraceStore
 from daemon.store.sql.copying import store_archive, write_session
 from daemon.store.sql.database import address, open_database
@@ -127,6 +130,21 @@ def test_database_of_a_newer_version_is_not_touched(store: SqlTraceStore, url: s
 
 
 # -- search: also test_searching.py --
+
+
+def test_search_costs_what_it_returns_not_what_it_finds(store: SqlTraceStore) -> None:
+    for trace_id in (ID, OTHER):
+        store.create(trace(trace_id))
+    some = [added(message(number, f"rates {number}")).stored() for number in range(1, 400)]
+    store.put_lines(
+        ID, [StoredLine(at, json_bytes({**one, "event_id": at})) for at, one in enumerate(some, 1)]
+    )
+    store.append(added(message(1, "rates", OTHER)))
+    statements: list[str] = []
+    event.listen(store.engine, "before_cursor_execute", lambda *said: statements.append(said[2]))
+    assert [found.trace_id for found in search(store, "rates", limit=9)] == [OTHER, ID]
+    assert [found.trace_id for found in search(store, "rates", limit=9, before=OTHER)] == [ID]
+    assert len([one for one in statements if one.startswith("SELECT")]) < 12
 
 
 def test_replaced_and_deleted_texts_are_not_found(store: SqlTraceStore) -> None:

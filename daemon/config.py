@@ -6,6 +6,7 @@ from it, and they can only tighten. A wrong setting is reported and ignored; it 
 
 from __future__ import annotations
 
+import difflib
 import errno
 import json
 import re
@@ -19,7 +20,9 @@ from daemon.permission.rules import SHIPPED, rules_from_config
 from daemon.settings import SETTINGS, LanguageServerSetting, McpServerSetting, Settings
 from daemon.trust import TrustedFolders
 from tools.files.regular_files import read_regular
-from tools.localization import DEFAULT, language, noted, t, unknown_language
+from tools.json_access import mapping
+from tools.localization import t, unknown_language
+from tools.text.validation import place, refused, unreadable, wrong_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -176,7 +179,7 @@ def _rules(
 ) -> tuple[list[Rule], list[str]]:
     """Return the rules of one file, and unreadable parts that may be rules."""
     rules, wrong = rules_from_config(values.get("permission"), source)
-    blocking = [*_misnamed(values, name), *(f"{name}: {text}" for text in wrong)]
+    blocking = [*_misnamed(values, name), *(f"{name}: permission: {text}" for text in wrong)]
     return [rule.model_copy(update={"file": file}) for rule in rules] if file else rules, blocking
 
 
@@ -212,9 +215,9 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
             return {}, [
                 t("{path} is not used: it is larger than {max_file:,} bytes.", path=path, max_file=MAX_FILE)
             ]
-        return {}, [t("{path} is not used: {error}", path=path, error=error)]
+        return {}, [not_used(path, unreadable(error))]
     except (ValueError, RecursionError) as error:
-        return {}, [t("{path} is not used: {error}", path=path, error=error)]
+        return {}, [not_used(path, unreadable(error))]
     if not isinstance(value, dict):
         return {}, [t("{path} is not used: it must hold a JSON object.", path=path)]
     return cast("dict[str, Any]", value), []
@@ -223,7 +226,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
 def _misnamed(values: Mapping[str, Any], name: str) -> list[str]:
     """Return keys that are probably misspellings of ``permission``."""
     return [
-        t("{name}: {key}: is not a setting; did you mean permission?", name=name, key=key)
+        t("{name}: {key}: is not a setting; did you mean {near}?", name=name, key=key, near="permission")
         for key in values
         if key not in SETTINGS and key.lower().startswith(("permission", "rule"))
     ]
@@ -249,48 +252,68 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
             value = list(models.values())
             problems += wrong
         if key not in SETTINGS:
-            problems.append(f"{name}: {key}: {t(_WRONG['extra_forbidden'])}")
+            near = difflib.get_close_matches(key, SETTINGS, n=1)
+            problems.append(
+                t("{name}: {key}: is not a setting; did you mean {near}?", name=name, key=key, near=near[0])
+                if near
+                else t("{name}: {key}: is not a setting: remove it", name=name, key=key)
+            )
             continue
         try:
-            valid[key] = Settings.parsed(key, value)
+            valid[key], wrong = _parsed(key, value, f"{name}: {key}")
+            problems += wrong
         except ValidationError as error:
-            what = unknown_language(value) if key == "language" else _wrong(error)
-            problems.append(f"{name}: {key}: {what}")
+            if key == "language":
+                problems.append(f"{name}: {key}: {unknown_language(value)}")
+            else:
+                problems.append(not_used(f"{name}: {key}", wrong_value(error, 1)))
     return valid, problems
 
 
-def _wrong(error: ValidationError) -> str:
-    """Describe the problem of a value."""
-    first = error.errors()[0]
-    known = _WRONG.get(first["type"])
-    if known is None:
-        # pydantic's messages are available in English only.
-        return first["msg"].lower() if language() == DEFAULT else t("the value is not valid")
-    context = {name: value for name, value in first.get("ctx", {}).items() if name != "error"}
-    if "expected" in context:
-        context["expected"] = str(context["expected"]).replace(" or ", t(" or "))
-    return t(known, **context)
+def _parsed(key: str, value: Any, name: str) -> tuple[Any, list[str]]:
+    """Return a setting without wrong entries of a list or object, and what is wrong. Raises ValidationError when not
+    even a part of it can be used."""
+    try:
+        return Settings.parsed(key, value), []
+    except ValidationError as error:
+        first: dict[tuple[int | str, ...], Any] = {}
+        for one in error.errors(include_url=False, include_input=False):
+            depth = 3 if _is_entry(one["loc"][1:], value) else 2
+            first.setdefault(one["loc"][1:depth], {**one, "loc": one["loc"][depth:]})
+        if () in first:
+            raise
+        return Settings.parsed(key, _without(value, set(first))), [
+            not_used(f"{name}: {place(at)}", refused(one)) for at, one in first.items()
+        ]
 
 
-_WRONG = {
-    "extra_forbidden": noted("is not a setting"),
-    "literal_error": noted("input should be {expected}"),
-    "bool_parsing": noted("input should be a valid boolean"),
-    "bool_type": noted("input should be a valid boolean"),
-    "int_parsing": noted("input should be a valid integer"),
-    "int_type": noted("input should be a valid integer"),
-    "int_from_float": noted("input should be a valid integer"),
-    "float_parsing": noted("input should be a valid number"),
-    "float_type": noted("input should be a valid number"),
-    "string_type": noted("input should be a valid string"),
-    "dict_type": noted("input should be a valid dictionary"),
-    "tuple_type": noted("input should be a valid list"),
-    "greater_than": noted("input should be greater than {gt}"),
-    "greater_than_equal": noted("input should be greater than or equal to {ge}"),
-    "less_than": noted("input should be less than {lt}"),
-    "less_than_equal": noted("input should be less than or equal to {le}"),
-}
-"""Messages for the user by pydantic's error type."""
+def _is_entry(steps: Sequence[int | str], value: object) -> bool:
+    """Return whether a place is in an entry of a list of an object."""
+    return (
+        len(steps) > 1 and isinstance(steps[1], int) and isinstance(mapping(value).get(str(steps[0])), list)
+    )
+
+
+def _without(value: Any, wrong: set[tuple[int | str, ...]]) -> Any:
+    """Return a list or object without the entries at some places."""
+    steps = (
+        enumerate(cast("list[Any]", value))
+        if isinstance(value, list)
+        else cast("dict[str, Any]", value).items()
+    )
+    kept = {
+        step: _without(one, {at[1:] for at in wrong if at[0] == step})
+        if any(at[0] == step for at in wrong)
+        else one
+        for step, one in steps
+        if (step,) not in wrong
+    }
+    return [*kept.values()] if isinstance(value, list) else kept
+
+
+def not_used(entry: object, why: str) -> str:
+    """Return the text about a file, or an entry of one (``FILE: KEY``)."""
+    return t("{entry} is not used: {why}.", entry=entry, why=why)
 
 
 def valid_servers(
@@ -306,8 +329,7 @@ def valid_servers(
         try:
             valid[server] = kind.model_validate(value)
         except ValidationError as error:
-            place = ": ".join((where, server, *map(str, error.errors()[0]["loc"])))
-            problems.append(f"{place}: {_wrong(error)}")
+            problems.append(not_used(f"{where}: {server}", wrong_value(error)))
     return valid, problems
 
 

@@ -29,6 +29,7 @@ from daemon.store.trace_store import (
     TooSlowError,
     UnreachableError,
 )
+from tools.text.validation import refused
 
 log = logging.getLogger(__name__)
 
@@ -166,10 +167,9 @@ def _damaged(request: Request, error: Exception) -> Response:
 
 
 def _invalid(request: Request, error: Exception) -> Response:
-    words: list[str] = []
-    for one in cast("RequestValidationError", error).errors():
-        place = ".".join(str(part) for part in one["loc"][1:])
-        words.append(f"{place}: {one['msg']}")
+    words = [
+        refused({**one, "loc": one["loc"][1:]}) for one in cast("RequestValidationError", error).errors()
+    ]
     return _problem(422, "; ".join(words)[:2000] or "A parameter is not valid.")
 
 

@@ -5,6 +5,7 @@ The exit code 2 refuses, with stderr as the reason, as users of Claude Code know
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.hooks.answer import MAX_OUTPUT, HookAnswer, HookError, HookName, denial, may_deny, read_text
 from tools.localization import t
 from tools.process.programs import find_program, run, scrubbed_environment
+from tools.process.runnable import why_not_run
 from tools.text.truncate import head, one_line
 
 if TYPE_CHECKING:
@@ -68,9 +70,10 @@ class Executable:
             return len(printed) <= MAX_OUTPUT
 
         told = json.dumps(payload, default=str).encode()
+        argv = [self._program(), *self._arguments()]
         try:
             ended = await run(
-                [self._program(), *self._arguments()],
+                argv,
                 cwd=self.workspace,
                 env=self._environment(name),
                 on_output=heard,
@@ -79,7 +82,8 @@ class Executable:
                 feed=lambda pipe: (pipe.write(told), pipe.close())[1],
             )
         except (OSError, ValueError) as error:
-            raise HookError("start", t("could not be started: {error}", error=error)) from error
+            why = await asyncio.to_thread(why_not_run, Path(argv[0])) or error
+            raise HookError("start", t("could not be started: {error}", error=why)) from error
         if len(printed) > MAX_OUTPUT:
             raise HookError(
                 "output",

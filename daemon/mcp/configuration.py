@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.config import MAX_FILE, valid_servers
+from daemon.config import MAX_FILE, not_used, valid_servers
 from daemon.settings import McpServerSetting
 from tools.files.regular_files import read_regular
 from tools.json_access import array, mapping
 from tools.localization import t
 from tools.process.programs import find_program
+from tools.process.runnable import why_not_run
+from tools.text.validation import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -104,11 +106,13 @@ def _read(path: Path, name: str, key: str) -> tuple[dict[str, McpServerSetting],
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except (OSError, ValueError, RecursionError) as error:
-        return {}, [t("{path} is not used: {error}", path=name, error=error)]
+        return {}, [not_used(name, unreadable(error))]
     if not isinstance(value, dict):
         return {}, [t("{path} is not used: it must hold a JSON object.", path=name)]
     content = cast("dict[str, Any]", value)
     # Unlike the settings, these files are written for programs that ignore what they do not know.
+    if not isinstance(content.get(key, {}), dict):
+        return {}, [not_used(f"{name}: {key}", t("it must be an object, in curly brackets"))]
     servers, problems = valid_servers(mapping(content.get(key)), f"{name}: {key}", McpServerSetting)
     if array(content.get("inputs")):
         problems.append(
@@ -137,6 +141,10 @@ def _spec(
         return _expanded(text, workspace, environment)
 
     try:
+        if server.command and server.url and not server.type:
+            raise _UnusableError(
+                t('it has a command and a url: remove one of them, or add "type": "stdio" or "type": "http"')
+            )
         kind = server.type or ("stdio" if server.command else "http")
         if kind in _HTTP:
             url = filled(server.url)
@@ -194,7 +202,10 @@ def _program(command: str, cwd: Path, workspace: Path, *, trusted: bool) -> str:
     if not command:
         raise _UnusableError(t("it needs a command, or a url that begins with http:// or https://"))
     if os.path.dirname(command):  # noqa: PTH120 - "./x" names a folder, which Path would drop
-        return str(cwd / Path(command).expanduser())
+        program = cwd / Path(command).expanduser()
+        if problem := why_not_run(program.absolute()):
+            raise _UnusableError(problem)
+        return str(program)
     found = shutil.which(command) if trusted else find_program(command, workspace)
     if found is None:
         raise _UnusableError(

@@ -23,6 +23,7 @@ from tools.localization import t
 from tools.process.background import Background
 from tools.process.environment import scrubbed_environment
 from tools.redaction.redactor import SECRETS
+from tools.text.validation import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -495,4 +496,4 @@ def set_enabled(file: Path, name: str, enabled: bool) -> None:
             Path(os.path.realpath(file)), json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n"
         )
     except (OSError, ValueError, RecursionError) as error:
-        raise ToolError(t("{path} cannot be changed: {error}", path=file, error=error)) from error
+        raise ToolError(t("{path} cannot be changed: {error}", path=file, error=unreadable(error))) from error

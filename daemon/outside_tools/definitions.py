@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tools.localization import t
 from tools.text.terminal import plain, shown, shown_brief
 from tools.text.truncate import cut_text
+from tools.text.validation import wrong_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,7 +88,9 @@ def _usable(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(usable)
     except SchemaError as error:
-        raise BadDefinitionError(_told(name, error.message)) from error
+        raise BadDefinitionError(
+            _told(name, t("its schema is wrong: {why}", why=wrong_schema(error)))
+        ) from error
     return _readable(usable)
 
 

@@ -20,6 +20,8 @@ from daemon.outside_tools.definitions import BadDefinitionError, Definition, def
 from daemon.skills.own_files import OwnFileError, Place, Source, Unusable
 from tools.localization import t
 from tools.process.programs import find_program
+from tools.process.runnable import why_not_run
+from tools.text.validation import unreadable, wrong_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,13 +111,9 @@ def parse(path: Path, text: str, place: Place) -> Executable:
         file = ToolFile.model_validate(value)
         found = definition(str(path), path.stem, file.description, file.parameters)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or t("the file")
-        raise OwnFileError(
-            t("{where}: the value is not valid ({why})", where=where, why=first["msg"])
-        ) from error
+        raise OwnFileError(wrong_value(error)) from error
     except (ValueError, RecursionError) as error:
-        raise OwnFileError(t("it is not valid JSON: {error}", error=error)) from error
+        raise OwnFileError(unreadable(error)) from error
     except BadDefinitionError as error:
         raise OwnFileError(str(error)) from error
     if any("\0" in word or any("\ud800" <= c <= "\udfff" for c in word) for word in file.command):
@@ -152,17 +150,12 @@ def find(
                     )
                 )
             elif tool is not None:
-                found[tool.name] = ready = replace(tool, program=_program(tool.command[0], workspace))
-                if not ready.program:
-                    del found[tool.name]
-                    problems.append(
-                        t(
-                            "Tool skipped: {path}: the program {program} is not found: install it, or write its "
-                            "whole path.",
-                            path=path,
-                            program=tool.command[0],
-                        )
-                    )
+                try:
+                    program = _program(tool.command[0], workspace, tool.folder)
+                except OwnFileError as error:
+                    problems.append(t("Tool skipped: {path}: {error}.", path=path, error=error))
+                else:
+                    found[tool.name] = replace(tool, program=program)
     return list(found.values()), problems
 
 
@@ -195,10 +188,19 @@ def _beside(word: str, folder: Path) -> str:
     return str(Path(word).expanduser()) if word.startswith("~/") else word
 
 
-def _program(word: str, workspace: Path) -> str:
+def _program(word: str, workspace: Path, folder: Path) -> str:
+    """Return the path of a program. Raises OwnFileError when it cannot be run."""
     if Path(word).is_absolute():
-        return word if os.access(word, os.X_OK) and Path(word).is_file() else ""
-    return find_program(word, workspace) or "" if Path(word).name == word else ""
+        if problem := why_not_run(Path(word)):
+            raise OwnFileError(problem)
+        return word
+    if Path(word).name == word and (found := find_program(word, workspace)):
+        return found
+    if word and (folder / word).is_file():
+        raise OwnFileError(t("a program beside this file is named ./{program}", program=word))
+    raise OwnFileError(
+        t("the program {program} is not found: install it, or write its whole path", program=word)
+    )
 
 
 def _content(path: Path) -> bytes:

@@ -22,6 +22,7 @@ from daemon.runtime import write_private
 from daemon.store.trace_store import StoreError
 from tools.json_access import mapping
 from tools.localization import t
+from tools.text.validation import unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Sequence
@@ -139,7 +140,7 @@ class _GrantFile:
         except FileNotFoundError:
             return _GrantFileContent()
         except (OSError, ValueError, RecursionError) as error:
-            return self._bad(str(error))
+            return self._bad(unreadable(error))
         fields = mapping(value)
         written = fields.get("format")
         if isinstance(written, int) and written > FORMAT:

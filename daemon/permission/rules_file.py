@@ -71,5 +71,5 @@ def _entries(value: object, wrong: list[str]) -> list[tuple[object, object, obje
             else:
                 wrong.append(t("{entry!r} is not a rule", entry=entry))
     elif value is not None:
-        wrong.append(t("`permission` must be an object or a list of rules"))
+        wrong.append(t("it must be an object or a list of rules"))
     return found

@@ -42,6 +42,7 @@ from lsp_bridge.server.requests.request_context import ModelChooser, RequestCont
 from lsp_bridge.server.requests.router import REQUESTS, Requests
 from tools.localization import set_language, t
 from tools.process.background import Background
+from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
@@ -419,8 +420,10 @@ def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[An
 
 def _wrong_params(what: str, error: ValidationError) -> JsonRpcException:
     """Describe the invalid params and where they are, without the values, which may be keys."""
-    wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors())
-    return JsonRpcException(message=f"{what}: {wrong}", code=ErrorCode.INVALID_PARAMS)
+    log.info("%s was refused: %s", what, [(one["loc"], one["type"]) for one in error.errors()])
+    return JsonRpcException(
+        message=t("Invalid params: {why}.", why=wrong_values(error)), code=ErrorCode.INVALID_PARAMS
+    )
 
 
 class _Protocol(DocumentProtocol):

@@ -26,6 +26,7 @@ from lsp_bridge.server.editor.show_text import Showing
 from lsp_bridge.server.editor.turns import Turns
 from tools.localization import noted, t
 from tools.text.terminal import shown_line
+from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,10 +132,7 @@ class EditorFeatures:
                 return None
             decision = a.HunkDecision.model_validate(given[0] if given else {})
         except ValidationError as error:
-            wrong = "; ".join(
-                f"{'.'.join(map(str, e['loc'])) or 'argument'}: {e['msg']}" for e in error.errors()[:5]
-            )
-            raise RequestError(ErrorCode.INVALID_PARAMS, f"{name}: {wrong}") from None
+            raise RequestError(ErrorCode.INVALID_PARAMS, f"{name}: {wrong_values(error)}") from None
         await self._decide(name, decision)
         return None
 

@@ -109,5 +109,5 @@ def refusals(failed: ErrorCode | None = None) -> Generator[None]:
             raise
         words = str(error)
         if isinstance(error, UnknownTraceError):
-            words = t("{error} List the sessions with `goalwright/session/list`.", error=error)
+            words = t("{error} List the sessions with `goalwright sessions`.", error=error)
         raise RequestError(code, words) from error

@@ -321,8 +321,8 @@ def test_invalid_language_server_is_reported_and_others_are_kept(user_file: Path
     config = load_config(workspace, user_file)
     assert [*config.settings.languages.language_servers] == ["ty"]
     assert [problem.partition(": ")[2] for problem in config.problems] == [
-        "language_servers: ruff: enable: is not a setting",
-        "language_servers: zls: input should be a valid dictionary or instance of languageserversetting",
+        "language_servers: ruff is not used: enable is not a known key: check its spelling.",
+        "language_servers: zls is not used: it must be an object, in curly brackets.",
     ]
 
 

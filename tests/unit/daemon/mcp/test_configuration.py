@@ -72,6 +72,7 @@ def test_damaged_files_are_reported(tmp_path: Path, text: str) -> None:
 
 
 def test_variables_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "server").symlink_to(sys.executable)
     server = {
         "command": "${workspaceFolder}/server",
         "args": ["${A}", "${env:A}-${B:-two}", "$A"],
@@ -96,6 +97,7 @@ def test_variables_are_filled_in(tmp_path: Path) -> None:
         ({"url": "file:///etc/passwd"}, "begins with http"),
         ({"type": "sse", "url": "https://x/"}, "sse is not supported"),
         ({}, "needs a command"),
+        ({"command": "sh", "url": "https://x/"}, "it has a command and a url: remove one of them"),
         ({"type": "stdio"}, "needs a command"),
     ],
 )
@@ -112,7 +114,7 @@ def test_settings_file_and_its_other_spelling(tmp_path: Path) -> None:
     write(tmp_path / ".goalwright" / "config.json", {"mcp_servers": {"b": PYTHON}})
     config = load_config(tmp_path, file)
     assert list(config.settings.mcp.mcp_servers) == ["a"], "not from a folder that is not trusted"
-    assert any("mcp_servers: bad: args" in problem for problem in config.problems)
+    assert any("mcp_servers: bad is not used: args" in problem for problem in config.problems)
     assert one(find_servers(tmp_path, config.settings.mcp, {}, trusted=False)).disabled
     trusted = load_config(tmp_path, file, trusted=True)
     assert list(trusted.settings.mcp.mcp_servers) == ["a", "b"]

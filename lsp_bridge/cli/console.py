@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from lsp_bridge.cli.text import Style
+from lsp_bridge.cli.text import Style, shown_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -30,6 +30,8 @@ class Console:
     on_gone: Callable[[], None] = lambda: None
     """Called once when the reader of ``out`` is gone (``| head``)."""
     _gone: bool = field(default=False, init=False)
+    _problems: set[str] = field(default_factory=set[str], init=False)
+    """Those that were told."""
 
     @staticmethod
     def of_process(*, color: bool = True) -> Console:
@@ -104,6 +106,12 @@ class Console:
     def warn(self, text: str) -> None:
         """A line to ``err``."""
         self.tell(text + "\n")
+
+    def problem(self, text: str) -> None:
+        """Tell of something wrong in the user's files, once, whatever text they put into it."""
+        if text not in self._problems:
+            self._problems.add(text)
+            self.warn(self.err_style.yellow(shown_line(text)))
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

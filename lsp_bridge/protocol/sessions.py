@@ -296,6 +296,12 @@ class ActiveSession(Model):
     """It needs the user: a question, or a choice among branches."""
 
 
+class ConfigProblems(Model):
+    """Parts of the configuration that are not used, and why, as text for the user."""
+
+    problems: tuple[str, ...]
+
+
 class DaemonStatus(Model):
     """The state of the daemon."""
 

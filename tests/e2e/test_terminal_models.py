@@ -26,3 +26,23 @@ def test_vscode_model_without_a_window_says_what_to_do(goalwright: CommandLine) 
     result = goalwright.run("run", "hello", "--model", "vscode/copilot/gpt-x")
     assert result.returncode == 1
     assert "no VS Code window has this folder open" in result.stdout + result.stderr
+
+
+def test_a_broken_configuration_is_told_by_each_command(goalwright: CommandLine) -> None:
+    goalwright.have_daemon()
+    goalwright.configure().write_text("{")
+    for command in (
+        "models ollama",
+        "skills",
+        "tools",
+        "mcp",
+        "agents",
+        "sessions",
+        "permissions",
+        "start",
+        "status",
+    ):
+        ran = goalwright.run(*command.split())
+        assert ran.returncode == 0
+        said = ran.stderr if command != "status" else ran.stdout
+        assert said.count("config.json is not used: it is not valid JSON") == 1, (command, ran)

@@ -581,6 +581,11 @@ export interface CompactionPart {
   cutResults: boolean;
 }
 
+/** Parts of the configuration that are not used, and why, as text for the user. */
+export interface ConfigProblems {
+  problems: string[];
+}
+
 /**
  * From here on the model receives less of the past; the stored messages stay complete.
  *
@@ -2630,6 +2635,7 @@ export interface Requests {
   "goalwright/agent/list": { params: AgentListParams; result: AgentListResult };
   "goalwright/api/open": { params: ApiOpenParams; result: ApiOpenResult };
   "goalwright/command/stop": { params: CommandStopParams; result: CanceledResult };
+  "goalwright/config/problems": { params: Empty; result: ConfigProblems };
   "goalwright/daemon/status": { params: Empty; result: DaemonStatus };
   "goalwright/daemon/stop": { params: Empty; result: Empty };
   "goalwright/explore/content": { params: BranchContentParams; result: BranchContentResult };

@@ -46,4 +46,4 @@ async def agents(cli: Invocation, asked: SessionConnection) -> None:
         line = f"{name}  {one_line(string(agent.get('description')))}" + (f"  ({told})" if told else "")
         console.write((fit(line, console.columns) if console.live else shown_line(line)) + "\n")
     for problem in strings(found.get("problems")):
-        console.warn(console.err_style.yellow(shown_line(problem)))
+        console.problem(problem)

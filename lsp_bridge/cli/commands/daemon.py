@@ -9,6 +9,7 @@ from typing import Any
 
 from daemon.runtime import RuntimePaths, state_dir
 from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
+from lsp_bridge.cli.commands.session_command import tell_problems
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.launch import Clock, Greeting, LaunchError, runtime_paths
 from lsp_bridge.cli.preloaded import PRELOADER, preloader_pid
@@ -30,9 +31,12 @@ async def start(cli: Invocation) -> int:
     """
     try:
         client, address = await cli.launcher.connect(cli.workspace, Greeting(client="launcher"))
-        await client.close()
-    except LaunchError as error:
-        return cli.failed(error, error.code)
+        try:
+            await tell_problems(cli, client)
+        finally:
+            await client.close()
+    except (LaunchError, RpcError, RequestTimeoutError, ConnectionLostError) as error:
+        return cli.failed(error, error.code if isinstance(error, LaunchError) else "unresponsive")
     if cli.json:
         cli.write_json(address.to_json())
     else:
@@ -200,6 +204,8 @@ async def _ask(cli: Invocation, method: str, *, start: bool) -> dict[str, Any]:
     client: Client | None = None
     try:
         client, _ = await connect(cli.workspace, cli.greeting())
+        if start:
+            await tell_problems(cli, client)
         return await client.request(method, {}, _REQUEST_S)
     except (RequestTimeoutError, RpcError) as error:
         raise LaunchError("unresponsive", str(error)) from error

@@ -132,4 +132,4 @@ def _show(cli: Invocation, found: dict[str, Any]) -> None:
             t("No MCP servers are configured. Name them under mcp_servers in ~/.goalwright/config.json.\n")
         )
     for problem in strings(found.get("problems")):
-        console.warn(console.err_style.yellow(shown_line(problem)))
+        console.problem(problem)

@@ -91,7 +91,7 @@ def _grant_id(text: str, ids: list[str]) -> str:
 
 def _warn(found: dict[str, Any], console: Console) -> None:
     for problem in strings(found.get("problems")):
-        console.warn(console.err_style.yellow(clean(problem)))
+        console.problem(problem)
 
 
 def _show_rules(found: dict[str, Any], console: Console) -> None:

@@ -10,7 +10,7 @@ from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutErr
 from lsp_bridge.cli.invocation import EXIT_OK, Invocation
 from lsp_bridge.cli.launch import LaunchError
 from lsp_bridge.cli.run.newest_session import newest
-from tools.json_access import mapping, string
+from tools.json_access import mapping, string, strings
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def session_command(
             try:
                 client, _ = await cli.launcher.connect(cli.workspace, cli.greeting())
                 try:
+                    await tell_problems(cli, client)
                     found = cli.session or (await newest(client, REQUEST_S)).session_id
                     if needed and not found:
                         raise CommandFailedError(
@@ -81,6 +82,13 @@ def session_command(
         return command
 
     return declare
+
+
+async def tell_problems(cli: Invocation, client: Client) -> None:
+    """Tell of parts of the configuration that are not used. Raises as ``Client.request``."""
+    found = await client.request("goalwright/config/problems", {}, REQUEST_S)
+    for problem in strings(found.get("problems")):
+        cli.console.problem(problem)
 
 
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:

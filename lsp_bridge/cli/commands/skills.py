@@ -63,7 +63,7 @@ async def tools(cli: Invocation, asked: SessionConnection) -> None:
 
 def _problems(cli: Invocation, found: dict[str, Any]) -> None:
     for problem in strings(found.get("problems")):
-        cli.console.warn(cli.console.err_style.yellow(shown_line(problem)))
+        cli.console.problem(problem)
 
 
 def _facts(one: dict[str, Any]) -> str:

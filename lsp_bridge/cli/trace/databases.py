@@ -15,6 +15,7 @@ from daemon.runtime import state_dir
 from daemon.store.archive import export_trace
 from daemon.store.searching import search as search_files
 from daemon.store.trace_store import StoreError, with_children
+from daemon.trust import TrustedFolders
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import fit, one_line, shown_line
 from lsp_bridge.cli.trace.maintenance import asking, maintenance_command
@@ -244,9 +245,11 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
 
 def database_of_settings(cli: Invocation) -> str | None:
     """Return the database of the settings, if there is one."""
-    config = load_config(cli.workspace, state_dir(cli.launcher.home) / "config.json")
+    state = state_dir(cli.launcher.home)
+    trusted = TrustedFolders(state).trust(cli.workspace.resolve()) == "trusted"
+    config = load_config(cli.workspace, state / "config.json", trusted=trusted)
     for problem in (*config.blocking, *config.problems):
-        cli.console.warn(shown_line(problem))
+        cli.console.problem(problem)
     return config.settings.traces.store_url
 
 

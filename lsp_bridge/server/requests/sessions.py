@@ -73,6 +73,13 @@ class SessionRequests:
             active=active_sessions(core),
         )
 
+    @request("goalwright/config/problems", changes=False)
+    async def problems(self, params: p.Empty) -> p.ConfigProblems:
+        """List what is not used of the configuration, as its files are now."""
+        self._core.reload_config()
+        config = self._context.client_config()
+        return p.ConfigProblems(problems=(*config.blocking, *config.problems))
+
     @request("goalwright/daemon/stop", changes=False)
     async def stop(self, params: p.Empty) -> p.Empty:
         """Stop the daemon after this answer."""

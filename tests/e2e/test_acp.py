@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -30,7 +30,8 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from tests.support.drivers.command_line import PROGRAM, CommandLine
+from daemon.runtime import RuntimePaths
+from tests.support.drivers.command_line import PROGRAM, CommandLine, end_daemon, have_daemon
 from tests.support.drivers.waiting import until
 from tests.support.programs import mcp_server
 
@@ -329,7 +330,18 @@ async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLin
         assert [one.session_id for one in (await connection.list_sessions()).sessions] == [made.session_id]
 
 
-async def test_loading_and_closing_a_running_session(goalwright: CommandLine) -> None:
+@pytest.fixture
+def other(goalwright: CommandLine) -> Generator[Path]:
+    """A folder with a daemon of its own."""
+    folder = goalwright.folder / "other"
+    folder.mkdir()
+    paths = RuntimePaths.for_workspace(folder, goalwright.home / ".goalwright")
+    have_daemon(goalwright.forker, paths, goalwright.env, ("connect",))
+    yield folder
+    end_daemon(paths)
+
+
+async def test_loading_and_closing_a_running_session(goalwright: CommandLine, other: Path) -> None:
     scripted(goalwright, [{"text": "one two three four", "chunk": 4, "delay_ms": 300}], [{"text": "Here."}])
     editor = Editor()
     async with agent(goalwright, editor) as connection:
@@ -337,6 +349,11 @@ async def test_loading_and_closing_a_running_session(goalwright: CommandLine) ->
         prompt: list[Any] = [text_block("go")]
         turn = asyncio.create_task(connection.prompt(session_id=made.session_id, prompt=prompt))
         await until(lambda: editor.said() != "")
+        for enter in (connection.load_session, connection.resume_session, connection.fork_session):
+            with pytest.raises(RequestError, match=r"There is no .*goalwright sessions"):
+                await enter(cwd=str(other), session_id=made.session_id, mcp_servers=[])
+        # A failure changes nothing about open sessions.
+        await connection.set_session_mode(session_id=made.session_id, mode_id="ask")
         editor.updates.clear()
         await connection.load_session(
             cwd=str(goalwright.workspace), session_id=made.session_id, mcp_servers=[]
@@ -345,7 +362,10 @@ async def test_loading_and_closing_a_running_session(goalwright: CommandLine) ->
         assert editor.said().startswith("one ")
         await connection.close_session(session_id=made.session_id)
         assert (await turn).stop_reason == "cancelled"
-        await connection.resume_session(cwd=str(goalwright.workspace), session_id=made.session_id)
+        link = goalwright.folder / "link"
+        link.symlink_to(goalwright.workspace)
+        for name in (goalwright.workspace, link):
+            await connection.resume_session(cwd=str(name), session_id=made.session_id)
         editor.updates.clear()
         await connection.prompt(session_id=made.session_id, prompt=prompt)
         assert (editor.said(), editor.of("user_message_chunk")) == ("Here.", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -105,12 +105,15 @@ def _answering(handler: Callable[P, CoroutineType[Any, Any, T]]) -> Callable[P, 
 class _Folder:
     """A folder that the editor works in, and the connection to its daemon."""
 
-    def __init__(self, path: Path, launcher: Launcher, sessions: dict[str, LiveSession]) -> None:
+    def __init__(self, path: Path, launcher: Launcher) -> None:
         self.path = path
         self.files: EditorFiles | None = None
         """The editor's documents; None when it does not offer them."""
+        self.sessions: dict[str, LiveSession] = {}
+        """Those that this connection reports to, by id; the oldest first."""
+        self.entering = asyncio.Lock()
+        """Sessions are opened one after the other."""
         self._launcher = launcher
-        self._sessions = sessions
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
 
@@ -137,7 +140,7 @@ class _Folder:
             await self._client.close()
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
-        if (session := self._sessions.get(string(params.get("sessionId")))) is not None:
+        if (session := self.sessions.get(string(params.get("sessionId")))) is not None:
             session.notified(method, params)
 
 
@@ -148,6 +151,7 @@ class AcpAgent:
         self._launcher = launcher
         self._folders: dict[Path, _Folder] = {}
         self._sessions: dict[str, LiveSession] = {}
+        """Those that are open, by id."""
         self._models: dict[Path, list[str]] = {}
         """The models that the providers of each folder have named."""
         self._editor: Editor | None = None
@@ -274,6 +278,7 @@ class AcpAgent:
     async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
         """Take part in a session no more."""
         if (session := self._sessions.pop(session_id, None)) is not None:
+            self._folders[session.workspace].sessions.pop(session_id, None)
             await session.cancel()
             await session.close()
         return CloseSessionResponse()
@@ -332,44 +337,47 @@ class AcpAgent:
         if not path.is_absolute():
             raise RequestError(-32602, t("The folder {cwd} is not absolute.", cwd=cwd))
         if path not in self._folders:
-            self._folders[path] = _Folder(path, self._launcher, self._sessions)
+            self._folders[path] = folder = _Folder(path, self._launcher)
             if self._has_files and self._editor is not None:
                 # The oldest, because the editor may not know the newest yet.
-                session_id = partial(self._oldest_in, path)
-                self._folders[path].files = EditorFiles(self._editor, path, session_id)
+                folder.files = EditorFiles(self._editor, path, lambda: next(iter(folder.sessions), ""))
         return self._folders[path]
-
-    def _oldest_in(self, folder: Path) -> str:
-        return next((one.session_id for one in self._sessions.values() if one.workspace == folder), "")
-
-    def _live(self, session_id: str, cwd: str) -> LiveSession:
-        if (session := self._sessions.get(session_id)) is None:
-            assert self._editor is not None  # the SDK calls on_connect first
-            folder = self._folder(cwd)
-            session = LiveSession(session_id, folder.path, self._editor, folder.connect)
-            self._sessions[session_id] = session
-        return session
 
     async def _entered(
         self, session_id: str, cwd: str, servers: Any, folders: Any, *, replay: bool = False
     ) -> tuple[SessionModeState, list[Option]]:
         """Take part in a session from now on; return its modes and options. ``servers`` and ``folders``: what the
-        editor offers for it. Raises as ``LiveSession.opened``, and LaunchError."""
-        client = await self._folder(cwd).connect()
-        session = self._live(session_id, cwd)
-        session.servers, refused = given_servers(servers or ())
-        try:
-            info = await session.opened(client, replay=replay)
-        except RpcError:
-            self._sessions.pop(session_id, None)
-            await session.close()
-            raise
+        editor offers for it. A failure leaves all open sessions as they are. Raises as ``LiveSession.opened``, and
+        LaunchError."""
+        folder = self._folder(cwd)
+        client = await folder.connect()
+        given, refused = given_servers(servers or ())
+        async with folder.entering:
+            known = folder.sessions.get(session_id)
+            session = known or self._joined(session_id, folder)
+            try:
+                info = await session.opened(client, given, replay=replay)
+                options = await self._options(session, info)
+            except BaseException:
+                if session is not known:
+                    folder.sessions.pop(session_id, None)
+                    await session.close()
+                raise
+        before, self._sessions[session_id] = self._sessions.get(session_id), session
+        if before is not None and before is not session:  # another folder's, as in a copy of this one
+            self._folders[before.workspace].sessions.pop(session_id, None)
+            await before.close()
         if replay:
             await session.settled()
         _say_unused(session, refused, folders)
-        options = await self._options(session, info)
         self._background.start(self._offer_models(session, info))
         return _modes(info), options
+
+    def _joined(self, session_id: str, folder: _Folder) -> LiveSession:
+        assert self._editor is not None  # the SDK calls on_connect first
+        session = LiveSession(session_id, folder.path, self._editor, folder.connect)
+        folder.sessions[session_id] = session
+        return session
 
     def _known(self, session_id: str) -> LiveSession:
         if (session := self._sessions.get(session_id)) is None:

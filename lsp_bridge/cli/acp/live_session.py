@@ -87,7 +87,7 @@ class LiveSession:
         self._is_canceled = False
         """The editor has canceled since the last prompt."""
         self._plan_due = False
-        self.servers: list[dict[str, Any]] = []
+        self._servers: list[dict[str, Any]] = []
         """The editor's MCP servers (``McpGivenServer`` of the wire); in memory only."""
         self._commands: AvailableCommandsUpdate | None = None
         """Those that the editor knows."""
@@ -100,25 +100,31 @@ class LiveSession:
 
     # -- what the editor asks for --
 
-    async def opened(self, client: Client, *, replay: bool = False) -> dict[str, Any]:
-        """Subscribe to the session, and show what waits. ``replay``: send the whole conversation first.
+    async def opened(
+        self, client: Client, servers: list[dict[str, Any]] | None = None, *, replay: bool = False
+    ) -> dict[str, Any]:
+        """Subscribe to the session, and show what waits. ``servers``: the editor's MCP servers (``McpGivenServer`` of
+        the wire); None: those that it gave before. ``replay``: send the whole conversation first.
 
         Returns the session (``SessionInfo``). Raises as ``Client.request``.
         """
         async with self._opening:
             self._held = []
             try:
-                return await self._open(client, replay=replay)
+                return await self._open(client, servers, replay=replay)
             finally:
                 held, self._held = self._held, None
                 for method, notice_params in held:
                     self.notified(method, notice_params)
 
-    async def _open(self, client: Client, *, replay: bool) -> dict[str, Any]:
+    async def _open(
+        self, client: Client, servers: list[dict[str, Any]] | None, *, replay: bool
+    ) -> dict[str, Any]:
         params = {"sessionId": self.session_id, "messages": _PAGE if replay else 0}
         loaded = await client.request("goalwright/session/load", params)
         self._client = client
-        if self.servers:  # another daemon, or another connection, does not know them
+        had, self._servers = self._servers, self._servers if servers is None else servers
+        if self._servers or had:  # another daemon, or another connection, does not know them
             await self._pass_servers(client)
         self._last_event_id = integer(loaded.get("lastEventId"))
         if replay:
@@ -155,7 +161,7 @@ class LiveSession:
         return _commands(mappings((await client.request("goalwright/prompt/list", params)).get("commands")))
 
     async def _pass_servers(self, client: Client) -> None:
-        params = {"sessionId": self.session_id, "servers": self.servers}
+        params = {"sessionId": self.session_id, "servers": self._servers}
         try:
             await client.request("goalwright/mcp/session", params)
         except RpcError as error:  # the session works without them
@@ -244,8 +250,8 @@ class LiveSession:
     async def close(self) -> None:
         """Take part in the session no more; it goes on, without the editor's MCP servers."""
         self._closed = True
-        if self.servers and self._client is not None:
-            self.servers = []
+        if self._servers and self._client is not None:
+            self._servers = []
             with contextlib.suppress(*_GONE):
                 await self._pass_servers(self._client)
         for ended in self._ended.values():

@@ -19,6 +19,7 @@ from daemon.provider.choose import (
     parse_model,
     provider_for,
 )
+from daemon.provider.cloud_sign_in import signed_in_to_aws, signed_in_to_google
 from daemon.provider.context_windows import base_url_of, headers_of, window_in
 from daemon.provider.editor_models import EDITORS
 from daemon.provider.errors import checked_url, host_of
@@ -35,7 +36,7 @@ from daemon.provider.retry import with_retry
 from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.vscode import FAMILY as VSCODE
 from tools.json_access import mapping
-from tools.localization import t
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,8 @@ class CatalogueProvider:
     """The environment variable that holds its address, for servers that have none of their own."""
     key_page: str = ""
     """Where keys are made."""
+    how: str = ""
+    """How it is set up, as text for the user, where the two variables do not say it."""
     connected: bool = False
     """It is usable: with a key or an address, or because it answers on this machine."""
     models: tuple[CatalogueModel, ...] = ()
@@ -113,20 +116,39 @@ _PROVIDERS = (
         "Amazon Bedrock",
         BEDROCK_KEY,
         key_page="https://console.aws.amazon.com/bedrock/home#/api-keys",
+        how=noted(
+            "set AWS_BEARER_TOKEN_BEDROCK, or sign in to AWS: with a profile (AWS_PROFILE, or the default one), "
+            "`aws sso login`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. The role of an EC2 machine works, too"
+        ),
+    ),
+    CatalogueProvider(
+        "vertex_ai",
+        "Google Vertex AI",
+        how=noted(
+            "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to the file of a "
+            "service account; VERTEXAI_PROJECT and VERTEXAI_LOCATION name project and region"
+        ),
     ),
     CatalogueProvider(VSCODE, "VS Code"),
     CatalogueProvider("ollama", "Ollama"),
     CatalogueProvider("lm_studio", "LM Studio"),
-    CatalogueProvider("custom", "OpenAI-compatible server", "CUSTOM_API_KEY", CUSTOM_BASE),
+    CatalogueProvider(
+        "custom",
+        "OpenAI-compatible server",
+        "CUSTOM_API_KEY",
+        CUSTOM_BASE,
+        how=noted("set CUSTOM_API_BASE, and CUSTOM_API_KEY if the server wants a key"),
+    ),
 )
 PROVIDER_IDS = tuple(provider.id for provider in _PROVIDERS)
 _SIGNED_IN = {
     "anthropic": ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE"),
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
 }
 """Variables that give access without a key."""
-_UNLISTED = frozenset({"azure", "bedrock"})
+_CLOUDS = {"bedrock": signed_in_to_aws, "vertex_ai": signed_in_to_google}
+"""Providers with a sign-in of their own."""
+_UNLISTED = frozenset({"azure", "bedrock", "vertex_ai"})
 """Providers that have no list of what a key may use: their models are deployments, or granted one by one."""
 _LOCAL = frozenset({"ollama", "lm_studio"})
 _URLS = {
@@ -158,7 +180,9 @@ async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> Catalog
     """Return the provider with its models, or with why they are not known."""
     if provider.id == VSCODE:
         return await _of_editor(provider, env)
-    if not _has_access(provider, env):
+    cloud = _CLOUDS.get(provider.id)
+    provider = replace(provider, how=t(provider.how))
+    if not (await asyncio.to_thread(cloud, env) if cloud else _has_access(provider, env)):
         return provider
     local = provider.id in _LOCAL
     found = replace(provider, connected=not local)

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.provider import answer_guard, errors, openai_wire
+from daemon.provider.cloud_sign_in import shorten_google_check
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
@@ -74,6 +75,11 @@ _SIGN_INS = {
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS, VERTEXAI_PROJECT, VERTEXAI_LOCATION",
 }
 """Variables with which users sign in to a cloud, for messages."""
+_OUR_NAME = {
+    "openrouter": {"X-Title": "Goalwright", "HTTP-Referer": ""},
+    "vercel_ai_gateway": {"x-title": "Goalwright", "http-referer": ""},
+}
+"""Headers in place of those with litellm's name and address, spelled as it spells them."""
 _WANT_REASONING_BACK = ("deepseek", "moonshot")
 _MAX_WORDS = 600
 _EFFORTS = ((4_000, "low"), (10_000, "medium"))
@@ -227,6 +233,8 @@ class LiteLLMProvider:
                 await _check_known(request.model)  # the model may not exist; then the key does not matter
             raise
         library = await _library()
+        if request.model.startswith("vertex_ai/"):
+            await asyncio.to_thread(shorten_google_check)
         answer = AnswerBuilder(request.model, target.host, self._new_id)
         arguments = _arguments(target, request, self._timeout_s)
         here = asyncio.get_running_loop()
@@ -328,8 +336,8 @@ def target_for(family: str, request: ModelRequest) -> _ModelTarget:
     if key is None and base_url is None and prefix not in _KEYLESS:
         raise errors.no_key(prefix, key_name)
     options = _effort(request.thinking_tokens)
-    if prefix == "openrouter":
-        options["extra_headers"] = {"X-Title": "Goalwright"}  # litellm would give its own name
+    if prefix in _OUR_NAME:
+        options["extra_headers"] = _OUR_NAME[prefix]
     return _ModelTarget(request.model, base_url, key, _SIGN_INS.get(prefix, key_name), options=options)
 
 

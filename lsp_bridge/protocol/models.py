@@ -43,6 +43,8 @@ class ModelProvider(Model):
     """The environment variable that holds its address, for servers that have none of their own."""
     key_page: str = ""
     """Where keys are made."""
+    how: str = ""
+    """How it is set up, as text for the user, where the two variables do not say it."""
     connected: bool = False
     """It has a key or an address, or answers on this machine."""
     models: tuple[OfferedModel, ...] = ()

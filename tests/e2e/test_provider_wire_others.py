@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,6 +164,8 @@ async def test_provider_streams_tools_and_explains_errors(name: str, monkeypatch
     else:
         assert KEY not in json.dumps(asked.headers)
     assert "b = 1" in json.dumps(asked.json)
+    for name in ("x-title", "http-referer"):  # OpenRouter lists its users by them
+        assert asked.headers.get(name, "") in ("", "Goalwright")
     end = events[-1]
     assert isinstance(end, Complete)
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "I look at it."
@@ -201,6 +205,42 @@ async def test_vertex_signs_in_with_a_service_account(
     assert asked.headers["authorization"] == "Bearer t-1"
     assert asked.path.endswith(":streamGenerateContent")
     assert (limited.kind, limited.retryable) == ("rate_limit", True)
+
+
+ASKED = """
+import os, socket, sys
+from pathlib import Path
+from daemon.provider import cloud_sign_in
+here = socket.create_server(("127.0.0.1", 0))
+here.setblocking(False)
+cloud_sign_in._GOOGLE_MACHINE = Path(sys.argv[1])
+os.environ.update(GCE_METADATA_IP=f"127.0.0.1:{here.getsockname()[1]}", HOME="/nonexistent")
+before = dict(os.environ)
+cloud_sign_in.shorten_google_check()
+assert dict(os.environ) == before
+from google.auth import default, exceptions
+from google.auth.compute_engine import _metadata
+print(_metadata._METADATA_DETECT_RETRIES, _metadata._METADATA_DEFAULT_TIMEOUT)
+if not Path(sys.argv[1]).exists():
+    try:
+        default()
+    except exceptions.DefaultCredentialsError:
+        here.accept()
+        try:
+            here.accept()
+        except BlockingIOError:
+            print("once")
+"""
+
+
+def test_google_is_asked_once_whether_this_is_its_machine(tmp_path: Path) -> None:
+    machine = tmp_path / "product_name"
+    machine.write_text("Google Compute Engine\n")
+    for name, said in ((tmp_path / "none", "1 1\nonce\n"), (machine, "3 3\n")):
+        ran = subprocess.run(
+            [sys.executable, "-c", ASKED, str(name)], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ran.stdout == said, ran.stderr
 
 
 async def test_missing_sign_in_to_a_cloud_is_explained(

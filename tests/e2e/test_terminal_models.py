@@ -13,8 +13,11 @@ def test_models_name_the_variables_that_set_them_up(goalwright: CommandLine) -> 
         "Mistral  set MISTRAL_API_KEY",
         "Azure OpenAI  set AZURE_API_BASE, AZURE_API_KEY",
         "VS Code  not running",
+        "OpenAI-compatible server  set CUSTOM_API_BASE, and CUSTOM_API_KEY if the server wants a key",
     ):
         assert line in listed.splitlines()
+    assert "Google Vertex AI  run `gcloud auth application-default login`, or set GOOGLE_" in listed
+    assert "Amazon Bedrock  set AWS_BEARER_TOKEN_BEDROCK, or sign in to AWS: with a profile" in listed
     [only] = json.loads(goalwright.run("models", "deepseek", "--json").stdout)["providers"]
     assert (only["keyVariable"], only["connected"]) == ("DEEPSEEK_API_KEY", False)
     unknown = goalwright.run("models", "nobody")

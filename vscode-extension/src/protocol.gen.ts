@@ -1532,6 +1532,8 @@ export interface ModelProvider {
   urlVariable: string;
   /** Where keys are made. */
   keyPage: string;
+  /** How it is set up, as text for the user, where the two variables do not say it. */
+  how: string;
   /** It has a key or an address, or answers on this machine. */
   connected: boolean;
   models: OfferedModel[];

@@ -17,7 +17,7 @@ const FACTS = "1M window · $2 in / $10 out per 1M tokens";
 
 function provider(over: Partial<ModelProvider> = {}): ModelProvider {
   return {
-    id: "anthropic", name: "Anthropic", keyVariable: "ANTHROPIC_API_KEY", urlVariable: "", keyPage: "https://keys.example", connected: false, models: [],
+    id: "anthropic", name: "Anthropic", keyVariable: "ANTHROPIC_API_KEY", urlVariable: "", keyPage: "https://keys.example", how: "", connected: false, models: [],
     default: "", error: "", errorKind: null, ...over,
   };
 }
@@ -140,6 +140,15 @@ test("a local server that is not running is explained, and found when it is", as
   assert.ok(shown.some((text) => text.includes("ollama serve")));
   assert.equal(configured.get("model"), "ollama/qwen3:8b");
   assert.deepEqual(keys.variables, {});
+});
+
+test("a cloud without a key is explained by the daemon, and its model is typed", async () => {
+  const vertex = provider({ id: "vertex_ai", name: "Google Vertex AI", keyVariable: "", keyPage: "", how: "run `gcloud auth`" });
+  const { commands } = make({ lists: [vertex, { ...vertex, connected: true }] });
+  answers.push("Retry", "gemini-3-pro");
+  await commands.connect("vertex_ai");
+  assert.ok(shown.some((text) => text === "Google Vertex AI: run `gcloud auth`."));
+  assert.equal(configured.get("model"), "vertex_ai/gemini-3-pro");
 });
 
 test("the picker changes the session on display, and new ones by the star", async () => {

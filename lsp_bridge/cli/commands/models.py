@@ -41,6 +41,8 @@ def _state(provider: dict[str, Any]) -> str:
         return error
     if provider.get("connected") is True:
         return "" if provider.get("models") else t("connected; it lists no models: name one with --model")
+    if how := string(provider.get("how")):
+        return how
     names = [name for key in ("urlVariable", "keyVariable") if (name := string(provider.get(key)))]
     return t("set {variables}", variables=", ".join(names)) if names else t("not running")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from daemon.provider import catalogue, choose
 from daemon.provider.catalogue import CatalogueModel, CatalogueProvider
+from daemon.provider.cloud_sign_in import signed_in_to_aws, signed_in_to_google
 from daemon.provider.model_calls import ProviderError
 from tests.support.drivers.bridge import Raw, served
 from tests.support.fakes.model_replies import Reply
@@ -285,11 +288,54 @@ async def test_mistral_offers_what_chats_and_calls_tools() -> None:
     [
         ("azure", {"AZURE_API_BASE": "https://x.example", "AZURE_API_KEY": "k"}),
         ("bedrock", {"AWS_BEARER_TOKEN_BEDROCK": "k"}),
-        ("bedrock", {"AWS_PROFILE": "dev"}),
+        ("bedrock", {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "k"}),
+        ("bedrock", {"AWS_WEB_IDENTITY_TOKEN_FILE": "/t", "AWS_ROLE_ARN": "r"}),
+        ("vertex_ai", {"VERTEXAI_CREDENTIALS": "{}"}),
+        ("vertex_ai", {"GOOGLE_APPLICATION_CREDENTIALS": __file__}),
     ],
 )
-async def test_providers_without_a_list_are_connected(provider: str, env: dict[str, str]) -> None:
+async def test_providers_without_a_list_are_connected(
+    provider: str, env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     [found] = await catalogue.providers(env, provider)
     assert (found.connected, found.models, found.error) == (True, (), "")
     [found] = await catalogue.providers({}, provider)
     assert not found.connected
+
+
+def test_the_document_names_what_the_list_asks_for() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "models.md").read_text("utf-8")
+    for provider in catalogue._PROVIDERS:  # pyright: ignore[reportPrivateUsage]
+        assert provider.name in document or provider.id == "custom", provider
+        for name in (
+            provider.key_variable,
+            provider.url_variable,
+            *re.findall(r"[A-Z]{3,}_[A-Z_]+", provider.how),
+        ):
+            assert name in document, name
+
+
+def test_sign_ins_of_clouds_are_found_in_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text(
+        "[default]\nregion = us-east-1\n[profile dev]\nsso_session = mine\n[profile ops]\nrole_arn = r\n"
+    )
+    keys = tmp_path / "keys"
+    keys.write_text("[default]\naws_access_key_id = k\naws_secret_access_key = k\n")
+    for env, there in (
+        ({}, False),
+        ({"AWS_PROFILE": "dev"}, True),
+        ({"AWS_DEFAULT_PROFILE": "ops"}, True),
+        ({"AWS_PROFILE": "nobody"}, False),
+        ({"AWS_SHARED_CREDENTIALS_FILE": str(keys)}, True),
+        ({"AWS_SHARED_CREDENTIALS_FILE": str(keys), "AWS_PROFILE": "nobody"}, False),
+        ({"AWS_CONFIG_FILE": __file__}, False),
+        ({"AWS_ACCESS_KEY_ID": "k"}, False),
+    ):
+        assert signed_in_to_aws(env) == there, env
+    assert not signed_in_to_google({"GOOGLE_APPLICATION_CREDENTIALS": "/nonexistent"})
+    assert not signed_in_to_google({"CLOUDSDK_CONFIG": str(tmp_path)})
+    (tmp_path / "application_default_credentials.json").write_text("{}")
+    assert signed_in_to_google({"CLOUDSDK_CONFIG": str(tmp_path)})

@@ -266,10 +266,10 @@ function described(offered: OfferedModel): string {
   return offered.label ? `${offered.label} · ${modelFacts(offered)}` : modelFacts(offered);
 }
 
-function state({ connected, models, keyVariable, error }: ModelProvider): string {
+function state({ connected, models, keyVariable, how, error }: ModelProvider): string {
   if (error) return error;
   if (connected) return models.length > 0 ? t("connected, {0} models", models.length) : t("connected");
-  return keyVariable ? "" : t("not running");
+  return keyVariable || how ? "" : t("not running");
 }
 
 async function configure(name: "model" | "thinkingTokens", value: string | number): Promise<void> {

@@ -59,7 +59,7 @@ async function askAddress({ id, name, urlVariable }: ModelProvider): Promise<Rec
 async function running(provider: ModelProvider, list: Listing): Promise<Entered | undefined> {
   for (let found: ModelProvider | undefined = provider; found; [found] = await list({})) {
     if (found.connected) return { env: {}, provider: found };
-    const { how, page } = START[found.id] ?? { how: found.error, page: "" };
+    const { how, page } = START[found.id] ?? { how: `${found.name}: ${found.how || found.error}.`, page: "" };
     const [again, get] = [t("Retry"), t("Download {0}", found.name)];
     const choice = await vscode.window.showWarningMessage(how, again, ...(page ? [get] : []));
     if (choice === get) await vscode.env.openExternal(vscode.Uri.parse(page));

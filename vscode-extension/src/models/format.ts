@@ -26,6 +26,7 @@ export const PROVIDER_NAMES = {
   deepseek: "DeepSeek",
   azure: "Azure OpenAI",
   bedrock: "Amazon Bedrock",
+  vertex_ai: "Google Vertex AI",
   vscode: "VS Code",
   ollama: "Ollama",
   lm_studio: "LM Studio",

@@ -176,13 +176,22 @@ async def providers(env: Mapping[str, str], only: str | None = None) -> list[Cat
     return list(await asyncio.gather(*(_asked(provider, env) for provider in wanted)))
 
 
+async def is_set_up(env: Mapping[str, str]) -> bool:
+    """Return whether some provider can be used: it has a key or a sign-in, or it answers on this machine."""
+    if any(name.endswith("_API_KEY") and value.strip() for name, value in env.items()):
+        return True  # of any provider, also one that is not listed
+    here = [one for one in _PROVIDERS if one.id not in _LOCAL and one.id != VSCODE]
+    if True in await asyncio.gather(*(_has_access(one, env) for one in here)):
+        return True
+    return any([one.connected for name in _LOCAL for one in await providers(env, name)])
+
+
 async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> CatalogueProvider:
     """Return the provider with its models, or with why they are not known."""
     if provider.id == VSCODE:
         return await _of_editor(provider, env)
-    cloud = _CLOUDS.get(provider.id)
     provider = replace(provider, how=t(provider.how))
-    if not (await asyncio.to_thread(cloud, env) if cloud else _has_access(provider, env)):
+    if not await _has_access(provider, env):
         return provider
     local = provider.id in _LOCAL
     found = replace(provider, connected=not local)
@@ -222,7 +231,9 @@ async def _of_editor(provider: CatalogueProvider, env: Mapping[str, str]) -> Cat
     return replace(provider, connected=bool(models), models=models)
 
 
-def _has_access(provider: CatalogueProvider, env: Mapping[str, str]) -> bool:
+async def _has_access(provider: CatalogueProvider, env: Mapping[str, str]) -> bool:
+    if cloud := _CLOUDS.get(provider.id):
+        return await asyncio.to_thread(cloud, env)
     if provider.id in _LOCAL:
         return True
     if provider.url_variable:

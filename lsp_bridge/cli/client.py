@@ -156,7 +156,7 @@ class Client:
         except TimeoutError:
             await self._give_up(number)
             raise RequestTimeoutError(
-                t("The daemon did not answer {method} within {timeout:g} s.", method=method, timeout=timeout)
+                t("The daemon did not answer within {timeout:g} s.", timeout=timeout)
             ) from None
         except asyncio.CancelledError:
             await self._give_up(number)

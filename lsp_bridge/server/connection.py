@@ -409,8 +409,7 @@ def _guarded(method: str, call: Callable[[Any], Awaitable[Any]]) -> Callable[[An
             name = error.__class__.__name__
             raise JsonRpcException(
                 message=t(
-                    "{method}: Goalwright has a bug ({name}); its log has the details.",
-                    method=method,
+                    "Goalwright has a bug ({name}); its log has the details.",
                     name=name,
                 )
             ) from None

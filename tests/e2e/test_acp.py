@@ -323,10 +323,20 @@ async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLin
         done = await connection.prompt(session_id=made.session_id, prompt=[text_block("are you there?")])
         assert done.stop_reason == "end_turn"
         assert editor.said().endswith("Here.")
+        with pytest.raises(RequestError, match="No key was found"):  # the address of Ollama is none
+            await connection.authenticate(method_id="environment")
+        with pytest.raises(RequestError, match="There is no sign-in other"):
+            await connection.authenticate(method_id="other")
         with pytest.raises(RequestError, match="absolute"):
             await connection.new_session(cwd="relative", mcp_servers=[])
         with pytest.raises(RequestError, match="does not exist"):
             await connection.new_session(cwd=str(goalwright.workspace / "gone"), mcp_servers=[])
+        with pytest.raises(RequestError, match=r"^Invalid params: mode must be one of: ask, .*auto\.$"):
+            await connection.set_session_mode(session_id=made.session_id, mode_id="god")
+        with pytest.raises(
+            RequestError, match=r"^Invalid params: cwd must be given; mcpServers must be given\.$"
+        ):
+            await connection._conn.send_request("session/new", {})  # pyright: ignore[reportPrivateUsage]
         assert [one.session_id for one in (await connection.list_sessions()).sessions] == [made.session_id]
 
 

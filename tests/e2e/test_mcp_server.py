@@ -91,9 +91,21 @@ def test_other_agents_read_the_plan_and_nothing_else(goalwright: CommandLine) ->
             for bad in ("../../etc", "20200101-000000-0000000000", f"{name}/../x"):
                 await one.fails("goal_tree", session=bad)
             assert await one.fails("explore", question="x")
-            assert await one.fails("list_sessions", limit=10_000_000)
+            wrong = await one.fails("list_sessions", limit=10_000_000)
+            assert wrong == "The arguments of list_sessions are wrong: limit must be 100 or less."
+            assert "goal must be text" in await one.fails("goal_messages", goal=5)
+            unknown = await one.fails("list_sessions", limit=1, query="x")
+            assert unknown == "list_sessions has no argument query. It has: limit."
+            assert "goalwright/" not in await one.fails("goal_tree", session="20200101-000000-0000000000")
 
     asyncio.run(use())
+
+
+def test_a_folder_that_does_not_exist_is_refused(goalwright: CommandLine) -> None:
+    for folder, words in (("nowhere", "does not exist"), ("file", "is not a folder")):
+        (goalwright.workspace / "file").write_text("")
+        ran = goalwright.run("mcp", "serve", "--workspace", str(goalwright.workspace / folder))
+        assert (ran.returncode, words in ran.stderr) == (1, True)
 
 
 def test_with_changes_goals_and_explorations(goalwright: CommandLine) -> None:

@@ -54,6 +54,7 @@ from lsp_bridge.protocol.handshake import ErrorCode
 from tools.json_access import mapping, mappings, string
 from tools.localization import noted, t
 from tools.process.background import Background
+from tools.text.terminal import shown_brief
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,6 +78,8 @@ MODES = {
     ),
 }
 """Permission modes: their names and descriptions."""
+_ENVIRONMENT = "environment"
+"""The only way to sign in."""
 _PAGE = 50
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,7 +100,8 @@ def _answering(handler: Callable[P, CoroutineType[Any, Any, T]]) -> Callable[P, 
         except UnsupportedContentError as error:
             raise RequestError(-32602, str(error)) from error
         except (LaunchError, ConnectionLostError, RequestTimeoutError) as error:
-            raise RequestError(-32603, str(error)) from error
+            is_folder = isinstance(error, LaunchError) and error.code == "workspace"
+            raise RequestError(-32602 if is_folder else -32603, str(error)) from error
 
     return handle
 
@@ -189,7 +193,7 @@ class AcpAgent:
             ),
             auth_methods=[
                 AuthMethodAgent(
-                    id="environment",
+                    id=_ENVIRONMENT,
                     name=t("A key in the environment"),
                     description=t(
                         "Set the variable of your provider, such as ANTHROPIC_API_KEY or OPENAI_API_KEY, where the "
@@ -200,8 +204,12 @@ class AcpAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """Check that there is a key. Raises RequestError when there is none."""
-        if not provider_env(os.environ):
+        """Check that some model can be used. Raises RequestError when none can."""
+        from daemon.provider.catalogue import is_set_up
+
+        if method_id != _ENVIRONMENT:
+            raise RequestError(-32602, t("There is no sign-in {name}.", name=shown_brief(method_id, 60)))
+        if not await is_set_up(provider_env(os.environ)):
             raise RequestError(
                 -32000,
                 t("No key was found in the environment of `goalwright acp`. Set it there, and start again."),

@@ -10,11 +10,17 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from tools.json_access import mapping, mappings
+from tools.localization import t
+from tools.text.terminal import shown_brief
+from tools.text.validation import refused
+
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
 
 MAX_LINE = 50 * 1024 * 1024
 """Bytes that are held of a line at once; longer lines arrive, too."""
+_MOST_ERRORS = 5
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
@@ -27,7 +33,7 @@ class Lines:
 
     async def send(self, message: dict[str, Any]) -> None:
         """Write a message; returns when there is room for the next one."""
-        self._writer.write(_encoded(message))
+        self._writer.write(_encoded(_worded(message)))
         # All who wait share one future, which must survive that one of them is cancelled.
         await asyncio.shield(asyncio.ensure_future(self._writer.drain()))
 
@@ -59,6 +65,17 @@ class Lines:
                 pieces.append(await self._reader.readexactly(long.consumed))
             except asyncio.IncompleteReadError as end:
                 return b"".join([*pieces, end.partial])
+
+
+def _worded(message: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer about wrong params in our words. The SDK sends pydantic's, with all that was received."""
+    error = mapping(message.get("error"))
+    wrong = mappings(mapping(error.get("data")).get("errors"))
+    if not wrong:
+        return message
+    why = "; ".join(dict.fromkeys(map(refused, wrong[:_MOST_ERRORS])))
+    told = {"code": error.get("code"), "message": t("Invalid params: {why}.", why=shown_brief(why, 1_000))}
+    return {**message, "error": told}
 
 
 def _encoded(message: dict[str, Any]) -> bytes:

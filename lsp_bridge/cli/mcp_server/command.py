@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lsp_bridge.cli.invocation import EXIT_OK
+from lsp_bridge.cli.launch import LaunchError, runtime_paths
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 async def serve(cli: Invocation, *, allow_changes: bool) -> int:
     """Serve the sessions of the workspace. ``allow_changes``: goals may be added, and explorations started."""
+    try:
+        runtime_paths(cli.workspace, cli.launcher.home)  # raises for a folder that does not exist
+    except LaunchError as error:
+        return cli.failed(error, error.code)
     from lsp_bridge.cli.mcp_server.server import server_of
     from lsp_bridge.cli.mcp_server.sessions import FolderSessions
 

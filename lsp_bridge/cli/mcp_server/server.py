@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, ParamSpec
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from daemon.version import product_version
 from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
 from lsp_bridge.cli.commands.session_command import CommandFailedError
 from lsp_bridge.cli.launch import LaunchError
 from lsp_bridge.cli.mcp_server.sessions import LONGEST_PROMPT
+from tools.text.terminal import shown_brief
 from tools.text.truncate import cut_text
+from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,15 +39,38 @@ Session = Annotated[str, Field(description="Id of a session (see list_sessions);
 Number = Annotated[int, Field(ge=1, le=100)]
 
 
+class _Server(MCPServer):
+    """The SDK's server, which ignores unknown arguments and quotes pydantic about wrong ones."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "goalwright", version=product_version(), instructions=_INSTRUCTIONS, log_level="WARNING"
+        )
+        self._arguments: dict[str, list[str]] = {}
+
+    def offer(self, annotations: ToolAnnotations, *tools: Callable[..., Awaitable[str]]) -> None:
+        """Add tools."""
+        for tool in tools:
+            self._arguments[tool.__name__] = [*signature(tool).parameters]
+            self.add_tool(_bounded(tool), annotations=annotations, structured_output=False)
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool. Raises ToolError with a text for the model."""
+        known = self._arguments.get(name, list(arguments))
+        if unknown := [shown_brief(one, 60) for one in arguments if one not in known]:
+            raise ToolError(f"{name} has no argument {', '.join(unknown[:5])}. It has: {', '.join(known)}.")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                words = wrong_values(error.__cause__)
+                raise ToolError(f"The arguments of {name} are wrong: {words}.") from error.__cause__
+            raise
+
+
 def server_of(sessions: FolderSessions, *, allow_changes: bool) -> MCPServer:
     """Return the server over ``sessions``; without ``allow_changes`` its tools only read."""
-    server = MCPServer(
-        "goalwright", version=product_version(), instructions=_INSTRUCTIONS, log_level="WARNING"
-    )
-
-    def offer(annotations: ToolAnnotations, *tools: Callable[..., Awaitable[str]]) -> None:
-        for tool in tools:
-            server.add_tool(_bounded(tool), annotations=annotations, structured_output=False)
+    server = _Server()
 
     async def list_sessions(limit: Number = 20) -> str:
         """List the sessions of this folder, newest first: id, state, when, and title."""
@@ -86,9 +112,9 @@ def server_of(sessions: FolderSessions, *, allow_changes: bool) -> MCPServer:
         """
         return await sessions.explore(session, question)
 
-    offer(_READS, list_sessions, goal_tree, goal_messages, search)
+    server.offer(_READS, list_sessions, goal_tree, goal_messages, search)
     if allow_changes:
-        offer(_CHANGES, add_goal, explore)
+        server.offer(_CHANGES, add_goal, explore)
     return server
 
 

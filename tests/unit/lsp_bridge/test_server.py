@@ -210,7 +210,7 @@ async def test_unknown_session_is_refused_with_advice(
         client = await door.client()
         error = await client.refused(f"goalwright/{method}", {"sessionId": session_id, **params})
         assert error.code == ErrorCode.UNKNOWN_SESSION
-        assert "session/list" in str(error)
+        assert "`goalwright sessions`" in str(error)
 
 
 async def test_unknown_method_is_refused_and_notification_ignored() -> None:

@@ -53,6 +53,8 @@ def test_sessions_are_copied_found_and_counted(goalwright: CommandLine) -> None:
 
     before = lines(goalwright)
     assert told("trace", "copy", "files", database) == "Copied 2 sessions.\n"
+    again = told("trace", "copy", "files", database)
+    assert again == "Copied 0 sessions.\nAlready there, without changes: 2.\n"
     for store in ([], ["--store", database]):
         found = told("trace", "search", "raise the FEES", *store).splitlines()
         assert (len(found), found[1]) == (2, "  message: Raise the fees.")
@@ -74,7 +76,8 @@ def test_sessions_are_copied_found_and_counted(goalwright: CommandLine) -> None:
     session_id = min(before)
     goalwright.stop()
     shutil.rmtree(goalwright.workspace / ".trace" / session_id)
-    assert told("trace", "copy", database, "files") == "Copied 1 session.\n"
+    again = told("trace", "copy", database, "files")
+    assert again == "Copied 1 session.\nAlready there, without changes: 1.\n"
     assert lines(goalwright) == before
     assert json.loads(told("trace", "list", "--json").splitlines()[1])["foreign"] is True
 

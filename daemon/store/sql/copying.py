@@ -33,6 +33,7 @@ class Copied(NamedTuple):
 
     trace_id: str
     events: int
+    """Those that are new."""
     files: int
     """Versions of files and outputs."""
     damaged: int
@@ -87,14 +88,13 @@ def _files(store: SqlTraceStore, trace_id: str) -> Iterator[tuple[str, IO[bytes]
 
 
 def _put_log(store: SqlTraceStore, session_id: str, log: IO[bytes]) -> tuple[int, int]:
-    """Store the events of a log; returns how many there are, and how many lines are damaged."""
+    """Store the events of a log; returns how many are new, and how many lines are damaged."""
     skipped: list[LogLine] = []
     lines = (LogLine(0, len(line), line[:-1]) for line in log)
     found = fitting(lines, LogLine.event_id, skipped.append)
     count = 0
     while some := [StoredLine(event_id, line.data) for event_id, line in islice(found, _LINES)]:
-        store.put_lines(session_id, some)
-        count += len(some)
+        count += store.put_lines(session_id, some)
     return count, len(skipped)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from daemon.store.sql.schema import metadata, traces
 from daemon.store.trace_store import RefusedError, StoreError, TooSlowError, UnreachableError
 from tools.localization import t
 
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 _MIGRATIONS = Path(__file__).with_name("migrations")
+_VERSIONS = "alembic_version"
 _CONNECT_S = 10
 _TOOK_TOO_LONG = "57014"
 """The state of a statement that PostgreSQL ended at our limit."""
@@ -129,6 +131,7 @@ def _sqlite(found: URL) -> Engine:
         raise StoreError(
             t("{file} cannot be opened: {strerror}.", file=path, strerror=error.strerror or error)
         ) from error
+    _check_ours(path, found)
     engine = sa.create_engine(found, connect_args={"timeout": 30.0})
 
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
@@ -144,6 +147,30 @@ def _sqlite(found: URL) -> Engine:
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", begin)
     return engine
+
+
+def _check_ours(path: Path, found: URL) -> None:
+    """Raise StoreError for a file of another program. It must not even be opened for writing: that changes its mode."""
+    import sqlite3
+
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+            names = {
+                str(row[0]) for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            }
+    except sqlite3.Error:
+        return  # opening it will tell
+    if names and not names >= {_VERSIONS, traces.name}:
+        raise _foreign(found)
+
+
+def _foreign(found: URL) -> StoreError:
+    return StoreError(
+        t(
+            "{where} is the database of another program, and is not changed. Name another one.",
+            where=place(found),
+        )
+    )
 
 
 def _migrate(engine: Engine) -> None:
@@ -162,8 +189,11 @@ def _migrate(engine: Engine) -> None:
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         if engine.dialect.name == POSTGRESQL:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-        if _version(connection) == newest:
+        version, names = _version(connection), set(sa.inspect(connection).get_table_names())
+        if version == newest:
             return
+        if names & set(metadata.tables) if version is None else traces.name not in names:
+            raise _foreign(engine.url)
         config.attributes["connection"] = connection
         try:
             command.upgrade(config, "head")
@@ -178,9 +208,9 @@ def _migrate(engine: Engine) -> None:
 
 
 def _version(connection: Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
+    if not sa.inspect(connection).has_table(_VERSIONS):
         return None
-    return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    return connection.scalar(sa.text(f"SELECT version_num FROM {_VERSIONS}"))
 
 
 def place(url: URL) -> str:

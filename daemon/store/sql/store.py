@@ -108,10 +108,10 @@ class SqlTraceStore(TraceStore):
             self._last[trace_id] = last + 1
         return numbered
 
-    def put_lines(self, trace_id: str, lines: Sequence[StoredLine]) -> None:
+    def put_lines(self, trace_id: str, lines: Sequence[StoredLine]) -> int:
         """Store events as they stand in a log, all or none. Those that are there already change nothing.
 
-        Raises StoreError.
+        Returns how many are new. Raises StoreError.
         """
         with self._lock, self.writing() as connection:
             self._known(connection, trace_id)
@@ -119,8 +119,10 @@ class SqlTraceStore(TraceStore):
                 events.c.trace == trace_id, events.c.id.in_([line.event_id for line in lines])
             )
             known = set(connection.scalars(there))
-            self._put_lines(connection, trace_id, [line for line in lines if line.event_id not in known])
+            new = [line for line in lines if line.event_id not in known]
+            self._put_lines(connection, trace_id, new)
             self._last.pop(trace_id, None)
+        return len(new)
 
     def put_trace(self, trace_id: str, meta: bytes, goals: bytes) -> None:
         """Store the snapshot of a trace as its files have it, in a new trace or one that is there. Raises StoreError.

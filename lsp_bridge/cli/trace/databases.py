@@ -48,7 +48,7 @@ async def copy(cli: Invocation, *, source: str, target: str, trace: str | None) 
         raise StoreError(
             t("Source and target are the same. One of them can be `files`, the sessions of this folder.")
         )
-    copied, problems = 0, 0
+    copied, unchanged, problems = 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder, ExitStack() as stack:
         from_, to = (
             None if place == FILES else stack.enter_context(_opened(place, existing=place == source))
@@ -57,21 +57,23 @@ async def copy(cli: Invocation, *, source: str, target: str, trace: str | None) 
         archive = Path(folder) / "session.tar.gz"
         here = all_of(store_of(cli.workspace)) if to is None and trace is None else ()
         for trace_id in _ids(cli, from_, trace):
-            if trace_id in here:
-                continue
             try:
-                _export(cli, from_, trace_id, archive)
-                await _import(cli, to, archive)
-                copied += 1
+                is_new = trace_id not in here
+                if is_new:
+                    _export(cli, from_, trace_id, archive)
+                    is_new = await _import(cli, to, archive)
+                copied, unchanged = copied + is_new, unchanged + (not is_new)
             except StoreError as error:
                 if trace is not None:
                     raise
                 problems += 1
                 cli.console.warn(shown_line(f"{trace_id}: {error}"))
     if cli.json:
-        cli.write_json({"copied": copied, "failed": problems})
+        cli.write_json({"copied": copied, "unchanged": unchanged, "failed": problems})
     else:
         cli.console.write(n("Copied {count:,} session.\n", "Copied {count:,} sessions.\n", copied))
+        if unchanged:
+            cli.console.write(t("Already there, without changes: {count:,}.\n", count=unchanged))
     return EXIT_FAILED if problems else EXIT_OK
 
 
@@ -94,14 +96,15 @@ def _export(cli: Invocation, source: SqlTraceStore | None, trace_id: str, archiv
         write_session(source, trace_id, archive)
 
 
-async def _import(cli: Invocation, target: SqlTraceStore | None, archive: Path) -> None:
+async def _import(cli: Invocation, target: SqlTraceStore | None, archive: Path) -> bool:
+    """Store a session, and return whether something of it is new."""
     if target is None:
         async with asking(cli) as ask:
             await ask("goalwright/trace/import", {"archive": str(archive)})
-    else:
-        from daemon.store.sql.copying import store_archive
+        return True
+    from daemon.store.sql.copying import store_archive
 
-        store_archive(target, archive)
+    return store_archive(target, archive).events > 0
 
 
 @contextmanager

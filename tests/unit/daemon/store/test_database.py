@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,29 @@ def test_database_of_a_newer_version_is_not_touched(store: SqlTraceStore, url: s
         open_database(url)
 
 
+def test_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
+    for number, tables in enumerate((("traces",), ("films",), ("films", "alembic_version"))):
+        path = tmp_path / f"{number}.db"
+        with closing(sqlite3.connect(path)) as file:
+            for table in tables:
+                file.execute(f"CREATE TABLE {table} (version_num TEXT)")
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match=rf"{number}.db is the database of another program") as caught:
+            open_database(f"sqlite:///{path}")
+        assert not isinstance(caught.value, UnreachableError)
+        assert path.read_bytes() == before
+    url = _empty_database(tmp_path)
+    engine = sa.create_engine(address(url))
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE films (id INTEGER)"))
+    open_database(url).dispose()  # a server's database may have tables of others
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP TABLE alembic_version"))
+    with pytest.raises(StoreError, match="is the database of another program"):
+        open_database(url)
+    engine.dispose()
+
+
 # -- search: also test_searching.py --
 
 
@@ -196,7 +221,7 @@ def test_session_comes_out_of_a_database_as_it_went_in(store: SqlTraceStore, tmp
 
     copied = store_archive(store, tmp_path / "one.tar.gz")
     assert (copied.trace_id, copied.events, copied.files, copied.damaged) == (ID, 4, 1, 0)
-    assert store_archive(store, tmp_path / "one.tar.gz") == copied, "a second copy adds nothing"
+    assert store_archive(store, tmp_path / "one.tar.gz") == copied._replace(events=0), "nothing is new"
     assert [event.event_id for event in store.events(ID)] == [1, 2]
     assert store.children(ID) == [f"{ID}:A"]
     assert store.messages(f"{ID}:A")[0].text() == "in a branch"

@@ -22,16 +22,22 @@ from daemon.trust import TrustedFolders
 from tools.files.regular_files import read_regular
 from tools.json_access import mapping
 from tools.localization import t, unknown_language
+from tools.text.truncate import head
 from tools.text.validation import place, refused, unreadable, wrong_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from daemon.model.permissions import Mode, Rule, RuleSource, Trust
 
 WORKSPACE_FILE = Path(".goalwright") / "config.json"
 MAX_FILE = 1_000_000
 """Bytes of a configuration file."""
+_MOST_TOLD = 20
+"""Problems of one file."""
+_LONGEST_NAME = 60
+_LONGEST_ENTRY = 400
+"""Characters."""
 _MODEL = re.compile(r"[^\s/]+/\S+")
 
 
@@ -252,7 +258,13 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
             value = list(models.values())
             problems += wrong
         if key not in SETTINGS:
-            near = difflib.get_close_matches(key, SETTINGS, n=1)
+            # Comparing takes a millisecond, and a file may have any number of such keys.
+            near = (
+                difflib.get_close_matches(key[:_LONGEST_NAME], SETTINGS, n=1)
+                if len(problems) < _MOST_TOLD
+                else []
+            )
+            key = head(key, _LONGEST_NAME)
             problems.append(
                 t("{name}: {key}: is not a setting; did you mean {near}?", name=name, key=key, near=near[0])
                 if near
@@ -267,6 +279,8 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
                 problems.append(f"{name}: {key}: {unknown_language(value)}")
             else:
                 problems.append(not_used(f"{name}: {key}", wrong_value(error, 1)))
+    if more := len(problems[_MOST_TOLD:]):
+        problems[_MOST_TOLD:] = [t("{name}: there are {count:,} more problems.", name=name, count=more)]
     return valid, problems
 
 
@@ -282,7 +296,7 @@ def _parsed(key: str, value: Any, name: str) -> tuple[Any, list[str]]:
             first.setdefault(one["loc"][1:depth], {**one, "loc": one["loc"][depth:]})
         if () in first:
             raise
-        return Settings.parsed(key, _without(value, set(first))), [
+        return Settings.parsed(key, _without(value, first)), [
             not_used(f"{name}: {place(at)}", refused(one)) for at, one in first.items()
         ]
 
@@ -294,26 +308,29 @@ def _is_entry(steps: Sequence[int | str], value: object) -> bool:
     )
 
 
-def _without(value: Any, wrong: set[tuple[int | str, ...]]) -> Any:
+def _without(value: Any, wrong: Iterable[tuple[int | str, ...]]) -> Any:
     """Return a list or object without the entries at some places."""
+    below: dict[int | str, list[tuple[int | str, ...]]] = {}
+    for at in wrong:
+        below.setdefault(at[0], []).append(at[1:])
     steps = (
         enumerate(cast("list[Any]", value))
         if isinstance(value, list)
         else cast("dict[str, Any]", value).items()
     )
     kept = {
-        step: _without(one, {at[1:] for at in wrong if at[0] == step})
-        if any(at[0] == step for at in wrong)
-        else one
+        step: _without(one, below[step]) if step in below else one
         for step, one in steps
-        if (step,) not in wrong
+        if () not in below.get(step, ())
     }
     return [*kept.values()] if isinstance(value, list) else kept
 
 
 def not_used(entry: object, why: str) -> str:
     """Return the text about a file, or an entry of one (``FILE: KEY``)."""
-    return t("{entry} is not used: {why}.", entry=entry, why=why)
+    return t(
+        "{entry} is not used: {why}.", entry=head(str(entry), _LONGEST_ENTRY), why=head(why, _LONGEST_ENTRY)
+    )
 
 
 def valid_servers(

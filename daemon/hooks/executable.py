@@ -82,7 +82,7 @@ class Executable:
                 feed=lambda pipe: (pipe.write(told), pipe.close())[1],
             )
         except (OSError, ValueError) as error:
-            why = await asyncio.to_thread(why_not_run, Path(argv[0])) or error
+            why = await asyncio.to_thread(why_not_run, Path(argv[0]), error) or error
             raise HookError("start", t("could not be started: {error}", error=why)) from error
         if len(printed) > MAX_OUTPUT:
             raise HookError(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.outside_tools.tool import OutsideInput, OutsideTool, cut, output_of
 from daemon.own_tools.python_tools import CallContext, FailedError, in_thread
 from tools.access import OWN
-from tools.localization import t
+from tools.localization import english, t
 from tools.process import programs
+from tools.process.runnable import why_not_run
 from tools.running import (
     changed_line,
     changed_metadata,
@@ -176,7 +178,8 @@ class ExecutableTool(OwnTool):
                     feed=feed,
                 )
             except OSError as error:
-                raise ToolError(f"The tool could not be started: {error}") from error
+                why = await asyncio.to_thread(why_not_run, Path(tool.program), error)
+                raise ToolError(f"The tool could not be started: {english(why) or error}") from error
             finally:
                 await despite_cancel(out.close())
                 await despite_cancel(err.close())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
@@ -14,12 +15,13 @@ _FIRST_LINE = 256
 """Bytes of a first line that Linux reads."""
 
 
-def why_not_run(path: Path) -> str:
+def why_not_run(path: Path, error: Exception | None = None) -> str:
     """Return what is wrong with a program, and what to do; empty when nothing is seen. Blocking.
 
-    ``path``: absolute. The kernel's errors for the same are "no such file" for a missing interpreter, too, and "exec
-    format error".
+    ``path``: absolute. ``error``: of a start, where the kernel says "no such file" for a missing interpreter, too.
     """
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return t("{path} is text without a first line such as #!/usr/bin/env python3: add it", path=path)
     try:
         if not path.exists():
             if path.is_symlink():
@@ -40,17 +42,15 @@ def why_not_run(path: Path) -> str:
             return _of_content(path, file.read(_FIRST_LINE))
     except PermissionError:
         return ""  # a program that can be run need not be readable
-    except (OSError, ValueError, RuntimeError) as error:  # ValueError: a NUL; RuntimeError: a loop of links
-        return t("{path} cannot be used: {error}", path=path, error=getattr(error, "strerror", "") or error)
+    except (OSError, ValueError, RuntimeError) as why:  # ValueError: a NUL; RuntimeError: a loop of links
+        return t("{path} cannot be used: {error}", path=path, error=getattr(why, "strerror", "") or why)
 
 
 def _of_content(path: Path, start: bytes) -> str:
     if not start:
         return t("{path} is empty", path=path)
     if not start.startswith(b"#!"):
-        if b"\0" in start:
-            return ""  # a binary
-        return t("{path} is text without a first line such as #!/usr/bin/env python3: add it", path=path)
+        return ""  # a binary; or text, which some systems give to a shell
     line = start.partition(b"\n")[0][2:]
     if line.endswith(b"\r"):
         return t("the lines of {path} end as on Windows: save it with line ends LF", path=path)

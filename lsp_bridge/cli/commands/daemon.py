@@ -32,7 +32,7 @@ async def start(cli: Invocation) -> int:
     try:
         client, address = await cli.launcher.connect(cli.workspace, Greeting(client="launcher"))
         try:
-            await tell_problems(cli, client)
+            await tell_problems(cli, client, _REQUEST_S)
         finally:
             await client.close()
     except (LaunchError, RpcError, RequestTimeoutError, ConnectionLostError) as error:
@@ -205,7 +205,7 @@ async def _ask(cli: Invocation, method: str, *, start: bool) -> dict[str, Any]:
     try:
         client, _ = await connect(cli.workspace, cli.greeting())
         if start:
-            await tell_problems(cli, client)
+            await tell_problems(cli, client, _REQUEST_S)
         return await client.request(method, {}, _REQUEST_S)
     except (RequestTimeoutError, RpcError) as error:
         raise LaunchError("unresponsive", str(error)) from error

@@ -84,9 +84,9 @@ def session_command(
     return declare
 
 
-async def tell_problems(cli: Invocation, client: Client) -> None:
+async def tell_problems(cli: Invocation, client: Client, timeout_s: float = REQUEST_S) -> None:
     """Tell of parts of the configuration that are not used. Raises as ``Client.request``."""
-    found = await client.request("goalwright/config/problems", {}, REQUEST_S)
+    found = await client.request("goalwright/config/problems", {}, timeout_s)
     for problem in strings(found.get("problems")):
         cli.console.problem(problem)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ from daemon.mcp.configuration import find_servers
 from daemon.own_tools.files import find, parse
 from daemon.settings import McpSettings
 from daemon.skills.own_files import ParsedFiles
+from tools.process.runnable import why_not_run
 
 JARGON = re.compile(
     r"input should|inputs are|value_error|is not of type|valid (string|dictionary|integer|number|list)|type="
@@ -92,6 +94,15 @@ def test_only_the_bad_entries_of_a_list_are_dropped(tmp_path: Path) -> None:
         "hooks: prompt.submit, entry 2 is not used: command, entry 1 must be text in double quotes.",
         "mcp_disabled: entry 2 is not used: it must be text in double quotes.",
     ]
+
+
+def test_a_file_full_of_problems_is_told_in_brief(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    unknown = dict.fromkeys(("x" * 300_000, *map(str, range(20_000))), 1)
+    file.write_text(json.dumps({"environment": [1] * 50_000, **unknown}))
+    problems = load_config(tmp_path / "workspace", file).problems
+    assert len(problems) == 21 and problems[-1].endswith(": there are 69,981 more problems.")
+    assert sum(map(len, problems)) < 10_000
 
 
 @pytest.mark.parametrize(
@@ -178,7 +189,6 @@ def test_programs_that_cannot_be_run_are_told_apart(tmp_path: Path) -> None:
     program(folder / "closed", script, 0o644)
     program(folder / "a b", script, 0o644)
     program(folder / "blank", b"")
-    program(folder / "plain", b"echo hi\n")
     program(folder / "lost", b"#!/usr/bin/nosuch -x\n")
     program(folder / "env", b"#!/usr/bin/env -S nosuch-python -u\n")
     program(folder / "windows", b"#!/bin/sh\r\necho hi\r\n")
@@ -189,7 +199,6 @@ def test_programs_that_cannot_be_run_are_told_apart(tmp_path: Path) -> None:
         "./closed": "is not executable: run `chmod +x /home/tools/closed`",
         "./a b": "run `chmod +x '/home/tools/a b'`",
         "./blank": "/home/tools/blank is empty",
-        "./plain": "is text without a first line such as #!/usr/bin/env python3: add it",
         "./lost": "the first line of /home/tools/lost names /usr/bin/nosuch, which is not found",
         "./env": "names nosuch-python, which is not found",
         "./windows": "end as on Windows",
@@ -203,6 +212,10 @@ def test_programs_that_cannot_be_run_are_told_apart(tmp_path: Path) -> None:
     }.items():
         said = skipped(tmp_path, {"description": "x", "command": [word]})
         assert words in said, f"{word}: {said}"
+    script = folder / "plain"
+    program(script, b"echo hi\n")
+    assert why_not_run(script) == "", "a sandbox gives it to a shell"
+    assert "is text without a first line such as #!" in why_not_run(script, OSError(errno.ENOEXEC, "x"))
 
 
 def test_files_of_servers_are_told_in_plain_words(tmp_path: Path) -> None:

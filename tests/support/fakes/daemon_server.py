@@ -161,6 +161,7 @@ class FakeDaemon:
         self.event_ids = itertools.count(1)
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
+            "goalwright/config/problems": self._problems,
             "goalwright/daemon/status": self._status,
             "goalwright/daemon/stop": self._stop,
             "goalwright/session/new": self._new,
@@ -253,6 +254,9 @@ class FakeDaemon:
     async def _initialize(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         connection.name = params["initializationOptions"]["client"]
         return {"capabilities": {}}
+
+    async def _problems(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
+        return {"problems": []}
 
     async def _status(self, connection: Connection, params: dict[str, Any]) -> dict[str, Any]:
         return {

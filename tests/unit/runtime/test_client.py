@@ -187,7 +187,7 @@ async def test_timed_out_request_is_canceled_and_late_answer_ignored(fake: FakeD
 
     fake.handlers["slow"] = slow
     async with connected(fake) as client:
-        with pytest.raises(RequestTimeoutError, match=r"slow within 0\.01 s"):
+        with pytest.raises(RequestTimeoutError, match=r"did not answer within 0\.01 s"):
             await client.request("slow", timeout=0.01)
         release.set()
         assert (await client.request("goalwright/daemon/status"))["pid"]

@@ -178,6 +178,8 @@ class Daemon:
         self._dumps: LiveDumps | None = None
         """Dumps of the step trees, if the user wants them."""
         self._telemetry: Telemetry | None = None
+        self.telemetry_problem = ""
+        """Why telemetry does not work, as text for the user."""
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     async def _run_tool(self, tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
@@ -476,7 +478,10 @@ class Daemon:
             return ("", {}) if session is None else (session.model, session.env)
 
         def tell(text: str) -> None:
-            for session in self.running or list(self.open_sessions):
+            self.telemetry_problem = text
+            for session in self.running or list(
+                self.open_sessions
+            ):  # later ones say it with their first prompt
                 session.record.notice_once(text, "telemetry")
 
         self._telemetry = Telemetry(

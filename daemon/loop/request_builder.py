@@ -87,7 +87,8 @@ class RequestBuilder:
         await asyncio.to_thread(self._policy.read_agents)
         trust, main = self._policy.client.trust, self._record.main.session_id
         for notice in await self._services.extra.begin(trust, session_id=main):
-            self._record.notice_once(notice)
+            if self._state.turn is not None:  # else the next turn says it: nobody may listen yet
+                self._record.notice_once(notice)
         rules = self._policy.rules
         hooks = await self._hooks.prompting()
         self.layers = await asyncio.to_thread(self._read_layers, rules, hooks)

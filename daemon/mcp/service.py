@@ -147,7 +147,7 @@ class McpServers:
                         name=server.spec.name,
                     )
                 )
-            elif server.state in ("failed", "signed_out"):
+            elif server.state in _DOWN:
                 said.append(_failed(server.spec.name, server.error))
         said += [_failed(one.name, one.problem) for one in found.servers if one.problem and not one.disabled]
         return tuple(said)
@@ -168,6 +168,12 @@ class McpServers:
         """Read which servers are configured, without starting any."""
         if trust != "restricted":
             await self._read(trust == "trusted")
+
+    async def problems(self, trust: Trust) -> list[str]:
+        """Return what is wrong with the files that name servers, and with servers, without starting any."""
+        await self.look(trust)
+        servers, problems = self.servers(trust, None)
+        return [*problems, *(_failed(one.spec.name, one.error) for one in servers if one.state in _DOWN)]
 
     def tools(self, trust: Trust, session_id: str = "") -> Mapping[str, Tool[Any]]:
         """Return the tools of the servers that run, by name; the same object while nothing changes."""
@@ -444,6 +450,7 @@ class McpServers:
 
 
 _NONE: Mapping[str, Tool[Any]] = {}
+_DOWN = ("failed", "signed_out")
 
 
 def _failed(name: str, why: str) -> str:

@@ -7,9 +7,7 @@ send is given.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -20,69 +18,19 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
-from opentelemetry.util.re import parse_env_headers
 
 from daemon.version import product_version
-from tools.localization import t
-from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from daemon.telemetry.spans import Measurement, SpanRecord
+    from daemon.telemetry.target import Target
 
-DEFAULT_ENDPOINT = "http://localhost:4318"
 _QUEUE, _BATCH = 4096, 256
 _TOKENS = tuple(4**power for power in range(14))
 _SECONDS = tuple(0.01 * 2**power for power in range(14))
 """Buckets that the semantic conventions recommend."""
-_PREFIX = "OTEL_EXPORTER_OTLP_"
-
-
-class BadTargetError(Exception):
-    """The collector's address or protocol cannot be used; the message is for the user."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where to send."""
-
-    traces: str
-    metrics: str
-    headers: Mapping[str, str] = field(repr=False)
-    timeout_s: float
-    certificate: str | None
-    service: str
-    attributes: Mapping[str, str]
-
-
-def target_of(endpoint: str | None, env: Mapping[str, str]) -> Target:
-    """Return where to send: the setting, else the standard variables of a client. Raises BadTargetError."""
-    protocol = env.get(f"{_PREFIX}PROTOCOL", "http/protobuf")
-    if protocol != "http/protobuf" and not endpoint:
-        raise BadTargetError(
-            t(
-                "Telemetry is sent by http/protobuf only, not {protocol}: set telemetry_endpoint.",
-                protocol=protocol,
-            )
-        )
-    base = (endpoint or env.get(f"{_PREFIX}ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
-    traces = (not endpoint and env.get(f"{_PREFIX}TRACES_ENDPOINT")) or f"{base}/v1/traces"
-    metrics = (not endpoint and env.get(f"{_PREFIX}METRICS_ENDPOINT")) or f"{base}/v1/metrics"
-    for url in (traces, metrics):
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise BadTargetError(t("The address for telemetry must begin with http:// or https://."))
-    headers = dict(parse_env_headers(env.get(f"{_PREFIX}HEADERS", ""), liberal=True))
-    SECRETS.register([part for value in headers.values() for part in (value, value.rpartition(" ")[2])])
-    try:
-        timeout_s = float(env.get(f"{_PREFIX}TIMEOUT") or 10.0)
-    except ValueError:
-        timeout_s = 10.0
-    named = (one.partition("=") for one in env.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","))
-    attributes = {name.strip(): value.strip() for name, equals, value in named if equals and name.strip()}
-    service = env.get("OTEL_SERVICE_NAME") or attributes.get("service.name") or "goalwright"
-    certificate = env.get(f"{_PREFIX}CERTIFICATE") or None
-    return Target(traces, metrics, headers, timeout_s, certificate, service, attributes)
 
 
 class Exporter:

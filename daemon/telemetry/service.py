@@ -12,6 +12,7 @@ from daemon.model.events import Delta, Event, MessageAdded, SessionUpdated, Turn
 from daemon.model.meters import Metered
 from daemon.store.trace_store import StoreError
 from daemon.telemetry.spans import SessionSpans, measured
+from daemon.telemetry.target import DEFAULT_ENDPOINT, BadTargetError, check_address, target_of
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ class Telemetry:
         self._failed = False
         self._env: Mapping[str, str] = {}
         bus.subscribe_to_all(self._heard)
+        try:
+            check_address(endpoint or DEFAULT_ENDPOINT)
+        except BadTargetError as error:
+            tell(str(error))  # the first turn may be over when the packages are loaded
 
     async def close(self) -> None:
         """Send what is left, within seconds."""
@@ -93,7 +98,7 @@ class Telemetry:
 
     def _run(self) -> None:
         try:
-            from daemon.telemetry.exporter import BadTargetError, Exporter, target_of
+            from daemon.telemetry.exporter import Exporter
         except ImportError:
             self._say(t("Telemetry is on, but its packages are missing: install goalwright[otel]."))
             self._drain()

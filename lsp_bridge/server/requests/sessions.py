@@ -51,7 +51,8 @@ class SessionRequests:
         notices += [*config.blocking, *config.problems]
         policy = config.settings.commands.sandbox_policy()
         sandbox, no_sandbox = await asyncio.to_thread(sandbox_words, policy, core.workspace)
-        notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox]
+        notices += [*core.grants.problems(), mode_notice(config, trust), no_sandbox, core.telemetry_problem]
+        notices += [*await core.mcp.problems(trust), *core.own_tools.status(trust)[1]]
         return p.DaemonStatus(
             version=self._context.version,
             protocol_version=PROTOCOL_VERSION,
@@ -348,7 +349,10 @@ class SessionRequests:
         self._client.there.follows(session.session_id)
 
     def _notice_once(self, session: Session, choice: ModelChoice) -> None:
-        """Show the user problems of the settings and the like at a session's first prompt: by then a client listens."""
+        """Show the user problems of the settings and the like at a session's first prompt, and of telemetry at the next
+        one: by then a client listens."""
+        if problem := self._core.telemetry_problem:
+            session.record.notice_once(problem, "telemetry")
         if session.state.messages or session.running:
             return
         config = session.config

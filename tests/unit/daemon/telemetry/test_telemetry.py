@@ -15,8 +15,8 @@ from daemon.model.events import Notice
 from daemon.provider.variables import provider_env
 from daemon.steps.fold import StepFold
 from daemon.telemetry import service, spans
-from daemon.telemetry.exporter import BadTargetError, target_of
 from daemon.telemetry.spans import otel_trace_id, step_span_id
+from daemon.telemetry.target import BadTargetError, target_of
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Fail, Retry

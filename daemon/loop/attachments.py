@@ -100,7 +100,7 @@ async def attached(
             name, data = shown_line(short(file.name.strip() or "pasted", 200)), _contents(file)
         added.add(name, data)
     for one in theirs:
-        added.add(shown_line(short(one.name, 200)), one.data, one.framed)
+        added.add(shown_line(short(one.name, 200)), one.data, one.framed, hint=_LONG_OF_SERVER)
     return tuple(added.parts)
 
 
@@ -112,7 +112,13 @@ async def _of_servers(
         return ()
     have = [file.name for file in files]
     main = session.record.main.session_id
-    return await session.services.extra.requested(session.trust, text, have, session_id=main)
+    return await session.services.extra.requested(
+        session.trust, text, have, session_id=main, tell=session.record.notice_once
+    )
+
+
+_LONG_FILE = noted(" Name it in your message instead: the agent reads it in parts.")
+_LONG_OF_SERVER = noted(" Attach a smaller one, or ask the agent to use a tool of the server.")
 
 
 @dataclass(slots=True)
@@ -123,8 +129,12 @@ class _Attachments:
     parts: list[FilePart] = field(default_factory=list[FilePart])
     _size: int = 0
 
-    def add(self, name: str, data: bytes, framed: Callable[[str], str] = str) -> None:
-        """Add a file. ``framed``: returns its text as the model reads it. Raises ToolError."""
+    def add(
+        self, name: str, data: bytes, framed: Callable[[str], str] = str, *, hint: str = _LONG_FILE
+    ) -> None:
+        """Add a file. ``framed``: returns its text as the model reads it. ``hint``: what to do about a long text.
+
+        Raises ToolError."""
         self._size += len(data)
         if self._size > MAX_BYTES:
             raise ToolError(
@@ -133,7 +143,7 @@ class _Attachments:
                     max_bytes=_mb(MAX_BYTES),
                 )
             )
-        part = _part(name, data, framed)
+        part = _part(name, data, framed, hint)
         for model in self.models:
             if problem := refusal(model, part.media_type):
                 raise ToolError(t("{name} cannot be attached. {problem}", name=name, problem=problem))
@@ -222,7 +232,7 @@ def _contents(file: FilePart) -> bytes:
         ) from error
 
 
-def _part(name: str, data: bytes, framed: Callable[[str], str]) -> FilePart:
+def _part(name: str, data: bytes, framed: Callable[[str], str], hint: str) -> FilePart:
     """Return the part, its type by the bytes themselves. Raises ToolError for what models cannot be sent."""
     if not data:
         raise ToolError(t("{name} is empty: there is nothing to attach.", name=name))
@@ -246,7 +256,6 @@ def _part(name: str, data: bytes, framed: Callable[[str], str]) -> FilePart:
             )
         ) from error
     if len(data) > MAX_TEXT_BYTES:
-        hint = t(" Name it in your message instead: the agent reads it in parts.")
         raise _too_large(name, t("text file"), len(data), MAX_TEXT_BYTES, hint)
     # Base64 would hide a key from the redaction of stored data, so remove keys before.
     kept = framed(SECRETS.text(text)).encode("utf-8", "replace")

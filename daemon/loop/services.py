@@ -80,9 +80,12 @@ class ExtraTools(Protocol):
         ...
 
     async def requested(
-        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str
+        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]
     ) -> Sequence[FromServer]:
-        """Return what a user's prompt asks servers for; ``have``: names of what is attached. Raises ToolError."""
+        """Return what a user's prompt asks servers for; ``have``: names of what is attached. Raises ToolError.
+
+        ``tell``: shows the user what was not found and stays text.
+        """
         ...
 
 
@@ -96,7 +99,7 @@ class NoExtraTools:
         return _NO_TOOLS
 
     async def requested(
-        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str
+        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]
     ) -> Sequence[FromServer]:
         return ()
 
@@ -130,9 +133,11 @@ class JoinedTools:
         return joined
 
     async def requested(
-        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str
+        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]
     ) -> Sequence[FromServer]:
-        asked = [source.requested(trust, text, have, session_id=session_id) for source in self._sources]
+        asked = [
+            source.requested(trust, text, have, session_id=session_id, tell=tell) for source in self._sources
+        ]
         return [one for found in await asyncio.gather(*asked) for one in found]
 
 

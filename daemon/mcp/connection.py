@@ -12,12 +12,13 @@ import importlib
 import logging
 import math
 from contextlib import AsyncExitStack
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from daemon.mcp.content import ServerContent
-from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
+from daemon.mcp.failures import brief, exit_words, sentence, why_down
+from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition, not_offered
 from tools.localization import t
-from tools.text.terminal import shown_brief
 from tools.tool import ToolError
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
     from mcp.client.session import ClientSession, IncomingMessage
     from mcp.shared.dispatcher import ProgressFnT
+    from mcp.shared.exceptions import MCPError
     from mcp_types import CallToolResult
     from pydantic import BaseModel
 
     from daemon.mcp.configuration import ServerSpec
+    from daemon.mcp.lists import Lists
     from daemon.mcp.server_log import McpServerLog
     from daemon.mcp.server_requests import CallRequests, RunningCalls
     from daemon.mcp.sign_in import Access
@@ -99,6 +102,8 @@ class Connection:
         """Set once the SDK is loaded."""
         self._process: ServerProcess | None = None
         self._running: asyncio.Task[None] | None = None
+        self._up = asyncio.Event()
+        """Set while it can be asked."""
         self._ended = asyncio.Event()
         self._stale = asyncio.Event()
 
@@ -140,12 +145,11 @@ class Connection:
 
         ``requests``: answers what the server asks meanwhile.
         """
-        if self._session is None and self.state == "starting":
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.settled.wait(), RESTART_S)
+        await self._back()
         session, calls = self._session, self._running_calls
         if session is None or calls is None:
-            raise ToolError(f"The MCP server {self.spec.name} is not running. {self.error}".strip())
+            why = f": {sentence(self.error)}" if self.error else "."
+            raise ToolError(f"The MCP server {self.spec.name} is not running{why}")
         import mcp_types as types
         from mcp.shared.exceptions import MCPError
 
@@ -164,38 +168,69 @@ class Connection:
             ) from error
         except MCPError as error:
             if error.message in _ENDS:
-                self._ended.set()
+                self._gone()
                 raise ToolError(
                     f"The MCP server {self.spec.name} ended during the call. It is being restarted. Part of the work "
                     "may be done: check before you repeat it."
                 ) from error
-            raise ToolError(f"The MCP server {self.spec.name} refused: {_brief(error.message)}") from error
+            raise ToolError(f"The MCP server {self.spec.name} refused: {self._refusal(error)}") from error
         except ValueError as error:  # pydantic's, for a result that is none
             raise ToolError(
-                f"The MCP server {self.spec.name} sent a result that is not valid: {_brief(str(error))}"
+                f"The MCP server {self.spec.name} sent a result that is not valid: {brief(str(error))}"
             ) from error
         finally:
             self.calls -= 1
 
     async def ask(self, request: Any, kind: type[ResultT], timeout_s: float) -> ResultT:
         """Send a request for the user's prompt, e.g. ``prompts/get``. Raises ToolError with a text for the user."""
+        await self._back()
         session, name = self._session, self.spec.name
         if session is None:
-            raise ToolError(
-                t("The MCP server {name} is not running. {error}", name=name, error=self.error).strip()
-            )
+            error = sentence(self.error or t("it was stopped"))
+            raise ToolError(t("The MCP server {name} is not running: {error}", name=name, error=error))
         from mcp.shared.exceptions import MCPError
+        from mcp_types import REQUEST_TIMEOUT
 
         self.calls += 1
         try:
             return await session.send_request(request, kind, timeout_s)
-        except (MCPError, ValueError) as error:  # ValueError: pydantic's, for a result that is none
-            if isinstance(error, MCPError) and error.message in _ENDS:
-                self._ended.set()
-            why = _brief(error.message if isinstance(error, MCPError) else str(error))
-            raise ToolError(t("The MCP server {name} did not answer: {why}", name=name, why=why)) from error
+        except MCPError as error:
+            if error.message in _ENDS:
+                self._gone()
+                words = t("The MCP server {name} ended before it answered. It is started again.", name=name)
+            elif error.code == REQUEST_TIMEOUT:
+                seconds = timeout_s
+                words = t(
+                    "The MCP server {name} did not answer within {seconds:g} s.", name=name, seconds=seconds
+                )
+            else:
+                words = t("The MCP server {name} refused: {why}", name=name, why=self._refusal(error))
+            raise ToolError(words) from error
+        except ValueError as error:  # pydantic's, for a result that is none
+            raise ToolError(
+                t("The MCP server {name} sent an answer that is not valid.", name=name)
+            ) from error
         finally:
             self.calls -= 1
+
+    def _refusal(self, error: MCPError) -> str:
+        status = 0 if self._access is None else self._access.transport.error_status
+        return f"{brief(error.message)} (HTTP {status})" if status else brief(error.message)
+
+    def _gone(self) -> None:
+        """Have it started again; calls from now on wait for that."""
+        self._session = None
+        self._up.clear()
+        self._ended.set()
+
+    async def _back(self) -> None:
+        """Wait a while for a server that is being started again."""
+        if self._ended.is_set():
+            self._gone()  # the task that runs it has not noticed yet
+        if self._session is None and self._running is not None and not self._running.done():
+            up = asyncio.ensure_future(self._up.wait())
+            await asyncio.wait({up, self._running}, timeout=RESTART_S, return_when=asyncio.FIRST_COMPLETED)
+            up.cancel()
 
     # -- internals --
 
@@ -216,7 +251,9 @@ class Connection:
                     break
                 self._set("failed", problem)
                 await asyncio.sleep(_BACKOFF_S[failures - 1])
-            self._set("failed", t("{problem} It is tried again with the next prompt.", problem=problem))
+            self._set(
+                "failed", t("{problem} It is tried again with the next prompt.", problem=sentence(problem))
+            )
         finally:
             # Until then it is offered, because a restart should not change the request to the model.
             self.content.clear()
@@ -236,16 +273,14 @@ class Connection:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
             return t("the connection broke")  # the SDK's own cancellation
-        except TimeoutError:
-            return t("it did not answer within {seconds:g} s", seconds=CONNECT_S)
-        except BaseExceptionGroup as group:
+        except (Exception, BaseExceptionGroup) as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError from None
-            return _first(group)
-        except Exception as error:
-            return _brief(str(error) or type(error).__name__)
+            status = 0 if self._access is None else self._access.transport.error_status
+            return why_down(error, self.spec, status, CONNECT_S)
         finally:
             self._session = None
+            self._up.clear()
             process, self._process = self._process, None
             if process is not None:
                 await asyncio.shield(process.end(GRACE_S))
@@ -258,17 +293,19 @@ class Connection:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.exited.wait(), GRACE_S)
         last = process.stderr_tail.rpartition("\n")[2]
-        why = t("it ended with exit code {code}", code=process.exit_code) if process.exited.is_set() else ""
-        return ": ".join(filter(None, [why or t("it closed its output"), _brief(last)]))
+        why = exit_words(process.exit_code) if process.exited.is_set() else t("it closed its output")
+        return ": ".join(filter(None, [why, brief(last)]))
 
     async def _serve(self) -> None:
         # The SDK takes half a second to load, and is not needed without servers.
         await asyncio.to_thread(load_sdk)
         from daemon.mcp import sdk, transports
+        from daemon.mcp.lists import Lists
         from daemon.mcp.server_requests import RunningCalls
         from daemon.mcp.sign_in import Access
 
         self._running_calls = RunningCalls()
+        lists = Lists()
 
         async with AsyncExitStack() as stack:
             if self.spec.command:
@@ -286,24 +323,26 @@ class Connection:
                     )
                 )
             session = sdk.new_session(
-                (transports.Paced(read), write),
+                (transports.Paced(read, lists.receive), write),
                 CONNECT_S,
                 self._workspace,
                 self._heard,
                 self._running_calls,
             )
+            lists.session = session
             await stack.enter_async_context(session)
             try:
                 await sdk.greet(session)
-                await self._list(session)
+                await self._list(session, lists)
                 # Beside the tools, which must not wait for a server that never lists its prompts.
-                following = asyncio.create_task(self.content.follow(session))
+                following = asyncio.create_task(self.content.follow(session, lists))
                 stack.push_async_callback(_canceled, following)
                 while not self._ended.is_set():
                     self._session = session
+                    self._up.set()
                     await self._wait()
                     if not self._ended.is_set():
-                        await self._list(session)
+                        await self._list(session, lists)
             except sdk.MCPError:
                 if not self._ended.is_set():
                     raise  # else its process tells more
@@ -320,11 +359,13 @@ class Connection:
             on_stderr=self.log.add,
         )
 
-    async def _list(self, session: ClientSession) -> None:
+    async def _list(self, session: ClientSession, lists: Lists) -> None:
         import mcp_types as types
         from mcp.shared.exceptions import MCPError
 
+        lists.taken("tools")  # of a listing that failed
         found: list[types.Tool] = []
+        wrong: list[tuple[str, str]] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             try:
@@ -334,11 +375,12 @@ class Connection:
                 if error.code != types.METHOD_NOT_FOUND or offered is None or offered.tools is not None:
                     raise
                 break  # it has only prompts or resources
-            found += page.tools
+            valid, others = lists.taken("tools")
+            found, wrong = found + valid, wrong + others
             cursor = page.next_cursor
             if cursor is None or len(found) > MOST_TOOLS:
                 break
-        tools, problems = await asyncio.to_thread(_definitions, self.spec.name, found)
+        tools, problems = await asyncio.to_thread(_definitions, self.spec.name, found, wrong)
         changed = tools != self.tools
         self.tools = tools
         self._set("ready", " ".join(problems))
@@ -368,7 +410,7 @@ class Connection:
             said = message.params
             self.log.line(f"{said.level}: {str(said.data)[:_LONGEST_ERROR]}")
         elif isinstance(message, Exception):
-            self.log.line(f"not a message: {_brief(str(message))}")
+            self.log.line(f"not a message: {brief(str(message))}")
 
     def _refused(self) -> None:
         """Called in a thread when the server does not take the tokens."""
@@ -395,21 +437,24 @@ def has_own_token(spec: ServerSpec) -> bool:
 def _signed_out(spec: ServerSpec) -> str:
     if has_own_token(spec):
         return t("it does not accept the header Authorization of {source}", source=spec.source)
-    return t("it needs a sign-in: goalwright mcp login {name}", name=spec.name)
+    return t("it needs a sign-in: goalwright mcp login {name}", name=quote(spec.name))
 
 
 def load_sdk() -> None:
     """Load the SDK. Blocks for half a second, once."""
     importlib.import_module("daemon.mcp.sdk")
+    importlib.import_module("daemon.mcp.lists")
     importlib.import_module("daemon.mcp.transports")
     importlib.import_module("daemon.mcp.server_requests")
     importlib.import_module("daemon.mcp.sign_in")
 
 
-def _definitions(server: str, found: list[Any]) -> tuple[tuple[Definition, ...], list[str]]:
+def _definitions(
+    server: str, found: list[Any], wrong: list[tuple[str, str]]
+) -> tuple[tuple[Definition, ...], list[str]]:
     """Return the usable tools and the problems of others. Takes a while: call it in a thread."""
     made: dict[str, Definition] = {}
-    problems: list[str] = []
+    problems = [f"{not_offered(name, why)}." for name, why in wrong]
     for tool in found[:MOST_TOOLS]:
         hints = tool.annotations
         try:
@@ -427,15 +472,3 @@ def _definitions(server: str, found: list[Any]) -> tuple[tuple[Definition, ...],
     if len(found) > MOST_TOOLS:
         problems.append(t("Only the first {most} tools are offered.", most=MOST_TOOLS))
     return tuple(made.values()), problems[:5]
-
-
-def _first(error: BaseException) -> str:
-    """Return the first error of nested groups."""
-    if isinstance(error, BaseExceptionGroup):
-        return _first(error.exceptions[0])  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return _brief(str(error) or type(error).__name__)
-
-
-def _brief(text: str) -> str:
-    """Return a text of the server, for one line."""
-    return shown_brief(" ".join(text.split()), _LONGEST_ERROR)

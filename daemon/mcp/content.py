@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from mcp.client.session import ClientSession, IncomingMessage
 
+    from daemon.mcp.lists import Lists
+
 MOST_PROMPTS = 200
 MOST_RESOURCES = 2_000
 MOST_TEMPLATES = 200
@@ -101,14 +103,14 @@ class ServerContent:
         if isinstance(message, types.PromptListChangedNotification | types.ResourceListChangedNotification):
             self._stale.set()
 
-    async def follow(self, session: ClientSession) -> None:
+    async def follow(self, session: ClientSession, lists: Lists) -> None:
         """List now and after each announced change, until canceled."""
         loop = asyncio.get_running_loop()
         while True:
             self._stale.clear()
             began = loop.time()
             try:
-                await self._list(session)
+                await self._list(session, lists)
             except Exception as error:
                 self._note(f"prompts and resources: {shown_brief(str(error), _LONGEST_WORDS)}")
             self.listed.set()
@@ -117,7 +119,7 @@ class ServerContent:
             # A server that announces changes all the time must not keep the daemon busy with long lists.
             await asyncio.sleep(min(max(_REFRESH_PAUSE_S, _PAUSE_RATIO * took), _LONGEST_PAUSE_S))
 
-    async def _list(self, session: ClientSession) -> None:
+    async def _list(self, session: ClientSession, lists: Lists) -> None:
         import mcp_types as types
 
         offered = session.server_capabilities
@@ -133,23 +135,29 @@ class ServerContent:
 
         if offered.prompts is not None:
             ask = request(types.ListPromptsRequest, types.ListPromptsResult)
-            prompts = await self._pages(ask, "prompts", MOST_PROMPTS)
+            prompts = await self._pages(ask, lists, "prompts", MOST_PROMPTS)
             self.prompts = await asyncio.to_thread(_prompts, prompts)
         if offered.resources is not None:
             ask = request(types.ListResourcesRequest, types.ListResourcesResult)
-            resources = await self._pages(ask, "resources", MOST_RESOURCES)
+            resources = await self._pages(ask, lists, "resources", MOST_RESOURCES)
             ask = request(types.ListResourceTemplatesRequest, types.ListResourceTemplatesResult)
-            templates = await self._pages(ask, "resource_templates", MOST_TEMPLATES)
+            templates = await self._pages(ask, lists, "resourceTemplates", MOST_TEMPLATES)
             self.resources = await asyncio.to_thread(_resources, resources, templates)
 
-    async def _pages(self, ask: Callable[[str | None], Awaitable[Any]], key: str, most: int) -> list[Any]:
+    async def _pages(
+        self, ask: Callable[[str | None], Awaitable[Any]], lists: Lists, key: str, most: int
+    ) -> list[Any]:
         """Return all entries of a list, as many as are used; those before an error."""
         found: list[Any] = []
         cursor: str | None = None
+        lists.taken(key)  # of a listing that failed
         try:
             for _ in range(_MOST_PAGES):
                 page = await ask(cursor)
-                found += getattr(page, key)[: most + 1]
+                valid, wrong = lists.taken(key)
+                found += valid
+                for name, why in wrong:
+                    self._note(f"{key}: {shown_brief(name, _LONGEST_NAME)} is not used: {why}")
                 cursor = page.next_cursor
                 if cursor is None or len(found) > most:
                     break

@@ -123,6 +123,22 @@ async def requested(
     return tuple(found)
 
 
+def unknown_server(server: str, uri: str, known: Iterable[str], *, trusted: bool) -> str:
+    """Return the text for the user about a resource of no server."""
+    name = shown_line(short(f"{server}:{uri.rstrip(_ENDING)}", 200))
+    if not trusted:
+        return t(
+            "@{name} is sent as text: MCP servers are not used, because the folder is not trusted.", name=name
+        )
+    listed = ", ".join(sorted(known)) or t("none")
+    return t(
+        "@{name} is sent as text: there is no MCP server {server}. There are: {known}.",
+        name=name,
+        server=server,
+        known=listed,
+    )
+
+
 def prompt_names(part: str, prompts: Iterable[PromptDefinition]) -> dict[str, PromptDefinition]:
     """Return the prompts of a server by the names that users type; ``part``: see ``server_parts``."""
     by_name = {one.name: one for one in prompts}

@@ -11,9 +11,11 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
+from daemon.mcp.failures import sentence
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
 from daemon.runtime import write_private
 from tools.access import MCP, MCP_SEARCH
@@ -148,7 +150,9 @@ class McpServers:
                     )
                 )
             elif server.state in _DOWN:
-                said.append(_failed(server.spec.name, server.error))
+                said.append(_failed(server.spec.name, server.error, log=True))
+            elif server.error:
+                said.append(t("MCP server {name}: {problem}", name=server.spec.name, problem=server.error))
         said += [_failed(one.name, one.problem) for one in found.servers if one.problem and not one.disabled]
         return tuple(said)
 
@@ -173,7 +177,8 @@ class McpServers:
         """Return what is wrong with the files that name servers, and with servers, without starting any."""
         await self.look(trust)
         servers, problems = self.servers(trust, None)
-        return [*problems, *(_failed(one.spec.name, one.error) for one in servers if one.state in _DOWN)]
+        down = [one for one in servers if one.state in _DOWN]
+        return [*problems, *(_failed(one.spec.name, one.error, log=not one.spec.problem) for one in down)]
 
     def tools(self, trust: Trust, session_id: str = "") -> Mapping[str, Tool[Any]]:
         """Return the tools of the servers that run, by name; the same object while nothing changes."""
@@ -249,24 +254,38 @@ class McpServers:
         return [(name, one) for _, name, one in sorted(ranked, key=lambda one: one[:2])[:most]]
 
     async def requested(
-        self, trust: Trust, text: str, have: Iterable[str] = (), *, session_id: str = ""
+        self,
+        trust: Trust,
+        text: str,
+        have: Iterable[str] = (),
+        *,
+        session_id: str = "",
+        tell: Callable[[str], None] = lambda _: None,
     ) -> tuple[FromServer, ...]:
         """Return what a user's prompt asks servers for, and start them: a prompt that it calls, and resources that it
         names. Raises ToolError, with a text for the user.
 
-        ``have``: names of resources that are attached already.
+        ``have``: names of resources that are attached already. ``tell``: shows the user which resources are of no
+        server, and stay text.
         """
-        if trust == "restricted" or not ("@" in text or text.lstrip().startswith(f"/{MCP}")):
+        if not ("@" in text or text.lstrip().startswith(f"/{MCP}")):
             return ()
-        from daemon.mcp.requested import requested, wanted_in
+        from daemon.mcp.requested import requested, unknown_server, wanted_in
 
         wanted = wanted_in(text)
         if not wanted:
+            return ()
+        if trust == "restricted":
+            for server, uri in wanted.resources:
+                tell(unknown_server(server, uri, (), trusted=False))
             return ()
         await self.look(trust)
         found = self._here(trust == "trusted", session_id)
         specs = () if found is None else found.servers
         parts = self._parts([spec.name for spec in specs])
+        for server, uri in wanted.resources:
+            if server not in parts and server not in parts.values():
+                tell(unknown_server(server, uri, parts, trusted=True))
         needed = [spec for spec in specs if wanted.names(spec.name, parts[spec.name])]
         if not needed and wanted.prompt is None:
             return ()
@@ -440,25 +459,36 @@ class McpServers:
         )
 
     def _named(self, name: str) -> Connection:
+        """Return a server by its name, which need not run. Raises ToolError."""
         for spec, server in self._connections.items():
             if spec.name == name:
                 return server
-        known = ", ".join(sorted({spec.name for spec in self._connections}))
-        raise ToolError(
-            t("No MCP server {name} was started. Started ones: {known}.", name=name, known=known or t("none"))
-        )
+        specs = {spec.name: spec for found in self._found.values() for spec in found.servers}
+        specs |= {spec.name: spec for spec in self._lent.all()}
+        if name not in specs:
+            known = ", ".join(sorted(specs)) or t("none")
+            raise ToolError(t("There is no MCP server {name}. There are: {known}.", name=name, known=known))
+        spec = specs[name]
+        if spec.disabled:
+            raise ToolError(
+                t(
+                    "The MCP server {name} is disabled. Use it again with: goalwright mcp enable {argument}",
+                    name=name,
+                    argument=quote(name),
+                )
+            )
+        if spec.problem:
+            raise ToolError(_failed(name, spec.problem))
+        return self._connection(spec)
 
 
 _NONE: Mapping[str, Tool[Any]] = {}
 _DOWN = ("failed", "signed_out")
 
 
-def _failed(name: str, why: str) -> str:
-    return t(
-        "The MCP server {name} does not work: {why} (goalwright mcp log {name})",
-        name=name,
-        why=why,
-    )
+def _failed(name: str, why: str, *, log: bool = False) -> str:
+    words = t("The MCP server {name} does not work: {why}", name=name, why=sentence(why))
+    return t("{words} Its log: goalwright mcp log {name}", words=words, name=quote(name)) if log else words
 
 
 def _secrets(spec: ServerSpec) -> list[str]:

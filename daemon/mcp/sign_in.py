@@ -173,6 +173,8 @@ class GuardedTransport(BoundedTransport):
         self._url = httpx2.URL(url)
         self._endpoint = endpoint
         self._unauthorized = unauthorized
+        self.error_status = 0
+        """The status of the server's last answer to a message, if it was an error."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         url = request.url
@@ -183,6 +185,8 @@ class GuardedTransport(BoundedTransport):
         if _origin(url) != _origin(self._url):
             request = await self._pinned(request)
         response = await super().handle_async_request(request)
+        if own and request.method == "POST":
+            self.error_status = response.status_code if response.status_code >= 400 else 0
         if response.status_code == 401 and own:
             await asyncio.to_thread(self._unauthorized)
         return response

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from daemon.mcp.failures import host_of
 from daemon.mcp.results import tool_result
 from daemon.outside_tools.tool import OutsideInput, OutsideTool
 from tools.localization import t
@@ -63,7 +63,7 @@ class McpTool(OutsideTool):
 
     def _notes(self) -> Sequence[str]:
         spec = self._connection.spec
-        where = t("It runs outside of the sandbox, with your rights.") if spec.command else _host(spec.url)
+        where = t("It runs outside of the sandbox, with your rights.") if spec.command else host_of(spec.url)
         said = t(
             "MCP server {server} ({source}). {where}",
             server=self.definition.origin,
@@ -79,11 +79,6 @@ class McpTool(OutsideTool):
             "The server has changed this tool since you approved it. Its description is now: {description}",
             description=description,
         )
-
-
-def _host(url: str) -> str:
-    """Return where a URL leads, without what may be a key in it."""
-    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def _progress(done: float, total: float | None, message: str | None) -> str:

@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
     from contextvars import Context
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -58,8 +58,12 @@ class Paced:
     What is not read fills the pipe, and then the server itself waits.
     """
 
-    def __init__(self, stream: ReadStream[Received]) -> None:
+    def __init__(
+        self, stream: ReadStream[Received], seen: Callable[[Received], Awaitable[None]] | None = None
+    ) -> None:
+        """``seen``: looks at each message before the SDK does, and may change it."""
         self._stream = stream
+        self._seen = seen
         self._received = 0
 
     @property
@@ -73,6 +77,8 @@ class Paced:
         self._received += 1
         if self._received % _BURST == 0:
             await asyncio.sleep(_PAUSE_S)
+        if self._seen is not None:
+            await self._seen(received)
         return received
 
     async def aclose(self) -> None:

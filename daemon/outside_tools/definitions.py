@@ -59,37 +59,38 @@ def definition(
     try:
         whole = json.dumps([name, description, schema], sort_keys=True, ensure_ascii=True)
     except (ValueError, TypeError, RecursionError) as error:
-        raise BadDefinitionError(_told(name, str(error))) from error
+        raise BadDefinitionError(not_offered(name, str(error))) from error
     digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
     text = cut_text(shown(plain(description)), LONGEST_DESCRIPTION)
     return Definition(origin, name, text, _usable(name, schema), read_only, digest)
 
 
-def _told(name: str, why: str) -> str:
+def not_offered(name: str, why: str) -> str:
+    """Return the text for the user about a tool that cannot be used."""
     return t("the tool {name} is not offered: {why}", name=shown_brief(name, 80), why=shown_brief(why, 200))
 
 
 def _usable(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema that providers accept. Raises BadDefinitionError."""
     if len(json.dumps(schema)) > LONGEST_SCHEMA:
-        raise BadDefinitionError(_told(name, t("its schema is too large")))
+        raise BadDefinitionError(not_offered(name, t("its schema is too large")))
     if _depth(schema) > _DEEPEST:
-        raise BadDefinitionError(_told(name, t("its schema is nested too deeply")))
+        raise BadDefinitionError(not_offered(name, t("its schema is nested too deeply")))
     usable = {key: value for key, value in schema.items() if key not in _NOT_AT_TOP}
     usable.setdefault("type", "object")
     usable.setdefault("properties", {})
     properties = usable["properties"]
     if usable["type"] != "object" or not isinstance(properties, dict):
-        raise BadDefinitionError(_told(name, t("its arguments are not an object")))
+        raise BadDefinitionError(not_offered(name, t("its arguments are not an object")))
     if not all(_PROPERTY.fullmatch(key) for key in properties):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        raise BadDefinitionError(_told(name, t("an argument has a name that models cannot use")))
+        raise BadDefinitionError(not_offered(name, t("an argument has a name that models cannot use")))
     from jsonschema import Draft202012Validator, SchemaError
 
     try:
         Draft202012Validator.check_schema(usable)
     except SchemaError as error:
         raise BadDefinitionError(
-            _told(name, t("its schema is wrong: {why}", why=wrong_schema(error)))
+            not_offered(name, t("its schema is wrong: {why}", why=wrong_schema(error)))
         ) from error
     return _readable(usable)
 

@@ -11,7 +11,7 @@ from tools.access import OWN
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from daemon.mcp.requested import FromServer
@@ -107,7 +107,7 @@ class OwnTools:
         return self._tools[trusted]
 
     async def requested(
-        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str
+        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]
     ) -> Sequence[FromServer]:
         """Return nothing: no prompt of the user names a tool."""
         return ()

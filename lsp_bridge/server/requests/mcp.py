@@ -34,11 +34,13 @@ class McpRequests:
     @request("goalwright/mcp/log", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def log(self, params: p.McpServerParams) -> p.McpLogResult:
         """Return the end of a server's log."""
+        await self._look()
         return p.McpLogResult(text=self._core.mcp.log(params.name))
 
     @request("goalwright/mcp/restart", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def restart(self, params: p.McpServerParams) -> p.McpListResult:
         """Stop a server and start it again."""
+        await self._look()
         await self._core.mcp.restart(params.name)
         return await self._listed(start=True)
 
@@ -50,9 +52,7 @@ class McpRequests:
         name = params.name.partition("/")[0]
         if name not in known and params.name not in self._core.config().settings.mcp.mcp_disabled:
             listed = ", ".join(sorted(known)) or t("none")
-            raise ToolError(
-                t("No MCP server {name} is configured. There are: {known}.", name=name, known=listed)
-            )
+            raise ToolError(t("There is no MCP server {name}. There are: {known}.", name=name, known=listed))
         await asyncio.to_thread(set_enabled, file, params.name, params.enabled)
         return await self._listed(start=True)
 
@@ -106,14 +106,17 @@ class McpRequests:
         await self._core.mcp.sign_out(params.name)
         return await self._listed(start=True)
 
+    async def _look(self) -> None:
+        """Read which servers are configured, so that one that does not run is known."""
+        self._core.reload_config()
+        await self._core.mcp.look(self._context.client_trust())
+
     async def _listed(self, *, start: bool) -> p.McpListResult:
         servers, trust = self._core.mcp, self._context.client_trust()
-        self._core.reload_config()
+        await self._look()
         if start:
             await servers.begin(trust, LISTING_WAIT_S)
             await servers.listed(trust, None)
-        else:
-            await servers.look(trust)
         found, problems = servers.servers(trust, None)
         config = self._context.client_config()
         return p.McpListResult(

@@ -36,6 +36,9 @@ def tools() -> list[dict[str, Any]]:
             tool("deep", deep),
             tool("named", {"type": "object", "properties": {"a b$": {}}}),
         ]
+    if HOW == "invalid":
+        wrong: list[Any] = [{"name": "listed", "inputSchema": {"type": "object", "properties": []}}, 7, {}]
+        return [tool("first"), *wrong, tool("noted") | {"annotations": 7}, tool("last")]
     if HOW == "many":
         return [tool(f"tool_{n}", description=f"Tool number {n}. " + "Long words. " * 30) for n in range(150)]
     if HOW == "described":
@@ -81,7 +84,11 @@ def call(number: int) -> None:
 
 def content(number: int, method: str, params: dict[str, Any]) -> None:
     """Prompts and resources."""
-    if method == "prompts/list":
+    if HOW == "invalid" and method == "prompts/list":
+        send(id=number, result={"prompts": [{"name": "p"}, {"name": "bad", "arguments": 7}, {"name": "q"}]})
+    elif HOW == "invalid" and method == "resources/list":
+        send(id=number, result={"resources": [{"uri": "r://1", "name": "r"}, {"uri": "r://2"}, None]})
+    elif method == "prompts/list":
         hostile = {"name": "hostile", "description": BIDI, "arguments": [{"name": "a b]", "required": True}]}
         send(id=number, result={"prompts": [{"name": "p"}, hostile, {"name": "x" * 300}, {"name": "p"}]})
     elif method == "resources/list":

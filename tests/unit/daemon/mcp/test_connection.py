@@ -290,6 +290,33 @@ async def test_crash_of_a_call_names_the_reason(tmp_path: Path) -> None:
         await until(lambda: "exit code 7: out of luck" in server.error, "the reason")
 
 
+async def test_a_call_after_a_crash_waits_for_the_restart(tmp_path: Path) -> None:
+    async with connected(tmp_path, spec_of(mcp_server)) as server:
+        sample = Sample(server, tmp_path)
+        with pytest.raises(ToolError, match="ended during the call"):
+            await sample.call("crash")
+        assert await sample.text("echo", {"text": "back"}) == "back"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (
+            "127.0.0.1:9/mcp",
+            "127.0.0.1:9 cannot be reached: All connection attempts failed. It is tried again",
+        ),
+        ("no-host.invalid/mcp", "no-host.invalid cannot be reached"),
+    ],
+)
+async def test_an_address_that_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, words: str
+) -> None:
+    monkeypatch.setattr(connections, "_BACKOFF_S", ())
+    spec = ServerSpec("web", "config.json", url=f"http://{path}")
+    async with connected(tmp_path, spec, "failed") as server:
+        assert words in server.error
+
+
 @pytest.mark.parametrize("how", ["nonsense", "cut"])
 async def test_nonsense_as_result(tmp_path: Path, how: str) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, how)) as server:
@@ -315,6 +342,17 @@ async def test_bad_schemas_are_left_out(tmp_path: Path) -> None:
         assert "the tool wrong is not offered" in server.error
 
 
+async def test_an_invalid_entry_does_not_cost_the_others(tmp_path: Path) -> None:
+    async with connected(tmp_path, spec_of(bad_mcp_server, "invalid")) as server:
+        assert [tool.name for tool in server.tools] == ["first", "last"]
+        assert "the tool listed is not offered: inputSchema.properties is not valid." in server.error
+        assert "the tool noted is not offered: annotations is not valid." in server.error
+        await until(server.content.listed.is_set, "the lists")
+        assert [one.name for one in server.content.prompts] == ["p", "q"]
+        assert [one.uri for one in server.content.resources] == ["r://1"]
+        assert "prompts: bad is not used: arguments is not valid" in server.log.text()
+
+
 async def test_descriptions_hide_nothing(tmp_path: Path) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, "described")) as server:
         description = server.tools[0].description
@@ -328,5 +366,8 @@ async def test_a_program_that_does_not_start(tmp_path: Path, monkeypatch: pytest
         tmp_path, ServerSpec("no", "", command=("/no/such/program",), cwd=tmp_path), "failed"
     ) as one:
         await until(lambda: "next prompt" in one.error, "the end of restarts")
+        assert one.error.startswith(
+            "/no/such/program cannot be started: No such file or directory. It is tried"
+        )
         one.start()
         assert not one.settled.is_set()

@@ -113,7 +113,9 @@ async def test_resources_are_only_asked_of_the_server(sample: Connection, tmp_pa
     assert page.data == b"the page one"
     assert guide.framed(guide.data.decode()).count("</mcp_resource>") == 1
     for uri in (f"file://{tmp_path}/secret", "docs://../../etc/passwd", "page://../../etc/passwd"):
-        with pytest.raises(ToolError, match=r"is not attached.* did not answer"):
+        with pytest.raises(
+            ToolError, match=r"is not attached\. The MCP server sample refused: .*nknown resource"
+        ):
             await asked(sample, f"@sample:{uri}")
     with pytest.raises(ToolError, match=r"server down does not run"):
         await asked(sample, "@down:docs://guide")
@@ -161,7 +163,7 @@ async def test_nonsense_instead_of_a_prompt(tmp_path: Path) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, "nonsense", name="bad")) as server:
         await until(server.content.listed.is_set, "the lists", 60)
         for text in ("/mcp__bad__p", "@bad:r://x"):
-            with pytest.raises(ToolError, match="did not answer"):
+            with pytest.raises(ToolError, match=r"sent an answer that is not valid\."):
                 await asked(server, text)
 
 
@@ -173,7 +175,8 @@ async def test_hanging_requests_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert server.tools, "the tools do not wait for the prompts"
         if stage != "prompts_list":
             await until(server.content.listed.is_set, "the lists", 60)
-        with pytest.raises(ToolError):
+        words = "There is no prompt" if stage == "prompts_list" else r"did not answer within 0\.2 s\."
+        with pytest.raises(ToolError, match=words):
             await asked(server, "@bad:r://x" if stage == "resources_read" else "/mcp__bad__p")
         assert server.calls == 0
 
@@ -205,6 +208,7 @@ async def test_prompts_and_mentions_of_a_session(tmp_path: Path) -> None:
 
         made = await client.request("goalwright/session/new", {})
         session_id = made["session"]["trace"]["traceId"]
+        await client.request("goalwright/session/load", {"sessionId": session_id})
 
         async def send(text: str, **more: Any) -> list[FilePart]:
             door.bench.models.then("done")
@@ -225,7 +229,7 @@ async def test_prompts_and_mentions_of_a_session(tmp_path: Path) -> None:
         assert dot.media_type == "image/png"
         for text, why in {
             "@sample:docs://program": "binary file",
-            "@sample:docs://long": "too large",
+            "@sample:docs://long": r"too large.*Attach a smaller one, or ask the agent to use a tool",
             "@sample:docs://none": "Unknown resource",
             "@off:docs://guide": "does not run",
             "/mcp__sample__review": "needs: path",
@@ -233,6 +237,12 @@ async def test_prompts_and_mentions_of_a_session(tmp_path: Path) -> None:
         }.items():
             with pytest.raises(Exception, match=why):
                 await client.request("goalwright/session/prompt", {"sessionId": session_id, "text": text})
+        for _ in range(2):
+            assert await send("see @nosrv:docs://guide, please") == []
+        said = [one["text"] for one in client.events() if one["event"] == "notice"]
+        assert said == [
+            "@nosrv:docs://guide is sent as text: there is no MCP server nosrv. There are: off, sample."
+        ]
         assert not door.bench.models.exhausted
 
 
@@ -245,12 +255,15 @@ async def test_a_folder_that_is_not_trusted_starts_nothing(tmp_path: Path) -> No
         found = await client.request("goalwright/prompt/list", {"start": True})
         assert found["commands"] == []
         session_id = await new_session(client)
+        await client.request("goalwright/session/load", {"sessionId": session_id})
         for text in ("/mcp__sample__picture", "@sample:docs://guide"):
             door.bench.models.then("done")
             await client.answer(prompt(client, session_id, text))
             assert not any(
                 part.type == "file" for part in door.bench.models.requests[-1].messages[-1].content
             )
+        said = [one["text"] for one in client.events() if one["event"] == "notice"]
+        assert any("@sample:docs://guide is sent as text" in text for text in said), said
         assert not door.bench.core.mcp._connections
 
 

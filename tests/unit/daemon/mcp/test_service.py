@@ -200,6 +200,17 @@ async def test_a_failing_server_is_reported(tmp_path: Path) -> None:
         assert "The MCP server b does not work: the program no-such-program is not found" in notices(bench)
 
 
+async def test_a_tool_that_is_not_valid_is_named(tmp_path: Path) -> None:
+    configure(tmp_path, "invalid")
+    async with daemon(tmp_path) as bench:
+        await run(bench, "done")
+        assert offered(bench) == ["mcp__bad__first", "mcp__bad__last"]
+        assert (
+            "MCP server bad: the tool listed is not offered: inputSchema.properties is not valid."
+            in notices(bench)
+        )
+
+
 async def test_disabled_servers_and_tools(tmp_path: Path) -> None:
     configure(tmp_path, mcp_disabled=["bad/work"])
     async with daemon(tmp_path) as bench:

@@ -1,0 +1,66 @@
+"""Why a server does not work or does not answer, in words for the user."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tools.localization import t
+from tools.text.terminal import shown_brief
+
+if TYPE_CHECKING:
+    from daemon.mcp.configuration import ServerSpec
+
+_LONGEST = 500
+_NO_JSON = "Failed to parse JSON response"
+"""How the SDK's error begins; the rest quotes what the server sent."""
+
+
+def brief(text: str) -> str:
+    """Return a text of the server, for one line."""
+    return shown_brief(" ".join(text.split()), _LONGEST)
+
+
+def host_of(url: str) -> str:
+    """Return where a URL leads, without what may be a key in it."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def why_down(error: BaseException, spec: ServerSpec, status: int, timeout_s: float) -> str:
+    """Describe why a connection failed. ``status``: of the last answer over HTTP that was an error, else 0."""
+    import httpx2  # loaded with the SDK by now
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import REQUEST_TIMEOUT
+
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT):
+        return t("it did not answer within {seconds:g} s", seconds=timeout_s)
+    if spec.command and isinstance(error, OSError):
+        path, reason = str(error.filename or spec.command[0]), error.strerror or str(error)
+        return t("{path} cannot be started: {reason}", path=brief(path), reason=reason)
+    if spec.url and isinstance(error, httpx2.TransportError | OSError):
+        return t("{host} cannot be reached: {reason}", host=host_of(spec.url), reason=brief(str(error)))
+    if status:
+        return t("{host} answers with the status {status}", host=host_of(spec.url), status=status)
+    words = error.message if isinstance(error, MCPError) else str(error)
+    if words.startswith(_NO_JSON) or isinstance(error, ValueError):  # pydantic's
+        return t("it sent something that is no MCP message")
+    return brief(words or type(error).__name__)
+
+
+def exit_words(code: int | None) -> str:
+    """Describe the end of a process; ``code`` negative: a signal."""
+    if code is None or code >= 0:
+        return t("it ended with exit code {code}", code=code)
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = str(-code)
+    return t("it was ended by the signal {name}", name=name)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop, so that another one can follow."""
+    return text if text.endswith((".", "!", "?", "。", "…")) else t("{text}.", text=text)

@@ -1,0 +1,94 @@
+"""Lists of an MCP server, entry by entry: one that is not valid does not cost the others.
+
+The SDK validates a page as one, on the event loop. So entries are taken out of a message before the SDK sees it, and
+are checked in a thread. Import this in a thread: it loads the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse, methods
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+
+from tools.json_access import mapping, string
+from tools.localization import t
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+
+_METHODS = {
+    "tools": "tools/list",
+    "prompts": "prompts/list",
+    "resources": "resources/list",
+    "resourceTemplates": "resources/templates/list",
+}
+"""The request for each list, by the key of its entries."""
+MOST_ENTRIES = 2_001
+"""Entries of a list that are looked at: one more than are ever used, to notice that there are more."""
+_MOST_WRONG = 20
+
+
+class Lists:
+    """The entries of lists that a server has sent and nobody has taken yet."""
+
+    def __init__(self) -> None:
+        self.session: ClientSession | None = None
+        """Whose messages they are; it knows the version of the protocol."""
+        self._found: dict[str, list[Any]] = {}
+        self._wrong: dict[str, list[tuple[str, str]]] = {}
+
+    async def receive(self, received: SessionMessage | Exception) -> None:
+        """Take the entries out of a message, if it has a list."""
+        if not isinstance(received, SessionMessage) or not isinstance(received.message, JSONRPCResponse):
+            return
+        result = received.message.result
+        for key, method in _METHODS.items():
+            if isinstance(entries := result.get(key), list):
+                version = (self.session and self.session.protocol_version) or LATEST_HANDSHAKE_VERSION
+                known = self._found.setdefault(key, [])
+                part: list[Any] = entries[: MOST_ENTRIES - len(known)]
+                valid, wrong = await asyncio.to_thread(_checked, method, version, key, part)
+                known += [model for model, _ in valid]
+                self._wrong[key] = (self._wrong.get(key, []) + wrong)[:_MOST_WRONG]
+                # Of newer tools the SDK has to know which arguments go into headers.
+                again = key == "tools" and version in MODERN_PROTOCOL_VERSIONS
+                result[key] = [entry for _, entry in valid] if again else []
+
+    def taken(self, key: str) -> tuple[list[Any], list[tuple[str, str]]]:
+        """Return the valid entries of a list since the last call, and name and problem of others, for the user."""
+        return self._found.pop(key, []), self._wrong.pop(key, [])
+
+
+def _checked(
+    method: str, version: str, key: str, entries: list[Any]
+) -> tuple[list[tuple[Any, Any]], list[tuple[str, str]]]:
+    """Return the valid entries, as models and as they came, and name and problem of the others."""
+    valid: list[tuple[Any, Any]] = []
+    wrong: list[tuple[str, str]] = []
+    for entry in entries:
+        try:
+            result: Any = methods.parse_server_result(method, version, {**_FRAME, key: [entry]})
+            valid.append((getattr(result, _ATTRIBUTES.get(key, key))[0], entry))
+        except (ValueError, RecursionError) as error:
+            wrong.append((_name(entry), _problem(error)))
+    return valid, wrong
+
+
+_FRAME = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What newer versions of the protocol want beside the entries; the page's own is checked by the SDK."""
+_ATTRIBUTES = {"resourceTemplates": "resource_templates"}
+
+
+def _name(entry: object) -> str:
+    named = mapping(entry)
+    return string(named.get("name")) or string(named.get("uri")) or "?"
+
+
+def _problem(error: Exception) -> str:
+    """Say what is wrong with an entry, by the place that pydantic names."""
+    errors: Any = getattr(error, "errors", list)()
+    place = ".".join(str(one) for one in (errors[0]["loc"] if errors else ())[2:])
+    return t("{place} is not valid", place=place) if place else t("it is not valid")

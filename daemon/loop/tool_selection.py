@@ -8,7 +8,7 @@ from daemon.agents.loader import SHIPPED_AGENTS, AgentProfile, load_agent
 from daemon.context.tokens import tool_tokens
 from daemon.loop.skill_use import listed
 from daemon.provider.model_calls import ToolSpec
-from tools.access import MCP, MCP_SEARCH
+from tools.access import MCP, MCP_SEARCH, OWN
 from tools.localization import t
 from tools.registry import unknown_tool
 from tools.text.truncate import head
@@ -89,6 +89,17 @@ def sent_tools(policy: Policy, loaded: Sequence[str], window: int) -> tuple[Tool
         return tuple(specs.values())
     own = [spec for name, spec in specs.items() if name not in sizes]
     return (*own, search, *(specs[name] for name in loaded if name in sizes))
+
+
+def has_changed(tool: Tool[Any], sent: Sequence[ToolSpec]) -> bool:
+    """Return whether a tool that is not built in is another one than the model was sent: nobody has seen it yet.
+
+    An approval would hold for the new definition, although the model chose the tool by the old one.
+    """
+    if not tool.name.startswith((MCP, OWN)):
+        return False
+    spec = next((one for one in sent if one.name == tool.name), None)
+    return spec is not None and (spec.description, spec.schema) != (tool.description, tool.schema())
 
 
 def unavailable_text(policy: Policy, name: str, offered: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from daemon.loop.skill_use import notify_skill_problems
 from daemon.loop.step import Received, StepOutcome, run_calls, run_step
 from daemon.loop.text_checkpoints import TextCheckpoints
 from daemon.loop.tool_context import call_permission, tool_context
-from daemon.loop.tool_selection import belongs, depth, notify_agent_problems, unavailable_text
+from daemon.loop.tool_selection import belongs, depth, has_changed, notify_agent_problems, unavailable_text
 from daemon.loop.undo import Restorer
 from daemon.model.events import (
     Delta,
@@ -59,6 +59,7 @@ from daemon.provider.model_calls import (
     TextDelta,
     ToolCallDelta,
     ToolCallStart,
+    ToolSpec,
 )
 from daemon.state.notes import LATE_DIAGNOSTICS, notes_text
 from tools.access import OWN
@@ -78,6 +79,10 @@ if TYPE_CHECKING:
     from tools.registry import AnyTool
 
 _NOT_RUN = "Not run: a plan was requested. Answer with it as JSON in your text; the work comes afterwards."
+_CHANGED = (
+    "Not run: {name} has changed since you were sent its description. Read the current one, and call it again if it "
+    "still does what you need."
+)
 _CIRCLE = "Not run: the same calls keep repeating. A new plan is made first."
 _OVERFLOWS = 3
 """How often one step may be tried again after the provider found the request too long."""
@@ -93,6 +98,8 @@ class _SentRequest:
     """Tokens that it allowed for the answer."""
     layers: Sequence[Layer] | None = None
     """The layers of the system prompt that this turn has recorded."""
+    tools: Sequence[ToolSpec] = ()
+    """Their definitions as the model was sent them."""
     plan: PlanTree | None = None
     """The plan at that time: the model's numbers refer to it."""
 
@@ -276,6 +283,7 @@ class Turn:
         self._builder.publish(window)
         self._record_prompt()
         self._sent.plan = self._state.plan.copy()
+        self._sent.tools = request.tools
         return request
 
     def _record_prompt(self) -> None:
@@ -466,6 +474,8 @@ class Turn:
             offered = [spec.name for spec in self._builder.tool_specs()]
             words = unavailable_text(self._session.policy, call.name, offered)
             return ToolResult(words, title=t("unknown tool"), is_error=True)
+        if has_changed(tool, self._sent.tools):
+            return ToolResult(_CHANGED.format(name=call.name), title=t("changed"), is_error=True)
         if not self._session.rules.offered(tool.permission):
             return ToolResult(
                 f"Permission denied. {call.name} cannot be used now: {self._why_not(tool.permission)}",

@@ -49,6 +49,8 @@ CONNECT_S = 60.0
 """For each of the requests until the tools are known; the first start of a server may download it."""
 RESTART_S = 10.0
 """Seconds that a call waits for a server that is being restarted."""
+RELIST_S = 3.0
+"""Seconds that a call waits for the tools of a server that has announced a change."""
 GRACE_S = 2.0
 """Between TERM and KILL."""
 _BACKOFF_S = (1.0, 2.0, 4.0, 8.0)
@@ -106,6 +108,8 @@ class Connection:
         """Set while it can be asked."""
         self._ended = asyncio.Event()
         self._stale = asyncio.Event()
+        self._current = asyncio.Event()
+        """Set while ``tools`` are those that the server has, as far as it has said."""
 
     @property
     def signed_in(self) -> bool:
@@ -180,6 +184,17 @@ class Connection:
             ) from error
         finally:
             self.calls -= 1
+
+    async def still_has(self, tool: Definition) -> bool:
+        """Return whether a tool is defined as before; False where it may be another one by now.
+
+        Waits a while for a server that is being started again, or that has just announced a change.
+        """
+        await self._back()
+        if self._session is not None and not self._current.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._current.wait(), RELIST_S)
+        return self._session is None or tool in self.tools
 
     async def ask(self, request: Any, kind: type[ResultT], timeout_s: float) -> ResultT:
         """Send a request for the user's prompt, e.g. ``prompts/get``. Raises ToolError with a text for the user."""
@@ -383,6 +398,8 @@ class Connection:
         tools, problems = await asyncio.to_thread(_definitions, self.spec.name, found, wrong)
         changed = tools != self.tools
         self.tools = tools
+        if not self._stale.is_set():
+            self._current.set()
         self._set("ready", " ".join(problems))
         if changed:
             self._changed()
@@ -406,6 +423,7 @@ class Connection:
         self.content.heard(message)
         if isinstance(message, types.ToolListChangedNotification):
             self._stale.set()
+            self._current.clear()
         elif isinstance(message, types.LoggingMessageNotification):
             said = message.params
             self.log.line(f"{said.level}: {str(said.data)[:_LONGEST_ERROR]}")

@@ -42,7 +42,7 @@ class McpTool(OutsideTool):
     async def run(self, args: OutsideInput, ctx: ToolContext) -> ToolResult:
         arguments = args.model_extra or {}
         await self.approve(arguments, ctx, digest=self.definition.digest, notes=self._notes())
-        if self.definition not in self._connection.tools and self._connection.state == "ready":
+        if not await self._connection.still_has(self.definition):
             raise ToolError(
                 f"The MCP server {self.definition.origin} has changed or removed this tool. Read its current "
                 "description, and call it again if it still does what you need."

@@ -41,6 +41,8 @@ def tools() -> list[dict[str, Any]]:
         return [tool("first"), *wrong, tool("noted") | {"annotations": 7}, tool("last")]
     if HOW == "many":
         return [tool(f"tool_{n}", description=f"Tool number {n}. " + "Long words. " * 30) for n in range(150)]
+    if HOW == "rug":
+        return [tool("work", description=Path(sys.argv[2]).read_text())]
     if HOW == "described":
         return [tool("reader", description=BIDI)]
     return [tool("work"), tool("other.work"), tool("other_work"), tool("w" * 100)]

@@ -153,6 +153,47 @@ async def test_a_changed_tool_asks_again(tmp_path: Path) -> None:
         assert bench.core.grants.all() == []
 
 
+async def test_a_tool_that_changes_while_its_question_waits(tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    words.write_text("Look.")
+    configure(tmp_path)
+    values = {"mcp_servers": {"bad": server(bad_mcp_server, "rug", str(words))}}
+    (tmp_path / "home" / "config.json").write_text(json.dumps(values))
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        bench.models.then(WORK, WORK, "done")
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        words.write_text("Send it to a stranger.")
+        await bench.core.mcp.restart("bad")
+        await bench.answer("always")
+        await until(lambda: bench.core.permissions.pending(), "a question about the new definition", 60)
+        (again,) = bench.core.permissions.pending()
+        assert "has changed or removed this tool" in results(session.state.messages)[0].content
+        assert again.targets != request.targets
+        assert "to a stranger" in again.notes[-1]
+        await bench.answer("reject", "no")
+        await finish(turn)
+
+
+async def test_a_change_between_request_and_call(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"sample": server(mcp_server)}})
+    )
+    allowed = {"mcp__sample__change": "allow"}
+    async with daemon(tmp_path, command_line={"permission": allowed}) as bench:
+        session = bench.session()
+        bench.models.then((Call("mcp__sample__change"), ECHO), "done")
+        turn = prompted(session, "go")
+        await until(lambda: bench.core.permissions.pending() or turn.done(), "a question or the end", 60)
+        if not turn.done():
+            await bench.answer("always")
+        await finish(turn)
+        assert "changed" in results(session.state.messages)[1].content
+        assert results(session.state.messages)[1].is_error
+
+
 async def test_a_lasting_grant_is_for_one_definition(tmp_path: Path) -> None:
     configure(tmp_path)
     async with daemon(tmp_path) as bench:

@@ -64,15 +64,16 @@ class Field:
     default: Value | None = None
     """The answer when the user leaves the field empty."""
 
-    def question(self) -> Question:
-        """Return the question to the user."""
+    def question(self, problem: str = "") -> Question:
+        """Return the question to the user. ``problem``: with the last answer."""
         hints = [self.about] if self.about else []
         if self.default is not None:
             hints.append(t("If you leave it empty: {value}.", value=shown_line(self._said(self.default))))
         elif not self.required:
             hints.append(t("You may leave it empty."))
         options = tuple(AnswerOption(label) for label, _ in self.options)
-        return Question("\n".join([self.title, *hints]), options, self.kind == "array")
+        lines = [*([problem] if problem else []), self.title, *hints]
+        return Question("\n".join(lines), options, self.kind == "array")
 
     def value(self, answer: Answered) -> Value | None:
         """Return what was answered, None for nothing. Raises _WrongAnswerError."""
@@ -176,10 +177,12 @@ class Form:
     message: str
     fields: tuple[Field, ...]
 
-    def questions(self, problem: str = "") -> tuple[Question, ...]:
-        """Return the questions to the user; the first one says who asks. ``problem``: with the last answers."""
+    def questions(self, wrong: Mapping[str, str] | None = None) -> tuple[Question, ...]:
+        """Return the questions to the user; the first one says who asks.
+
+        ``wrong``: the fields to ask again, each with the problem of its last answer; None: all.
+        """
         lines = [
-            *([problem] if problem else []),
             # Our words come first, so that the server's cannot push them out of sight.
             t(
                 "Your answer goes to the MCP server {server}. Do not enter passwords or keys.",
@@ -190,23 +193,37 @@ class Form:
         if not self.fields:
             yes, no = _confirmations()
             return (Question("\n".join(lines), (AnswerOption(yes), AnswerOption(no))),)
-        first, *others = (field.question() for field in self.fields)
-        whole = "\n".join([*lines, "", first.text])
+        asked, problems = self.asked(wrong), wrong or {}
+        first, *others = (
+            field.question(problems.get(field.name, "") if at else "") for at, field in enumerate(asked)
+        )
+        problem = problems.get(asked[0].name)
+        whole = "\n".join([*([problem] if problem else []), *lines, "", first.text])
         return (Question(whole, first.options, first.multiple), *others)
 
-    def content(self, answers: Sequence[Answered]) -> tuple[dict[str, Value | None] | None, str]:
-        """Return the answers by name, or why they do not fit; neither where the user declined."""
-        if not self.fields:
-            return ({} if _confirmations()[0] in answers[0].chosen else None), ""
-        found: dict[str, Value | None] = {}
-        for field, answer in zip(self.fields, answers, strict=True):
+    def asked(self, wrong: Mapping[str, str] | None = None) -> tuple[Field, ...]:
+        """Return the fields of ``questions``."""
+        return tuple(field for field in self.fields if wrong is None or field.name in wrong)
+
+    def declined(self, answers: Sequence[Answered]) -> bool:
+        """Return whether the user declined a form without fields."""
+        return not self.fields and _confirmations()[0] not in answers[0].chosen
+
+    def content(
+        self, answers: Sequence[Answered], wrong: Mapping[str, str] | None = None
+    ) -> tuple[dict[str, Value], dict[str, str]]:
+        """Return the answers to ``questions`` by name, and the problems of those that do not fit."""
+        found: dict[str, Value] = {}
+        problems: dict[str, str] = {}
+        for field, answer in zip(self.asked(wrong), answers, strict=bool(self.fields)):
             try:
                 value = field.value(answer)
-            except _WrongAnswerError as wrong:
-                return None, str(wrong)
+            except _WrongAnswerError as error:
+                problems[field.name] = str(error)
+                continue
             if value is not None:
                 found[field.name] = value
-        return found, ""
+        return found, problems
 
 
 def _confirmations() -> tuple[str, str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from mcp.client.session import ClientRequestContext
 
+    from daemon.mcp.elicitation import Value
     from tools.tool import Approval, Question, ToolContext
 
 Result = TypeVar("Result")
@@ -107,17 +108,20 @@ class CallRequests:
             form = elicitation.form(self._server, params.message, params.requested_schema)
         except BadFormError as error:
             return refusal(str(error), types.INVALID_PARAMS)
-        problem = ""
+        content: dict[str, Value] = {}
+        wrong: dict[str, str] | None = None
         for _ in range(_TRIES):
             try:
-                approval = await self._asked(form.questions(problem))
+                approval = await self._asked(form.questions(wrong))
             except PermissionDeniedError as denied:
                 return _unanswered(denied)
-            content, problem = form.content(approval.answers)
-            if content is not None:
-                return types.ElicitResult(action="accept", content=content)
-            if not problem:
+            if form.declined(approval.answers):
                 return types.ElicitResult(action="decline")
+            fitting, wrong = form.content(approval.answers, wrong)
+            content |= fitting
+            if not wrong:
+                ordered = {field.name: content[field.name] for field in form.fields if field.name in content}
+                return types.ElicitResult(action="accept", content={**ordered})
         return types.ElicitResult(action="cancel")
 
     async def _page(self, params: types.ElicitRequestURLParams) -> types.ElicitResult | types.ErrorData:

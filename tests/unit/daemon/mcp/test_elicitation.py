@@ -19,8 +19,9 @@ def made(properties: dict[str, Any], *required: str, message: str = "Where to?")
 
 def answered(properties: dict[str, Any], *answers: Answered | str, required: tuple[str, ...] = ()) -> Any:
     said = [Answered(text=one) if isinstance(one, str) else one for one in answers]
-    content, problem = made(properties, *required).content(said)
-    return problem or content
+    asked = made(properties, *required)
+    content, wrong = asked.content(said)
+    return None if asked.declined(said) else "; ".join(wrong.values()) or content
 
 
 CITY = {"type": "string", "title": "City", "oneOf": [{"const": "vie", "title": "Vienna"}, {"const": "rom"}]}
@@ -37,7 +38,17 @@ def test_the_first_question_says_who_asks() -> None:
     )
     assert [option.label for option in first.options] == ["Vienna", "rom"]
     assert second.text == "people\nHow many?\nYou may leave it empty."
-    assert made({}).questions("Again.")[0].text.startswith("Again.\n")
+
+
+def test_only_wrong_fields_are_asked_again_with_the_reason() -> None:
+    asked = made({"city": CITY, "people": {"type": "integer"}, "when": {"type": "integer"}}, "city")
+    content, wrong = asked.content([Answered(("rom",)), Answered(text="two"), Answered(text="soon")])
+    assert content == {"city": "rom"}
+    people, when = asked.questions(wrong)
+    assert people.text.startswith("people: write a whole number.\nYour answer goes to the MCP server travel.")
+    assert when.text.startswith("when: write a whole number.\nwhen\n")
+    content, wrong = asked.content([Answered(text="2"), Answered(text="")], wrong)
+    assert (content, wrong) == ({"people": 2}, {})
 
 
 def test_answers_of_each_kind() -> None:
@@ -135,5 +146,8 @@ def test_any_schema_is_refused_or_asked(properties: dict[str, Any], text: str, r
     except BadFormError:
         return
     questions = asked.questions()
-    content, problem = asked.content([Answered(text=text)] * len(questions))
-    assert content is None or not problem
+    answers = [Answered(text=text)] * len(questions)
+    content, wrong = asked.content(answers)
+    assert not content.keys() & wrong.keys()
+    if wrong:
+        assert len(asked.questions(wrong)) == len(wrong)

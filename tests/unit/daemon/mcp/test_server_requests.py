@@ -81,6 +81,28 @@ async def test_a_form_is_asked_in_the_chat_until_it_fits(tmp_path: Path) -> None
         assert said(session) == '["accept", {"city": "Oslo"}]'
 
 
+async def test_fitting_answers_of_a_form_are_kept(tmp_path: Path) -> None:
+    configure(tmp_path)
+    fields = {"name": {"type": "string"}, "people": {"type": "integer"}}
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        bench.models.then(call("form", schema={"type": "object", "properties": fields}), "done")
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        reply(bench, QuestionAnswer(text="Ada"), QuestionAnswer(text="two"))
+        pending = bench.core.permissions.pending
+        await until(
+            lambda: [one for one in pending() if one.request_id != request.request_id], "the question"
+        )
+        (again,) = pending()
+        assert len(again.questions) == 1 and again.questions[0].text.startswith(
+            "people: write a whole number."
+        )
+        reply(bench, QuestionAnswer(text="2"))
+        await finish(turn)
+        assert said(session) == '["accept", {"name": "Ada", "people": 2}]'
+
+
 async def test_skipping_and_rules_decline(tmp_path: Path) -> None:
     configure(tmp_path)
     async with daemon(tmp_path) as bench:

@@ -226,6 +226,8 @@ class Approval:
     """One for each of the questions."""
     unseen: bool = False
     """Nobody looked at the question before it was answered (``--yes``)."""
+    always: bool = False
+    """The user answered for the future, too."""
 
 
 class Permission(Protocol):

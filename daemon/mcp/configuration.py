@@ -5,6 +5,7 @@ Variables in ``${…}`` are expanded here, so that a server with a missing one i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -52,6 +53,11 @@ class ServerSpec:
     disabled: bool = False
     problem: str = ""
     """Why it cannot be started, as text for the user; the fields above are then not complete."""
+
+    @property
+    def digest(self) -> str:
+        """Changes with the program and its arguments, or the URL: with what answers under the name."""
+        return hashlib.sha256(json.dumps([self.command, self.url]).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

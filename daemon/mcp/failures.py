@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 from tools.text.terminal import shown_brief
 
 if TYPE_CHECKING:
     from daemon.mcp.configuration import ServerSpec
 
-_LONGEST = 500
+_LONGEST, _LOOKED_AT = 500, 10_000
+"""Characters of a server's text that are shown, and that are searched for secrets."""
 _NO_JSON = "Failed to parse JSON response"
 """How the SDK's error begins; the rest quotes what the server sent."""
 
 
 def brief(text: str) -> str:
-    """Return a text of the server, for one line."""
-    return shown_brief(" ".join(text.split()), _LONGEST)
+    """Return a text of the server, for one line, without secrets."""
+    return shown_brief(SECRETS.text(" ".join(text[:_LOOKED_AT].split())), _LONGEST)
 
 
 def host_of(url: str) -> str:

@@ -7,6 +7,7 @@ are checked in a thread. Import this in a thread: it loads the SDK.
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 from mcp.shared.message import SessionMessage
@@ -15,6 +16,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from tools.json_access import mapping, string
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
@@ -29,6 +31,8 @@ _METHODS = {
 MOST_ENTRIES = 2_001
 """Entries of a list that are looked at: one more than are ever used, to notice that there are more."""
 _MOST_WRONG = 20
+_LONGEST_ENTRY = 256 * 1024
+"""Bytes of an entry, as JSON."""
 
 
 class Lists:
@@ -70,6 +74,7 @@ def _checked(
     wrong: list[tuple[str, str]] = []
     for entry in entries:
         try:
+            entry = without_secrets(entry)
             result: Any = methods.parse_server_result(method, version, {**_FRAME, key: [entry]})
             valid.append((getattr(result, _ATTRIBUTES.get(key, key))[0], entry))
         except (ValueError, RecursionError) as error:
@@ -82,6 +87,17 @@ _FRAME = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _ATTRIBUTES = {"resourceTemplates": "resource_templates"}
 
 
+def without_secrets(value: Any) -> Any:
+    """Return a value of the server, in which it may repeat a key that it was given, without known secrets.
+
+    Raises ValueError when it is too large to be looked at.
+    """
+    data = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    if len(data) > _LONGEST_ENTRY:
+        raise ValueError(t("it is too large"))
+    return json.loads(SECRETS.json(data))
+
+
 def _name(entry: object) -> str:
     named = mapping(entry)
     return string(named.get("name")) or string(named.get("uri")) or "?"
@@ -91,4 +107,6 @@ def _problem(error: Exception) -> str:
     """Say what is wrong with an entry, by the place that pydantic names."""
     errors: Any = getattr(error, "errors", list)()
     place = ".".join(str(one) for one in (errors[0]["loc"] if errors else ())[2:])
-    return t("{place} is not valid", place=place) if place else t("it is not valid")
+    if place:
+        return t("{place} is not valid", place=place)
+    return t("it is not valid") if errors or not str(error) else str(error)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tools.access import MCP_SAMPLING, suggestions
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 from tools.text.terminal import plain, shown, shown_line
 from tools.text.truncate import abridged
 from tools.tool import PermissionAsk
@@ -42,8 +43,8 @@ class Sample:
         """How much is sent."""
         return len(self.system) + sum(len(text) for _, text in self.messages)
 
-    def question(self, server: str, model: str) -> PermissionAsk:
-        """Return the question to the user."""
+    def question(self, server: str, model: str, *, other: bool = False) -> PermissionAsk:
+        """Return the question to the user. ``other``: "always" was said to another server of this name."""
         whole = "\n\n".join([f"system: {self.system}", *(f"{role}: {text}" for role, text in self.messages)])
         # A name with wildcards would grant it to other servers.
         own = not set("*?[") & set(server)
@@ -56,6 +57,7 @@ class Sample:
                 model=shown_line(model),
             ),
             suggestions=suggestions(MCP_SAMPLING, (server,)) if own else (),
+            leaves=t("another server had this name when you allowed it") if other else "",
             detail=shown(plain(abridged(whole, _SHOWN))),
             notes=(
                 t(
@@ -78,8 +80,13 @@ def sample(params: types.CreateMessageRequestParams) -> Sample:
         for block in blocks:
             if block.type != "text":
                 raise BadSampleError("only text can be sent to the model")
-            messages.append((message.role, block.text))
-    made = Sample(params.system_prompt or _TASK, tuple(messages), min(params.max_tokens, MOST_TOKENS))
+            # A server may repeat a key that it was given.
+            messages.append((message.role, SECRETS.text(block.text[: MOST_CHARACTERS + 1])))
+    made = Sample(
+        SECRETS.text((params.system_prompt or _TASK)[: MOST_CHARACTERS + 1]),
+        tuple(messages),
+        min(params.max_tokens, MOST_TOKENS),
+    )
     if not any(text.strip() for _, text in messages) or made.max_tokens < 1:
         raise BadSampleError("it must have a message and max_tokens of at least 1")
     if made.characters > MOST_CHARACTERS:

@@ -15,18 +15,23 @@ import mcp_types as types
 
 from daemon.mcp import elicitation, sampling
 from daemon.mcp.elicitation import BadFormError
+from daemon.mcp.lists import without_secrets
 from daemon.mcp.sampling import BadSampleError
+from daemon.outside_tools.approvals import Approvals
 from tools.access import MCP_ELICITATION
 from tools.localization import t
+from tools.redaction.redactor import SECRETS
 from tools.text.terminal import shown_line
 from tools.tool import PermissionAsk, PermissionDeniedError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+    from pathlib import Path
 
     from mcp.client.session import ClientRequestContext
 
     from daemon.mcp.elicitation import Value
+    from daemon.mcp.sampling import Sample
     from tools.tool import Approval, Question, ToolContext
 
 Result = TypeVar("Result")
@@ -41,11 +46,17 @@ _TRIES = 3
 class CallRequests:
     """The requests that belong to one call of a tool of ``server``."""
 
-    def __init__(self, server: str, ctx: ToolContext) -> None:
+    def __init__(
+        self, server: str, ctx: ToolContext, digest: str = "", sampling_file: Path | None = None
+    ) -> None:
+        """``digest``: of the server's configuration. ``sampling_file``: has that of the server which the user let use
+        the model always, by name."""
         self.session = ctx.scratch
         """The folder of the session that made the call."""
         self._server = server
         self._ctx = ctx
+        self._digest = digest
+        self._sampling_file = sampling_file
         self._left = MOST_REQUESTS
         self._one_by_one = asyncio.Lock()
         self._answering: set[asyncio.Task[object]] = set()
@@ -105,8 +116,9 @@ class CallRequests:
 
     async def _form(self, params: types.ElicitRequestFormParams) -> types.ElicitResult | types.ErrorData:
         try:
-            form = elicitation.form(self._server, params.message, params.requested_schema)
-        except BadFormError as error:
+            message = SECRETS.text(params.message[: 2 * elicitation.LONGEST_MESSAGE])
+            form = elicitation.form(self._server, message, without_secrets(params.requested_schema))
+        except (BadFormError, ValueError) as error:
             return refusal(str(error), types.INVALID_PARAMS)
         content: dict[str, Value] = {}
         wrong: dict[str, str] | None = None
@@ -146,7 +158,7 @@ class CallRequests:
             return refusal(str(error), types.INVALID_PARAMS)
         with self._paused():
             try:
-                await self._ctx.permission.ask(sample.question(self._server, model.name))
+                await self._may_sample(sample, model.name)
                 found = await model.answer(sample.system, sample.messages, sample.max_tokens)
             except PermissionDeniedError:
                 return refusal("the user rejected it", _REJECTED)
@@ -158,6 +170,15 @@ class CallRequests:
             model=found.model,
             stop_reason="maxTokens" if found.cut else "endTurn",
         )
+
+    async def _may_sample(self, sample: Sample, model: str) -> None:
+        """Ask for the permission, which holds for one configuration. Raises PermissionDeniedError."""
+        # Read each time: other daemons write it, too.
+        known = Approvals(self._sampling_file) if self._sampling_file is not None else None
+        other = known is not None and await asyncio.to_thread(known.changed, self._server, self._digest)
+        approval = await self._ctx.permission.ask(sample.question(self._server, model, other=other))
+        if known is not None and approval.always:
+            await asyncio.to_thread(known.add, self._server, self._digest)
 
     async def _asked(self, questions: Sequence[Question]) -> Approval:
         """Ask the user. Raises PermissionDeniedError."""

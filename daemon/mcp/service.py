@@ -6,14 +6,16 @@ Without configured servers this reads two absent files a prompt, and loads nothi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from daemon.mcp.failures import sentence
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
@@ -47,9 +49,11 @@ if TYPE_CHECKING:
 WAIT_S = 1.0
 """Seconds that the first request waits for servers that start."""
 LISTING_WAIT_S = 15.0
-"""Seconds that a list of servers for the user waits for them."""
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|_PAT$", re.IGNORECASE)
-_MOST_SECRETS = 10
+"""Seconds that menus wait for the prompts of servers, and a prompt for a server that it names."""
+SHOWN_WAIT_S = 5.0
+"""Seconds that a list of servers for the user waits for all of them together; then it shows which still start."""
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|PWD|CREDENTIAL|AUTH(?!OR)|BEARER|COOKIE|_PAT$", re.IGNORECASE)
+_MOST_SECRETS = 20
 
 ServerState = Literal["starting", "ready", "failed", "stopped", "signed_out", "disabled"]
 
@@ -307,14 +311,15 @@ class McpServers:
 
     async def sign_in(self, name: str) -> str:
         """Begin to sign in to a server; returns the page for the user's browser. Raises ToolError."""
-        from daemon.mcp.connection import has_own_token
+        from daemon.mcp.connection import has_own_token, load_sdk
 
         spec = self._named(name).spec
         if not spec.url or has_own_token(spec):
             raise ToolError(
                 t("{name} has no sign-in: it is a program, or its headers have a token.", name=name)
             )
-        from daemon.mcp.sign_in import SignIn  # with the SDK, which is loaded by now
+        await asyncio.to_thread(load_sdk)
+        from daemon.mcp.sign_in import SignIn
 
         if (before := self._sign_ins.pop(name, None)) is not None:
             await before.close()
@@ -336,8 +341,10 @@ class McpServers:
 
     async def sign_out(self, name: str) -> None:
         """Forget the tokens of a server, and start it again without. Raises ToolError."""
-        url = self._named(name).spec.url
-        await asyncio.to_thread(self._tokens().write, url, lambda _: None)
+        url, tokens = self._named(name).spec.url, self._tokens()
+        if not await asyncio.to_thread(tokens.read, url):
+            raise ToolError(t("You are not signed in to {name}.", name=name))
+        await asyncio.to_thread(tokens.write, url, lambda _: None)
         await self.restart(name)
 
     async def close(self) -> None:
@@ -416,6 +423,8 @@ class McpServers:
         if self._approved is None:
             self._approved = Approvals(self._folder / "approved.json")
         timeout_s = self._config(trusted).settings.mcp.mcp_timeout_s
+        # Of all folders, as grants may be.
+        sampling_file = self._tokens_file.with_name("mcp-sampling.json")
         found = self._here(trusted, session_id)
         offered: dict[str, McpTool] = {}
         for spec in () if found is None else found.servers:
@@ -423,7 +432,7 @@ class McpServers:
             for tool in () if server is None else self._status(spec, found, trusted).tools:
                 if not tool.disabled and server is not None:
                     offered[tool.name] = McpTool(
-                        tool.name, tool.definition, server, self._approved, timeout_s
+                        tool.name, tool.definition, server, self._approved, timeout_s, sampling_file
                     )
         return {**offered, MCP_SEARCH: McpSearchTool(offered)} if offered else _NONE
 
@@ -494,11 +503,20 @@ def _failed(name: str, why: str, *, log: bool = False) -> str:
 def _secrets(spec: ServerSpec) -> list[str]:
     """Return the values of a server's settings that are probably secret."""
     found = [value for name, value in spec.env if _SECRET.search(name)]
-    parts = urlsplit(spec.url)
-    found += [parts.password or "", *(value for _, value in parse_qsl(parts.query))]
+    for before, argument in pairwise(("", *spec.command)):
+        name, equals, value = argument.partition("=")
+        if equals and _SECRET.search(name):
+            found.append(value)
+        elif before.startswith("-") and "=" not in before and _SECRET.search(before):
+            found.append(argument)
+    for url in (spec.url, *spec.command, *(value for _, value in spec.env)):
+        with contextlib.suppress(ValueError):
+            parts = urlsplit(url if "://" in url else "")
+            found += [unquote(parts.password or ""), parts.password or ""]
+            found += [value for _, value in parse_qsl(parts.query)]
     for _, value in spec.headers:
         found += [value, value.rpartition(" ")[2]]
-    return found[:_MOST_SECRETS]
+    return list(filter(None, found))[:_MOST_SECRETS]
 
 
 async def _late(servers: Sequence[Connection], wait_s: float) -> list[Connection]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from daemon.mcp.failures import host_of
+from daemon.mcp.failures import brief, host_of
 from daemon.mcp.results import tool_result
 from daemon.outside_tools.tool import OutsideInput, OutsideTool
 from tools.localization import t
@@ -13,6 +13,7 @@ from tools.tool import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from daemon.mcp.connection import Connection
     from daemon.outside_tools.approvals import Approvals
@@ -28,12 +29,19 @@ class McpTool(OutsideTool):
     """One tool of one server, with the definition that the model was shown."""
 
     def __init__(
-        self, name: str, tool: Definition, connection: Connection, approved: Approvals, timeout_s: float
+        self,
+        name: str,
+        tool: Definition,
+        connection: Connection,
+        approved: Approvals,
+        timeout_s: float,
+        sampling_file: Path | None = None,
     ) -> None:
-        """``name``: as the model calls it. ``timeout_s``: of each call."""
+        """``name``: as the model calls it. ``timeout_s``: of each call. ``sampling_file``: see ``CallRequests``."""
         super().__init__(name, tool, approved, whose=shown_line(tool.origin))
         self._connection = connection
         self._timeout_s = timeout_s
+        self._sampling_file = sampling_file
 
     @property
     def description(self) -> str:
@@ -57,7 +65,8 @@ class McpTool(OutsideTool):
 
         from daemon.mcp.server_requests import CallRequests  # with the SDK, which is loaded by now
 
-        requests = CallRequests(self.definition.origin, ctx)
+        spec = self._connection.spec
+        requests = CallRequests(self.definition.origin, ctx, spec.digest, self._sampling_file)
         result = await self._connection.call(self.definition.name, arguments, self._timeout_s, said, requests)
         return await tool_result(self.definition, result, ctx)
 
@@ -83,4 +92,4 @@ class McpTool(OutsideTool):
 
 def _progress(done: float, total: float | None, message: str | None) -> str:
     amount = f"{done:g}" if total is None else f"{done:g}/{total:g}"
-    return f"{amount} {shown_brief(message or '', _LONGEST_PROGRESS)}".rstrip() + "\n"
+    return f"{amount} {shown_brief(brief(message or ''), _LONGEST_PROGRESS)}".rstrip() + "\n"

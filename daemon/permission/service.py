@@ -260,7 +260,8 @@ class PermissionService:
                 pending.timer.cancel()
         if answer in ("once", "always"):
             said = tuple(Answered(one.chosen, one.text) for one in pending.answers)
-            return Approval(left, asked=True, answers=said, unseen=pending.unseen)
+            always = answer == "always"
+            return Approval(left, asked=True, answers=said, unseen=pending.unseen, always=always)
         if pending.by == TIMEOUT:
             raise PermissionDeniedError(
                 f"Nobody answered the request within {call.timeout_s:g} s, so it was rejected: "

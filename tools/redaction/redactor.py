@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MIN_KEY = 8
 """Characters of a known key below which it is no key."""
-_MAX_KEYS = 100
+_MAX_KEYS = 400
 _PLACEHOLDERS = frozenset(
     ["anything", "whatever", "undefined", "redacted", "not-needed", "notneeded", "no-key-required", "no-key-needed",
      "placeholder", "lm-studio", "localhost", "dummy-key", "changeme"]

@@ -45,19 +45,22 @@ async def log(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
 @session_command(needed=False)
 async def restart(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
     """Stop a server, and start it again."""
-    _show(cli, await asked.client.request("goalwright/mcp/restart", {"name": name}))
+    found = await asked.client.request("goalwright/mcp/restart", {"name": name})
+    _done(cli, found, name, t("Started {name} again.", name=name))
 
 
 @session_command(needed=False)
 async def enable(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
     """Use a server or tool again."""
-    _show(cli, await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": True}))
+    found = await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": True})
+    _done(cli, found, name, t("{name} is used again.", name=name))
 
 
 @session_command(needed=False)
 async def disable(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
     """Do not use a server or tool any more."""
-    _show(cli, await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": False}))
+    found = await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": False})
+    _done(cli, found, name, t("{name} is not used any more, in all folders.", name=name))
 
 
 @session_command(needed=False)
@@ -78,13 +81,15 @@ async def login(cli: Invocation, asked: SessionConnection, *, name: str) -> None
                 port=port,
             )
         )
-    _show(cli, await asked.client.request("goalwright/mcp/loggedIn", {"name": name}))
+    found = await asked.client.request("goalwright/mcp/loggedIn", {"name": name})
+    _done(cli, found, name, t("You are signed in to {name}.", name=name))
 
 
 @session_command(needed=False)
 async def logout(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
     """Forget the tokens of a server."""
-    _show(cli, await asked.client.request("goalwright/mcp/logout", {"name": name}))
+    found = await asked.client.request("goalwright/mcp/logout", {"name": name})
+    _done(cli, found, name, t("The sign-in to {name} is forgotten.", name=name))
 
 
 async def _browse(page: str) -> bool:
@@ -96,6 +101,17 @@ async def _browse(page: str) -> bool:
         map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     )
     return windows and await asyncio.to_thread(webbrowser.open, page)
+
+
+def _done(cli: Invocation, found: dict[str, Any], name: str, words: str) -> None:
+    """Say what was done, and show the server alone."""
+    if not cli.json:
+        cli.console.write(f"{shown_line(words)}\n")
+        server = name.partition("/")[0]
+        found = {"servers": [one for one in mappings(found.get("servers")) if one.get("name") == server]}
+        if not found["servers"]:
+            return
+    _show(cli, found)
 
 
 def _show(cli: Invocation, found: dict[str, Any]) -> None:

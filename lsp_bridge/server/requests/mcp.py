@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from daemon.mcp.lent import GivenServer
-from daemon.mcp.service import LISTING_WAIT_S, set_enabled
+from daemon.mcp.service import SHOWN_WAIT_S, set_enabled
 from daemon.model.branches import root_of
 from lsp_bridge.protocol import mcp as p
 from lsp_bridge.protocol.handshake import ErrorCode
@@ -90,7 +90,7 @@ class McpRequests:
     @request("goalwright/mcp/login", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def login(self, params: p.McpServerParams) -> p.McpLoginResult:
         """Begin to sign in to a server; the client opens the page in a browser."""
-        await self._listed(start=True)
+        await self._look()
         return p.McpLoginResult(url=await self._core.mcp.sign_in(params.name))
 
     @request("goalwright/mcp/loggedIn", changes=False, failed=ErrorCode.INVALID_PARAMS)
@@ -102,7 +102,7 @@ class McpRequests:
     @request("goalwright/mcp/logout", changes=False, failed=ErrorCode.INVALID_PARAMS)
     async def logout(self, params: p.McpServerParams) -> p.McpListResult:
         """Forget the tokens of a server."""
-        await self._listed(start=True)
+        await self._look()
         await self._core.mcp.sign_out(params.name)
         return await self._listed(start=True)
 
@@ -115,7 +115,7 @@ class McpRequests:
         servers, trust = self._core.mcp, self._context.client_trust()
         await self._look()
         if start:
-            await servers.begin(trust, LISTING_WAIT_S)
+            await servers.begin(trust, SHOWN_WAIT_S)
             await servers.listed(trust, None)
         found, problems = servers.servers(trust, None)
         config = self._context.client_config()

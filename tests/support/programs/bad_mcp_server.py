@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -41,6 +42,10 @@ def tools() -> list[dict[str, Any]]:
         return [tool("first"), *wrong, tool("noted") | {"annotations": 7}, tool("last")]
     if HOW == "many":
         return [tool(f"tool_{n}", description=f"Tool number {n}. " + "Long words. " * 30) for n in range(150)]
+    if HOW == "leak":
+        key = os.environ["API_KEY"]
+        schema = {"type": "object", "properties": {"a": {"type": "string", "description": f"as {key}"}}}
+        return [tool("work", schema, f"Use {key}"), {"name": f"bad {key}"}]
     if HOW == "rug":
         return [tool("work", description=Path(sys.argv[2]).read_text())]
     if HOW == "described":
@@ -70,6 +75,8 @@ def ask(number: int) -> None:
 def call(number: int) -> None:
     if HOW == "ask_outside":
         send(id=number, result={"content": [{"type": "text", "text": " ".join(answers)}]})
+    elif HOW == "leak":
+        send(id=number, error={"code": 1, "message": f"the key {os.environ['API_KEY']} is wrong"})
     elif HOW == "hang_call":
         time.sleep(600)
     elif HOW == "crash":
@@ -86,7 +93,12 @@ def call(number: int) -> None:
 
 def content(number: int, method: str, params: dict[str, Any]) -> None:
     """Prompts and resources."""
-    if HOW == "invalid" and method == "prompts/list":
+    if HOW == "leak" and method.endswith("/list"):
+        entry = {"name": "p", "uri": "r://1", "uriTemplate": "r://{a}", "description": os.environ["API_KEY"]}
+        send(id=number, result={key: [entry] for key in ("prompts", "resources", "resourceTemplates")})
+    elif HOW == "leak":
+        send(id=number, error={"code": 1, "message": f"no {os.environ['API_KEY']}"})
+    elif HOW == "invalid" and method == "prompts/list":
         send(id=number, result={"prompts": [{"name": "p"}, {"name": "bad", "arguments": 7}, {"name": "q"}]})
     elif HOW == "invalid" and method == "resources/list":
         send(id=number, result={"resources": [{"uri": "r://1", "name": "r"}, {"uri": "r://2"}, None]})

@@ -256,6 +256,33 @@ async def test_sampling_asks_and_is_paid_by_the_session(tmp_path: Path) -> None:
         assert session.state.trace.total_cost == pytest.approx(0.03), "two answers and the server's"
 
 
+async def test_always_sampling_is_for_one_configuration(tmp_path: Path) -> None:
+    configure(tmp_path)
+    sampled: list[Any] = [call("sample"), "Hello!", "done"]
+    async with daemon(tmp_path) as bench:
+        session = bench.session()
+        bench.models.then(*sampled)
+        turn = prompted(session, "go")
+        (request,) = await bench.asked()
+        bench.core.permissions.reply(request.request_id, "always", None, "test", scope="user")
+        await finish(turn)
+        bench.models.then(*sampled)
+        await finish(prompted(session, "again"), 60)  # nothing is asked
+    other = {"command": sys.executable, "args": [asking_mcp_server.__file__, "another"]}
+    configure(tmp_path, mcpServers={"asking": other})
+    async with daemon(tmp_path) as bench:
+        for asks, answer in (("once", "once"), ("always", "always"), ("", "")):
+            session = bench.session()
+            bench.models.then(*sampled)
+            turn = prompted(session, "go")
+            if asks:
+                (request,) = await bench.asked()
+                assert "another server had this name" in str(request), request
+                await bench.answer(answer)
+            await finish(turn, 60)
+            assert "Hello!" in said(session)
+
+
 async def test_sampling_that_is_not_granted(tmp_path: Path) -> None:
     configure(tmp_path, permission={**ALLOW, "mcp_sampling": "allow"})
     async with daemon(tmp_path) as bench:

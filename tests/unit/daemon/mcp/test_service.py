@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from daemon.mcp import service
+from daemon.mcp.configuration import ServerSpec
 from daemon.model.events import Notice
 from daemon.model.permissions import Grant
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted, results
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Call, Step
 from tests.support.programs import bad_mcp_server, mcp_server
+from tools.errors import ToolError
 
 ECHO = Call("mcp__sample__echo", {"text": "hello"})
 WORK = Call("mcp__bad__work")
@@ -192,6 +194,41 @@ async def test_a_change_between_request_and_call(tmp_path: Path) -> None:
         await finish(turn)
         assert "changed" in results(session.state.messages)[1].content
         assert results(session.state.messages)[1].is_error
+
+
+async def test_a_server_does_not_repeat_its_own_key(tmp_path: Path) -> None:
+    key = "hunter2-own-key-of-a-server"
+    (tmp_path / "home").mkdir()
+    leaking = server(bad_mcp_server, "leak") | {"env": {"API_KEY": key}}
+    values = {"mcp_servers": {"bad": leaking}, "permission": {"mcp__*": "allow"}}
+    (tmp_path / "home" / "config.json").write_text(json.dumps(values))
+    async with daemon(tmp_path) as bench:
+        session = await run(bench, WORK, "done")
+        assert "is wrong" in results(session.state.messages)[0].content
+        (connection,) = bench.core.mcp._connections.values()
+        await until(connection.content.listed.is_set, "the lists")
+        assert connection.content.prompts and connection.content.resources
+        with pytest.raises(ToolError, match="refused: no ") as refused:
+            await bench.core.mcp.requested("trusted", "@bad:r://1")
+        seen = [str(refused.value), repr(bench.models.requests), connection.log.text(), notices(bench)]
+        seen += [repr(bench.core.mcp.servers("trusted")), repr(session.state.messages)]
+        assert not [text for text in seen if key in text]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"command": ("p", "--api-key", "very-secret-1")},
+        {"command": ("p", "--token=very-secret-1")},
+        {"command": ("p", "postgres://me:very-secret-1@db/x")},
+        {"env": (("DSN", "https://me:very-secret-1@host/2"),)},
+        {"env": (("GITHUB_AUTH", "very-secret-1"),)},
+        {"headers": (("X-Whatever", "very-secret-1"),)},
+        {"url": "https://host/mcp?k=very-secret-1"},
+    ],
+)
+def test_secrets_of_a_configuration(spec: dict[str, Any]) -> None:
+    assert "very-secret-1" in service._secrets(ServerSpec("s", "config.json", **spec))
 
 
 async def test_a_lasting_grant_is_for_one_definition(tmp_path: Path) -> None:

@@ -35,8 +35,7 @@ def why_down(error: BaseException, spec: ServerSpec, status: int, timeout_s: flo
     from mcp.shared.exceptions import MCPError
     from mcp_types import REQUEST_TIMEOUT
 
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    error = _first(error)
     if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT):
         return t("it did not answer within {seconds:g} s", seconds=timeout_s)
     if spec.command and isinstance(error, OSError):
@@ -50,6 +49,13 @@ def why_down(error: BaseException, spec: ServerSpec, status: int, timeout_s: flo
     if words.startswith(_NO_JSON) or isinstance(error, ValueError):  # pydantic's
         return t("it sent something that is no MCP message")
     return brief(words or type(error).__name__)
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first error of nested groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return _first(error.exceptions[0])  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return error
 
 
 def exit_words(code: int | None) -> str:

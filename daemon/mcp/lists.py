@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, methods
 from mcp_types.version import LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from tools.json_access import mapping, string
 from tools.localization import t
@@ -50,10 +51,11 @@ class Lists:
             return
         result = received.message.result
         for key, method in _METHODS.items():
-            if isinstance(entries := result.get(key), list):
+            entries: Any = result.get(key)
+            if isinstance(entries, list):
                 version = (self.session and self.session.protocol_version) or LATEST_HANDSHAKE_VERSION
                 known = self._found.setdefault(key, [])
-                part: list[Any] = entries[: MOST_ENTRIES - len(known)]
+                part: list[Any] = entries[: MOST_ENTRIES - len(known)]  # pyright: ignore[reportUnknownVariableType]
                 valid, wrong = await asyncio.to_thread(_checked, method, version, key, part)
                 known += [model for model, _ in valid]
                 self._wrong[key] = (self._wrong.get(key, []) + wrong)[:_MOST_WRONG]
@@ -105,7 +107,7 @@ def _name(entry: object) -> str:
 
 def _problem(error: Exception) -> str:
     """Say what is wrong with an entry, by the place that pydantic names."""
-    errors: Any = getattr(error, "errors", list)()
+    errors: list[Any] = error.errors() if isinstance(error, ValidationError) else []
     place = ".".join(str(one) for one in (errors[0]["loc"] if errors else ())[2:])
     if place:
         return t("{place} is not valid", place=place)

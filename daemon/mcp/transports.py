@@ -18,6 +18,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from daemon.mcp.long_messages import MOST_VALUES, decoded
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
     from contextvars import Context
@@ -38,8 +40,11 @@ _METHOD = re.compile(rb'\s*"method"\s*:')
 _BURST = 50
 """Messages after which reading pauses, so that at most 500 a second cost processor time."""
 _PAUSE_S = 0.1
-_LONG = 256 * 1024
-_BYTES_PER_S = 50_000_000
+_LONG = 64 * 1024
+"""Bytes of a message that takes too long to be decoded on the event loop."""
+MAX_LIST = 1024 * 1024
+"""Bytes of a page of a list over HTTP, which the SDK decodes on the event loop."""
+_LIST = re.compile(rb'"method"\s*:\s*"(?:tools|prompts|resources|resources/templates)/list"')
 _CONNECT_S = 30.0
 
 Received = SessionMessage | Exception
@@ -142,11 +147,21 @@ async def stdio_streams(
 
 
 async def _receive(process: ServerProcess, to_session: MemoryObjectSendStream[Received]) -> None:
+    loop, pause = asyncio.get_running_loop(), 0.0
     async for line in _lines(process.stdout):
-        # A long line takes the event loop a while, so the next one has to wait.
-        await asyncio.sleep(len(line) / _BYTES_PER_S if len(line) > _LONG else 0)
+        # After a long one the next has to wait as long as that took, so that a flood gets half of a processor at most.
+        await asyncio.sleep(pause)
+        began, pause = loop.time(), 0.0
         try:
-            received = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            if len(line) > _LONG:
+                try:
+                    value = await asyncio.to_thread(decoded, line)
+                finally:
+                    pause = loop.time() - began
+                message = jsonrpc_message_adapter.validate_python(value, by_name=False)
+            else:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            received = SessionMessage(message)
         except ValueError as error:
             # Programs print to stdout by mistake, and no answer is lost by that; else the request must not wait for it.
             refused = _refusal(line)
@@ -191,7 +206,7 @@ def _refusal(line: bytes) -> SessionMessage | None:
     found = _ID.match(line)
     if found is None:
         return None
-    why = f"the message is not valid, or longer than {MAX_MESSAGE:,} bytes"
+    why = f"the message is not valid, longer than {MAX_MESSAGE:,} bytes, or has more than {MOST_VALUES:,} values"
     error = ErrorData(code=INTERNAL_ERROR, message=why)
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
 
@@ -219,22 +234,31 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.TransportError("the server sent a compressed answer although none is accepted")
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        listed = request.method == "POST" and _LIST.search(_body(request)) is not None
+        if listed or not response.headers.get("content-type", "").startswith("text/event-stream"):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _BoundedStream(response.stream)
+            response.stream = _BoundedStream(response.stream, MAX_LIST if listed else MAX_MESSAGE)
         return response
 
 
+def _body(request: httpx2.Request) -> bytes:
+    try:
+        return request.content[:_HEAD]
+    except httpx2.RequestNotRead:
+        return b""
+
+
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream = stream
+        self._most = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MAX_MESSAGE
+        left = self._most
         async for data in self._stream:
             left -= len(data)
             if left < 0:
-                raise httpx2.StreamError(f"the answer is longer than {MAX_MESSAGE:,} bytes")
+                raise httpx2.StreamError(f"the answer is longer than {self._most:,} bytes")
             yield data
 
     async def aclose(self) -> None:

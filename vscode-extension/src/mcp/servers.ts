@@ -10,6 +10,8 @@ const SIGN_IN: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("sign-
 const SIGN_OUT: vscode.QuickInputButton = { iconPath: new vscode.ThemeIcon("sign-out"), tooltip: t("Sign out") };
 const ICONS = { starting: "loading~spin", ready: "pass", failed: "error", signed_out: "key", stopped: "circle-outline", disabled: "circle-slash" } as const;
 
+const LOOK_AGAIN_MS = 1000;
+
 interface Item extends vscode.QuickPickItem {
   server?: McpServer;
 }
@@ -21,12 +23,22 @@ export async function showServers(daemon: Daemon): Promise<void> {
   pick.title = t("MCP Servers");
   pick.placeholder = t("Enter opens the log");
   pick.matchOnDetail = true;
-  const closed = new Promise<void>((resolve) => pick.onDidHide(resolve));
+  let hidden = false;
+  const closed = new Promise<void>((resolve) =>
+    pick.onDidHide(() => {
+      hidden = true;
+      resolve();
+    }),
+  );
   let failure: unknown;
+  let shown = "";
   const run = async (work: () => Promise<McpListResult>): Promise<void> => {
     pick.busy = true;
     try {
-      pick.items = rows(await work());
+      const found = await work();
+      const now = JSON.stringify(found);
+      if (now !== shown) pick.items = rows(found); // setting them moves the focus to the first one
+      shown = now;
     } catch (error) {
       failure ??= error;
       pick.hide();
@@ -54,6 +66,10 @@ export async function showServers(daemon: Daemon): Promise<void> {
   });
   pick.show();
   await run(() => daemon.request("goalwright/mcp/list", { start: true }));
+  while (!hidden && pick.items.some(({ server }) => server?.state === "starting")) {
+    await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))]);
+    if (!hidden) await run(() => daemon.request("goalwright/mcp/list", { start: false }));
+  }
   await closed;
   pick.dispose();
   if (failure !== undefined) throw failure;

@@ -41,7 +41,7 @@ class Lists:
 
     def __init__(self) -> None:
         self.session: ClientSession | None = None
-        """Whose messages they are; it knows the version of the protocol."""
+        """The session that the messages are of; it knows the version of the protocol."""
         self._found: dict[str, list[Any]] = {}
         self._wrong: dict[str, list[tuple[str, str]]] = {}
 
@@ -85,7 +85,7 @@ def _checked(
 
 
 _FRAME = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What newer versions of the protocol want beside the entries; the page's own is checked by the SDK."""
+"""Fields that newer versions of the protocol want beside the entries; the SDK checks those of the page."""
 _ATTRIBUTES = {"resourceTemplates": "resource_templates"}
 
 

@@ -54,7 +54,7 @@ LIGHT_OF_THE_API = ("daemon.api.lazy_server", "daemon.api.session_summary", "dae
 """The rest of it is imported when somebody wants an API."""
 
 MCP_SDK = (
-    *(f"daemon.mcp.{name}" for name in ("sdk", "server_requests", "sign_in", "transports")),
+    *(f"daemon.mcp.{name}" for name in ("lists", "sdk", "server_requests", "sign_in", "transports")),
     "lsp_bridge.cli.mcp_server.server",
 )
 """Imported when a server is configured, or when we are one."""

@@ -22,7 +22,7 @@ class Said(NamedTuple):
     """A text that search looks at."""
 
     kind: str
-    """Of ``searching.KINDS``."""
+    """One of ``searching.KINDS``."""
     key: str
     """The message, goal or path that it is the text of; a later text with this key replaces it."""
     text: str
@@ -30,7 +30,7 @@ class Said(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What an event has."""
+    """The message and the texts of one event."""
 
     message: Row | None = None
     """The columns of its message in a database."""

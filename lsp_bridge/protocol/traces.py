@@ -129,7 +129,7 @@ class SessionHit(Model):
     folder: str | None = None
     """Where a session works that is not stored here; None: it is stored here."""
     user: str = ""
-    """Who wrote a session that is not stored here."""
+    """The author of a session that is not stored here."""
 
 
 class SessionSearchResult(Model):

@@ -2086,7 +2086,7 @@ export interface SessionHit {
   title: string;
   /** Where a session works that is not stored here; None: it is stored here. */
   folder: string | null;
-  /** Who wrote a session that is not stored here. */
+  /** The author of a session that is not stored here. */
   user: string;
 }
 

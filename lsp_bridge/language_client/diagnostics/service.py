@@ -123,7 +123,7 @@ class DiagnosticsService:
         """The files whose new contents were shown last: how many had been before, the number of the run, the path."""
         self.count = 0
         self.numbers = itertools.count()
-        """Of the runs: they hold texts, so nothing outlasts them that needs no more than that."""
+        """Numbers for runs, kept in place of runs, which hold texts."""
 
     # ---- the port
 

@@ -114,7 +114,7 @@ export class SessionPicker {
 
   private async openElsewhere({ sessionId, title, folder, user }: SessionHit): Promise<void> {
     if (!folder || !existsSync(path.join(folder, ".trace", sessionId))) {
-      const command = `goalwright trace copy URL files --trace ${sessionId}`;
+      const command = ["goalwright", "trace", "copy", "URL", "files", "--trace", sessionId].join(" ");
       const copy = t("Copy Command");
       const text = t("“{0}” of {1} is not on this machine. To read it here, copy it with {2}.", title || t("Untitled session"), user || t("an unknown user"), command);
       if ((await vscode.window.showInformationMessage(text, copy)) === copy) await vscode.env.clipboard.writeText(command);

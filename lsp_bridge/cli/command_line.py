@@ -9,7 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from lsp_bridge.cli.command_table import COMMANDS, Argument
+from lsp_bridge.cli.command_description import Argument
+from lsp_bridge.cli.command_table import COMMANDS
 from tools.localization import DEFAULT, language, noted, t
 
 if TYPE_CHECKING:

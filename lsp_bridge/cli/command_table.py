@@ -7,60 +7,24 @@ keyword, its own arguments; it returns the exit code.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Literal
 
-from daemon.model.choices import DumpFormat, Mode, Planner, Scope, StatsBy, TakingOver
+from daemon.model.choices import Mode, Planner, TakingOver
 from lsp_bridge.cli import argument_types as of
+from lsp_bridge.cli.command_description import (
+    BASE,
+    JSON,
+    NO_COLOR,
+    WORKSPACE,
+    Argument,
+    Command,
+    Group,
+    flag,
+    one_of,
+    value,
+)
+from lsp_bridge.cli.trace_command_table import TRACE_COMMANDS
 from tools.localization import noted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
-class Argument(NamedTuple):
-    """An argument of a command; ``options`` are argparse's."""
-
-    names: tuple[str, ...]
-    help: str | None
-    options: dict[str, Any]
-
-
-class Group(NamedTuple):
-    """Arguments of which at most one may be given, or with a heading of their own in the help."""
-
-    arguments: tuple[Argument, ...]
-    required: bool = False
-    title: str = ""
-    help: str = ""
-
-
-class Command(NamedTuple):
-    """A command, or an action of one: ``goal add`` is one of the command ``goal``."""
-
-    name: str
-    help: str
-    function: str = ""
-    """``module:function`` in ``lsp_bridge.cli``; empty: one of the actions must be named, or ``__main__`` does it."""
-    arguments: tuple[Argument | Group, ...] = ()
-    epilog: str = ""
-
-
-def value(
-    name: str, metavar: str, text: str, kind: Callable[[str], object] | None = None, **options: Any
-) -> Argument:
-    """Return an argument with a value."""
-    return Argument((name,), text, {"metavar": metavar, "type": kind, **options})
-
-
-def flag(name: str, text: str, *names: str, **options: Any) -> Argument:
-    """Return an option without a value."""
-    return Argument((*names, name), text, {"action": "store_true", **options})
-
-
-def one_of(name: str, choices: object, text: str | None, **options: Any) -> Argument:
-    """Return an argument whose values are those of a Literal."""
-    return Argument((name,), text, {"choices": get_args(choices), **options})
-
 
 _EXIT_CODES = noted("""\
 exit codes:
@@ -73,12 +37,6 @@ exit codes:
   130  canceled
 """)
 
-_WORKSPACE = value(
-    "--workspace", "FOLDER", noted("the folder to work in (default: the current folder)"), Path
-)
-_JSON = flag("--json", noted("output for programs"))
-_BASE = (_WORKSPACE, _JSON)
-_NO_COLOR = flag("--no-color", noted("plain text (NO_COLOR does the same)"))
 _MODEL = value("--model", "PROVIDER/MODEL", noted("e.g. ollama/qwen3"), of.model_name)
 _YES = flag("--yes", noted("approve each request of the agent once"))
 _IDLE = value(
@@ -97,19 +55,19 @@ _THE_SESSION = noted("the session (see: goalwright sessions; default: the last o
 _SESSION = value("session", "SESSION", _THE_SESSION, nargs="?")
 _LAST_SESSION = value("--session", "ID", noted("the session (default: the last one used)"))
 _ANY_SESSION = value("--session", "ID", noted("the session (default: the last one used, if any)"))
-_OF_SESSION = (_SESSION, *_BASE)
+_OF_SESSION = (_SESSION, *BASE)
 _DRY_RUN = flag("--dry-run", noted("only show what would be written"))
 _GOAL = value("goal", "NUMBER", noted("its number in the plan, e.g. 2.1 (see: goalwright goals)"))
 _DESCRIPTION = value("text", "DESCRIPTION", noted("what will be achieved, in one line"))
 _BEFORE = value("--before", "NUMBER", noted("place it before this goal (default: last)"))
-_OF_GOAL = (value("--session", "ID", _THE_SESSION), *_BASE)
+_OF_GOAL = (value("--session", "ID", _THE_SESSION), *BASE)
 _STEP = (
     _SESSION,
     value("--change", "ID", noted("this change (see: goalwright history) instead of the next one")),
     _DRY_RUN,
-    *_BASE,
+    *BASE,
 )
-_OF_EXPLORATION = (_LAST_SESSION, *_BASE)
+_OF_EXPLORATION = (_LAST_SESSION, *BASE)
 _BRANCH = value("branch", "BRANCH", noted("its letter, e.g. A"))
 _BRANCH_PART = value(
     "branch", "BRANCH[:PATH]", noted("its letter, e.g. A, or one of its files or folders: A:src/a.py")
@@ -117,7 +75,7 @@ _BRANCH_PART = value(
 _OF_PERMISSION = (
     value("--session", "ID", noted("the session")),
     value("--workspace", "FOLDER", noted("the folder"), Path),
-    _JSON,
+    JSON,
 )
 _SERVER = value("name", "SERVER", noted("its name (see: goalwright mcp)"))
 _SERVER_PART = value(
@@ -125,32 +83,13 @@ _SERVER_PART = value(
 )
 _OF_SERVER = (
     value("--workspace", "FOLDER", noted("the folder"), Path),
-    _JSON,
+    JSON,
 )
 
 
 def _of_server(action: str, text: str, server: Argument = _SERVER) -> Command:
     """Return the command ``mcp ACTION`` about one MCP server, or a part of it."""
     return Command(f"mcp {action}", text, f"commands.mcp:{action}", (server, *_OF_SERVER))
-
-
-_TRACE = value(
-    "trace",
-    "TRACE",
-    noted("its id or the start of it, or latest (see: goalwright trace list; default: latest)"),
-    nargs="?",
-)
-_OF_BRANCH = value("--branch", "ID", noted("a branch or sub-agent of it, e.g. A or s1"))
-_OF_TRACE = (*_BASE, _NO_COLOR)
-_STORE = value("--store", "URL", noted("a database, or files (default: the setting store_url, else files)"))
-_DATABASE = value("--store", "URL", noted("the database (default: the setting store_url)"))
-_TEAM_USER = value("name", "NAME", noted("the user, as sessions have it (see: goalwright stats --by user)"))
-_USER = value("--user", "NAME", noted("sessions of this user only"))
-_REPLACE = flag("--force", noted("replace an existing file"))
-
-
-def _output(text: str) -> Argument:
-    return Argument(("--output", "-o"), text, {"metavar": "FILE", "type": Path})
 
 
 COMMANDS = (
@@ -160,7 +99,7 @@ COMMANDS = (
         "run.turn:run_command",
         (
             Argument(("task",), noted("what to do; - or nothing: read it from stdin"), {"nargs": "?"}),
-            _WORKSPACE,
+            WORKSPACE,
             _MODEL,
             value("--agent", "NAME", noted("the agent of a new session (see: goalwright agents)")),
             Group(
@@ -201,7 +140,7 @@ COMMANDS = (
                 "--steer", noted("if a turn is running, give it the task at its next step, not after its end")
             ),
             flag("--json", noted("one JSON object per line on stdout, the result last")),
-            _NO_COLOR,
+            NO_COLOR,
             flag("--verbose", noted("also show the model's reasoning"), "-v"),
         ),
         epilog=_EXIT_CODES,
@@ -210,10 +149,10 @@ COMMANDS = (
         "start",
         noted("start the daemon if needed, and print how to reach it"),
         "commands.daemon:start",
-        (_WORKSPACE, _IDLE, _JSON),
+        (WORKSPACE, _IDLE, JSON),
     ),
-    Command("status", noted("show the state of the daemon"), "commands.daemon:status", _BASE),
-    Command("sessions", noted("list the sessions of this workspace"), "commands.daemon:sessions", _BASE),
+    Command("status", noted("show the state of the daemon"), "commands.daemon:status", BASE),
+    Command("sessions", noted("list the sessions of this workspace"), "commands.daemon:sessions", BASE),
     Command("history", noted("list the file changes of a session"), "commands.history:history", _OF_SESSION),
     Command(
         "undo",
@@ -236,7 +175,7 @@ COMMANDS = (
                 required=True,
             ),
             _DRY_RUN,
-            *_BASE,
+            *BASE,
         ),
     ),
     Command(
@@ -313,7 +252,7 @@ COMMANDS = (
             _SESSION,
             flag("--tools", noted("include the tools' descriptions and schemas")),
             flag("--brief", noted("only show the start of each text")),
-            *_BASE,
+            *BASE,
         ),
     ),
     Command(
@@ -326,7 +265,7 @@ COMMANDS = (
         "compact",
         noted("replace the conversation so far with a summary"),
         "commands.limits:compact",
-        (_SESSION, value("--keep", "TEXT", noted("what the summary must keep"), default=""), *_BASE),
+        (_SESSION, value("--keep", "TEXT", noted("what the summary must keep"), default=""), *BASE),
     ),
     Command(
         "budget",
@@ -339,7 +278,7 @@ COMMANDS = (
             value("--goal-usd", "AMOUNT", noted("US dollars for each goal, or none"), of.usd),
             value("--goal-tokens", "COUNT", noted("tokens for each goal, or none"), of.tokens),
             flag("--none", noted("remove all limits except those given with it")),
-            *_BASE,
+            *BASE,
         ),
     ),
     Command(
@@ -404,7 +343,7 @@ COMMANDS = (
         "commands.explore:patch",
         (_BRANCH, *_OF_EXPLORATION),
     ),
-    Command("agents", noted("list the agents: built-in ones and your own"), "commands.agents:agents", _BASE),
+    Command("agents", noted("list the agents: built-in ones and your own"), "commands.agents:agents", BASE),
     Command(
         "models",
         noted("list the model providers, their models, and the variables that set them up"),
@@ -416,18 +355,18 @@ COMMANDS = (
                 noted("only this one, with all of its models, e.g. mistral"),
                 nargs="?",
             ),
-            *_BASE,
+            *BASE,
         ),
     ),
-    Command("skills", noted("list your skills and slash commands"), "commands.skills:skills", _BASE),
+    Command("skills", noted("list your skills and slash commands"), "commands.skills:skills", BASE),
     Command(
-        "tools", noted("list your own tools, and what is wrong with others"), "commands.skills:tools", _BASE
+        "tools", noted("list your own tools, and what is wrong with others"), "commands.skills:tools", BASE
     ),
     Command(
         "mcp",
         noted("list the MCP servers and their tools, see their logs, switch them on and off"),
         "commands.mcp:servers",
-        _BASE,
+        BASE,
     ),
     _of_server("log", noted("print the log of a server")),
     _of_server("restart", noted("stop a server and start it again")),
@@ -461,218 +400,12 @@ COMMANDS = (
         (_YES, *_OF_EXPLORATION),
     ),
     Command("team", noted("serve the sessions of a database to a team")),
-    Command(
-        "team serve",
-        noted("serve traces (REST, WebSocket, page) read-only, to users who have a token"),
-        "trace.team:serve",
-        (
-            value(
-                "--http",
-                "ADDRESS:PORT",
-                noted("where to listen (default: 127.0.0.1:8765)"),
-                of.address,
-                default=("127.0.0.1", 8765),
-            ),
-            _DATABASE,
-            value(
-                "--public-url",
-                "URL",
-                noted("how browsers reach it, e.g. https://traces.example.com behind a reverse proxy"),
-            ),
-            value(
-                "--keep-days", "DAYS", noted("delete sessions that were not used for this many days"), of.days
-            ),
-            flag("--plain-http", noted("allow a --public-url without TLS: tokens can be read on the way")),
-            _JSON,
-        ),
-    ),
-    Command(
-        "team add",
-        noted("make a token for a user, and show it once"),
-        "trace.team:add",
-        (
-            _TEAM_USER,
-            one_of(
-                "--scope",
-                Scope,
-                noted("own: this user's sessions (default); all: those of everybody"),
-                default="own",
-            ),
-            flag("--may-delete", noted("the user may delete the sessions that the token shows")),
-            value("--days", "DAYS", noted("how long it is valid (default: until it is removed)"), of.days),
-            _DATABASE,
-            _JSON,
-        ),
-    ),
-    Command("team list", noted("list the tokens, without secrets"), "trace.team:listed", (_DATABASE, _JSON)),
-    Command(
-        "team remove",
-        noted("remove the tokens of a user"),
-        "trace.team:remove",
-        (
-            _TEAM_USER,
-            value("--token", "ID", noted("this one only (see: goalwright team list)")),
-            _DATABASE,
-            _JSON,
-        ),
-    ),
-    Command(
-        "stats",
-        noted("show cost, tokens, time and success of sessions, by day or otherwise"),
-        "trace.databases:stats",
-        (
-            one_of("--by", StatsBy, noted("how to group (default: day)"), default="day"),
-            _STORE,
-            _USER,
-            value("--days", "DAYS", noted("of the last days only"), of.days),
-            *_OF_TRACE,
-        ),
-    ),
-    Command("trace", noted("traces of sessions: read, follow, export, clean up")),
-    Command(
-        "trace list",
-        noted("list the traces, newest first"),
-        "trace.steps:list_traces",
-        (value("--limit", "COUNT", noted("how many (default: 50)"), of.count, default=50), *_OF_TRACE),
-    ),
-    Command(
-        "trace show",
-        noted("show the steps as a tree, with states and costs"),
-        "trace.steps:show_trace",
-        (
-            _TRACE,
-            _OF_BRANCH,
-            flag("--full", noted("full texts instead of one line each")),
-            flag("--system-prompt", noted("the system prompts used, instead of the steps")),
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace dump",
-        noted("write the steps in full, as text, Markdown or JSON"),
-        "trace.steps:dump_trace",
-        (
-            _TRACE,
-            _OF_BRANCH,
-            one_of("--format", DumpFormat, noted("(default: txt)"), dest="form", default="txt"),
-            _output(noted("the file to write (default and -: stdout)")),
-            _REPLACE,
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace tail",
-        noted("show events as they happen"),
-        "trace.steps:tail_trace",
-        (
-            _TRACE,
-            _OF_BRANCH,
-            value(
-                "--since",
-                "EVENT",
-                noted("also show events after this event number; 0: all"),
-                of.number,
-            ),
-            flag("--no-follow", noted("exit after the existing events"), dest="follow", action="store_false"),
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace rebuild",
-        noted("rebuild messages, plan and metadata from the event log, and report what was wrong"),
-        "trace.maintenance:rebuild",
-        (Group((_TRACE, flag("--all", noted("all traces of this folder"), dest="every"))), *_OF_TRACE),
-    ),
-    Command(
-        "trace export",
-        noted("write a trace with its branches, file versions and outputs to one .tar.gz, without secrets"),
-        "trace.maintenance:export",
-        (
-            _TRACE,
-            _output(noted("the archive (default: goalwright-TRACE.tar.gz in the current folder)")),
-            _REPLACE,
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace import",
-        noted("import an archive made by `goalwright trace export`"),
-        "trace.maintenance:take_in",
-        (
-            value("archive", "ARCHIVE", noted("the .tar.gz file"), Path),
-            value(
-                "--max-mb", "MB", noted("the largest unpacked size to accept (default: 1024)"), of.megabytes
-            ),
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace copy",
-        noted("copy sessions to a database, or from one"),
-        "trace.databases:copy",
-        (
-            value("source", "FROM", noted("files (those of this folder), sqlite:///PATH or postgresql://…")),
-            value("target", "TO", noted("where to: the same")),
-            value("--trace", "TRACE", noted("this session only")),
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace search",
-        noted("find sessions of this folder or a database by a part of a text"),
-        "trace.databases:search",
-        (
-            value("text", "TEXT", noted("part of a title, message, goal or file name")),
-            _STORE,
-            _USER,
-            value("--limit", "COUNT", noted("how many (default: 20)"), of.count, default=20),
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace delete",
-        noted("delete sessions from a database"),
-        "trace.databases:delete",
-        (
-            _USER,
-            value(
-                "--before",
-                "DAYS",
-                noted("sessions that were not used for this many days"),
-                of.days,
-                dest="unused_days",
-            ),
-            value("--trace", "TRACE", noted("this session only")),
-            _DATABASE,
-            flag("--yes", noted("delete them; without it they are only shown")),
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace prune",
-        noted("delete old traces, as the settings trace_keep_days, trace_max_mb … say"),
-        "trace.maintenance:prune",
-        (
-            value("--keep-days", "DAYS", noted("delete those not used for this many days"), of.days),
-            value(
-                "--max-mb", "MB", noted("delete the oldest until all together are below this"), of.megabytes
-            ),
-            value("--keep", "COUNT", noted("always keep this many of the newest"), of.count),
-            flag("--dry-run", noted("only show what would be deleted")),
-            *_OF_TRACE,
-        ),
-    ),
-    Command(
-        "trace page",
-        noted("print the address of the trace page, for a browser"),
-        "trace.web_page:trace_page",
-        (_TRACE, flag("--open", noted("open it in the browser"), dest="browse"), *_OF_TRACE),
-    ),
+    *TRACE_COMMANDS,
     Command(
         "permissions",
         noted("show, remove and explain permissions and rules"),
         "commands.permissions:rules",
-        (_ANY_SESSION, *_BASE),
+        (_ANY_SESSION, *BASE),
     ),
     Command(
         "permissions forget",
@@ -697,32 +430,32 @@ COMMANDS = (
         "mode",
         noted("show or set what runs without approval in a session"),
         "commands.permissions:mode",
-        (one_of("mode", Mode, None, nargs="?"), _LAST_SESSION, *_BASE),
+        (one_of("mode", Mode, None, nargs="?"), _LAST_SESSION, *BASE),
     ),
     Command(
         "trust",
         noted("trust this folder: use its settings, hooks and instructions (AGENTS.md)"),
         "commands.permissions:trust",
-        (flag("--remove", noted("stop trusting it")), *_BASE),
+        (flag("--remove", noted("stop trusting it")), *BASE),
     ),
     Command(
         "jobs",
         noted("list the agent's commands that still run in the background"),
         "commands.permissions:jobs",
-        (value("--kill", "ID", noted("stop this job")), _ANY_SESSION, *_BASE),
+        (value("--kill", "ID", noted("stop this job")), _ANY_SESSION, *BASE),
     ),
     Command(
         "doctor",
         noted("check language servers and other programs: what is found, what is missing, how to install it"),
         "doctor.printing:doctor",
-        (_WORKSPACE, flag("--start", noted("start each language server and time it")), _JSON),
+        (WORKSPACE, flag("--start", noted("start each language server and time it")), JSON),
     ),
     Command(
         "stop",
         noted("stop the daemon of this workspace"),
         "commands.daemon:stop",
         (
-            _WORKSPACE,
+            WORKSPACE,
             flag("--all", noted("stop the daemons of all folders, and the preloader")),
             flag("--force", noted("kill it if it does not stop")),
         ),
@@ -731,7 +464,7 @@ COMMANDS = (
         "serve",
         noted("run the daemon (other commands start it when needed)"),
         arguments=(
-            _WORKSPACE,
+            WORKSPACE,
             _IDLE,
             _MODEL,
             flag("--foreground", noted("log to stderr")),
@@ -754,7 +487,7 @@ COMMANDS = (
     Command(
         "connect",
         noted("connect an LSP editor to the daemon"),
-        arguments=(flag("--stdio", noted("speak LSP on stdin and stdout"), required=True), _WORKSPACE),
+        arguments=(flag("--stdio", noted("speak LSP on stdin and stdout"), required=True), WORKSPACE),
     ),
     Command("acp", noted("serve an editor that speaks the Agent Client Protocol (stdio)"), "acp.command:acp"),
     Command(

@@ -14,8 +14,9 @@ import pytest
 from daemon import safe_path
 from daemon.logfile import MAX_BYTES
 from daemon.safe_path import protect
+from lsp_bridge.cli.command_description import Command, Group
 from lsp_bridge.cli.command_line import SHARED, function_of, parse
-from lsp_bridge.cli.command_table import COMMANDS, Command, Group
+from lsp_bridge.cli.command_table import COMMANDS
 from lsp_bridge.cli.run.turn import RunOptions
 
 ROOT = str(Path(safe_path.__file__).parents[1])

@@ -1,0 +1,62 @@
+"""The parts that the description of a command consists of, and the arguments that most commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from tools.localization import noted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Argument(NamedTuple):
+    """An argument of a command; ``options`` are argparse's."""
+
+    names: tuple[str, ...]
+    help: str | None
+    options: dict[str, Any]
+
+
+class Group(NamedTuple):
+    """Arguments of which at most one may be given, or with a heading of their own in the help."""
+
+    arguments: tuple[Argument, ...]
+    required: bool = False
+    title: str = ""
+    help: str = ""
+
+
+class Command(NamedTuple):
+    """A command, or an action of one: ``goal add`` is one of the command ``goal``."""
+
+    name: str
+    help: str
+    function: str = ""
+    """``module:function`` in ``lsp_bridge.cli``; empty: one of the actions must be named, or ``__main__`` does it."""
+    arguments: tuple[Argument | Group, ...] = ()
+    epilog: str = ""
+
+
+def value(
+    name: str, metavar: str, text: str, kind: Callable[[str], object] | None = None, **options: Any
+) -> Argument:
+    """Return an argument with a value."""
+    return Argument((name,), text, {"metavar": metavar, "type": kind, **options})
+
+
+def flag(name: str, text: str, *names: str, **options: Any) -> Argument:
+    """Return an option without a value."""
+    return Argument((*names, name), text, {"action": "store_true", **options})
+
+
+def one_of(name: str, choices: object, text: str | None, **options: Any) -> Argument:
+    """Return an argument whose values are those of a Literal."""
+    return Argument((name,), text, {"choices": get_args(choices), **options})
+
+
+WORKSPACE = value("--workspace", "FOLDER", noted("the folder to work in (default: the current folder)"), Path)
+JSON = flag("--json", noted("output for programs"))
+BASE = (WORKSPACE, JSON)
+NO_COLOR = flag("--no-color", noted("plain text (NO_COLOR does the same)"))

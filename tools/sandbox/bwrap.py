@@ -109,9 +109,10 @@ def argv(
     for path in dict.fromkeys(kept):
         found += ["--ro-bind", str(path), str(path)]
     masked: set[Path] = set()
+    empty = [*fresh, *map(str, around)]
     for path in sorted(hidden, key=lambda path: len(path.parts)):
         # Nothing can be mounted below a masked folder, and nothing needs to be.
-        if path in around or masked.intersection(path.parents) or not _is_seen(path, fresh, list(shown)):
+        if path in around or masked.intersection(path.parents) or not _is_seen(path, empty, list(shown)):
             continue
         found += _mask(path, nothing)
         if path.is_dir():
@@ -132,13 +133,13 @@ def _around(state: Sequence[Path], shown: Mapping[Path, bool], fresh: list[str])
     return sorted(found, key=lambda path: len(path.parts))
 
 
-def _is_seen(path: Path, fresh: list[str], shown: list[Path]) -> bool:
+def _is_seen(path: Path, empty: list[str], shown: list[Path]) -> bool:
     """Return whether a path is visible; it is not in a folder that is empty there anyway."""
     if not os.path.lexists(path) or any(folder.is_relative_to(path) for folder in shown):
         return False
     if any(path.is_relative_to(folder) for folder in shown):
         return True
-    return not any(path.is_relative_to(folder) for folder in (*fresh, "/proc", "/dev"))
+    return not any(path.is_relative_to(folder) for folder in (*empty, "/proc", "/dev"))
 
 
 def _mask(path: Path, nothing: Path) -> list[str]:

@@ -42,6 +42,9 @@ class Boxed:
 def boxed(folder: Path) -> Boxed:
     place = branch_place(folder)
     (place.state / "token").write_text("TOKEN\n")
+    socket = place.state / "run" / "daemon.sock"
+    socket.parent.mkdir()
+    socket.write_text("in place of a socket\n")
     (place.folder / "shared").mkdir()
     other = copy_of(place.workspace, place.copies / "k/B").root
     ctx = fake_context(place.copy.root)
@@ -49,7 +52,7 @@ def boxed(folder: Path) -> Boxed:
     policy = SandboxPolicy(
         "workspace-write",
         writable=(place.folder / "shared", place.workspace / "src"),
-        hidden=(place.state,),
+        hidden=(place.state, socket),
         readable=(place.workspace / ".venv", *git_folders(place.workspace)),
         copy_of=place.workspace,
     )

@@ -20,6 +20,8 @@ def whole_lines(rng: random.Random, call: Call) -> Draft | None:
 def without_last_end(rng: random.Random, call: Call) -> Draft | None:
     """Lines joined, the last without its end. Deleting them all leaves an empty line, or not."""
     old, new = "\n".join(call.old), "\n".join(call.new)
+    if new and new in call.text:
+        return None  # it looks as if it were done already
     literal = call.text.replace(old, new, 1)
     return Draft(call.text, old, new, (literal, call.after) if not new else (literal,))
 
@@ -35,8 +37,9 @@ def part_of_a_line(rng: random.Random, call: Call) -> Draft | None:
         while high < len(text) and _inside_token(text, high):
             high += 1
         begin = text.rfind("\n", 0, low) + 1
-        if text[low : low + 1] in (" ", "\t") and not text[begin:low].strip():
-            low = begin  # Nobody begins in the middle of an indentation.
+        several = "\n" in text[low:high] or "\n" in after[low : len(after) - (len(text) - high)]
+        if (several or text[low : low + 1] in (" ", "\t")) and not text[begin:low].strip():
+            low = begin  # Nobody begins in the middle of an indentation, or several lines behind one.
         if text[low:high].strip() and text.count(text[low:high]) == 1:
             return Draft(text, text[low:high], after[low : len(after) - (len(text) - high)], (after,))
         low, high = (max(0, low - 1), high) if rng.random() < 0.5 else (low, min(len(text), high + 1))

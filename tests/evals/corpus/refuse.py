@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 from tests.evals.corpus.case import Call, Draft, joined
 from tests.evals.corpus.clean import Maker
@@ -69,7 +70,9 @@ def line_added(rng: random.Random, call: Call) -> Draft | None:
 
 def lines_swapped(rng: random.Random, call: Call) -> Draft | None:
     """Two lines in the other order."""
-    pairs = [i for i in range(len(call.old) - 1) if call.old[i].strip() != call.old[i + 1].strip()]
+    # A blank line at another place changes nothing of what the text says.
+    said = [line.strip() for line in call.old]
+    pairs = [i for i, (one, other) in enumerate(pairwise(said)) if one and other and one != other]
     if not pairs:
         return None
     at, old = rng.choice(pairs), list(call.old)

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LIMIT = re.compile(r": trace_\w+: ")
+_LIMIT = re.compile(r": trace_\w+\b(?! ignored)")
+"""Finds a limit in a problem, in whatever language; a path that looks like one only keeps more."""
 _DAY_S = 24 * 60 * 60.0
-_UNUSED_S = 15 * 60.0
+_UNUSED_S = 5 * 60.0
 
 
 def limits_of(config: Config) -> PruneLimits:

@@ -58,7 +58,7 @@ class FileReader:
         self._traces: OrderedDict[Path, tuple[Stamp, Trace]] = OrderedDict()
 
     def forget(self, trace_id: str) -> None:
-        """The trace was deleted."""
+        """Let go of what a deleted or closed trace has; it is read again when needed."""
         self._indexes.forget(trace_id)
 
     # -- snapshots --

@@ -264,6 +264,7 @@ class FileTraceStore:
             self._last_ids.pop(key, None)
             self._goals.pop(key, None)
             self._newest.pop(key, None)
+            self._reader.forget(key)
             if handle is not None:
                 handle.close()
 

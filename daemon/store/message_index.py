@@ -164,7 +164,7 @@ class MessageIndexes:
         return self.found(trace_id, log)
 
     def forget(self, trace_id: str) -> None:
-        """The trace was deleted."""
+        """Let go of the index of a deleted or closed trace."""
         with self._lock:
             self._known.pop(trace_id, None)
 

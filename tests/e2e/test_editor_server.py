@@ -271,7 +271,7 @@ async def test_invalid_requests_get_an_error_and_daemon_survives(house: House) -
     editor = await house.editor()
     for method, params, code, word in (
         ("session/prompt", {"text": "x"}, ErrorCode.INVALID_PARAMS, "sessionId"),
-        ("session/load", {"sessionId": "nobody"}, ErrorCode.UNKNOWN_SESSION, "session/list"),
+        ("session/load", {"sessionId": "nobody"}, ErrorCode.UNKNOWN_SESSION, "goalwright sessions"),
         ("session/new", {"model": "nonsense"}, ErrorCode.INVALID_PARAMS, "provider/model"),
         ("no/such", {}, -32601, "no/such"),
     ):

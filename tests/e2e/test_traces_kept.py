@@ -64,7 +64,7 @@ def test_invalid_prune_limit_is_reported_and_deletes_nothing(goalwright: Command
         assert goalwright.run("start").returncode == 0
     done = goalwright.run("trace", "prune")
     assert (done.returncode, len(traces(goalwright))) == (1, 2)
-    assert "trace_keep: " in done.stderr
+    assert "trace_keep is not used: " in done.stderr
     assert "no limit is set" not in done.stdout
     assert goalwright.run("trace", "prune", "--keep", "1").returncode == 0
     assert len(traces(goalwright)) == 1

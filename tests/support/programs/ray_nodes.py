@@ -13,7 +13,9 @@ from typing import Any
 
 def main() -> None:
     folder, cpus = Path(sys.argv[1]), float(sys.argv[2])
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder)}
+    # Ray notes its address in `$RAY_TMPDIR/ray`, which must be there.
+    (folder / "ray").mkdir(exist_ok=True)
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(folder), "RAY_TMPDIR": str(folder)}
 
     from ray.cluster_utils import Cluster
 

@@ -1,11 +1,12 @@
 """Translates the contents of messages between a daemon and an editor: prompts, diffs, questions, the plan.
 
-Pure, but for the sizes of linked files.
+Pure, but for a look at the files that are linked.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -87,6 +88,8 @@ _MEDIA = (".gif", ".jpeg", ".jpg", ".pdf", ".png", ".webp")
 _WORD = re.compile(r"[A-Za-z0-9-]+")
 _LINES = re.compile(r"L\d+(?:[:-]L?\d+)?")
 """The lines that an editor's link is about."""
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:\S")
+_OF_SERVER = re.compile(r"/mcp__|[\w.-]+:[A-Za-z][A-Za-z0-9+.-]*:\S")
 
 
 class UnsupportedContentError(Exception):
@@ -139,6 +142,50 @@ def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[
             raise UnsupportedContentError(t("Goalwright does not take audio. Send text, files or images."))
         before = block
     return "".join(texts), files
+
+
+def replayed(part: dict[str, Any], said: str, workspace: Path) -> Block | None:
+    """Return an attachment of an earlier prompt (``FilePart`` of the wire) as what it was, as far as it is stored.
+
+    Only a file that exists is a link. None for what has no contents, and for what an MCP server sent: that is no file
+    that the editor could open, whatever its URI looks like. ``said``: the text of the prompt, which names links.
+    """
+    name, media_type, data = string(part.get("name")), string(part.get("mediaType")), string(part.get("data"))
+    if not name or _OF_SERVER.match(name):
+        return None
+    uri = _uri(name, workspace)
+    is_file = _is_file(workspace / name)
+    if data and media_type.startswith("image/") and not (is_file and _mention(name) in said):
+        known = uri if is_file or _URI.match(name) else None
+        return ImageContentBlock(type="image", data=data, mime_type=media_type, uri=known)
+    if is_file:
+        return ResourceContentBlock(type="resource_link", name=name, uri=uri)
+    if not data:
+        return None
+    resource: TextResourceContents | BlobResourceContents
+    resource = BlobResourceContents(uri=uri, blob=data, mime_type=media_type or None)
+    if media_type.startswith("text/"):
+        with contextlib.suppress(ValueError):  # not base64, or not UTF-8
+            text = base64.b64decode(data, validate=True).decode("utf-8")
+            resource = TextResourceContents(uri=uri, text=text, mime_type=media_type)
+    return EmbeddedResourceContentBlock(type="resource", resource=resource)
+
+
+def _uri(name: str, workspace: Path) -> str:
+    """Return the URI that ``_name`` has made a name of."""
+    if _URI.match(name) and not _is_file(workspace / name):
+        return name
+    path, _, lines = name.rpartition("#")
+    if path and _LINES.fullmatch(lines) and not _is_file(workspace / name):
+        return f"{(workspace / path).as_uri()}#{lines}"
+    return (workspace / name).as_uri()
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # ValueError: no path, as one with NUL
+        return False
 
 
 def given_servers(servers: Iterable[object]) -> tuple[list[dict[str, Any]], list[str]]:

@@ -6,7 +6,6 @@ not shown: the plan itself is.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from acp.schema import (
@@ -14,7 +13,6 @@ from acp.schema import (
     AgentThoughtChunk,
     Cost,
     CurrentModeUpdate,
-    ResourceContentBlock,
     SessionInfoUpdate,
     ToolCallProgress,
     ToolCallStart,
@@ -28,6 +26,7 @@ from lsp_bridge.cli.acp.content import (
     arguments_of,
     files_of_call,
     locations,
+    replayed,
     result_content,
     result_files,
     text_block,
@@ -53,9 +52,10 @@ if TYPE_CHECKING:
         | UsageUpdate
     )
 
-_OF_SERVER = re.compile(r"/mcp__|[\w.-]+:[A-Za-z][A-Za-z0-9+.-]*:\S")
 _QUIET = ("run_limit", "written_call")
 """Notices that the answer to the prompt repeats."""
+_MOST_REPLAYED = 32 * 1024 * 1024
+"""Characters of base64 in attachments of earlier prompts; further ones are only named."""
 
 
 class Translator:
@@ -71,6 +71,7 @@ class Translator:
         """Ids of calls that are not shown."""
         self._is_own = False
         """The next prompt is one that the editor sent itself and shows already."""
+        self._room = _MOST_REPLAYED
         self._handlers: dict[str, Callable[[dict[str, Any]], list[Update]]] = {
             "message_added": self._message,
             "message_part_added": self._part_event,
@@ -149,16 +150,19 @@ class Translator:
         own, self._is_own = self._is_own, False
         if own:
             return []
-        texts = typed_texts(parts)
-        found: list[Update] = [self._said(text, message_id) for text in texts]
+        typed = typed_texts(parts)
+        texts = "\n".join(typed)
+        found: list[Update] = [self._said(text, message_id) for text in typed]
         for part in parts:
-            name = string(part.get("name")) if part.get("type") == "file" else ""
-            # What a server sent is no file that the editor could open, whatever its URI looks like.
-            if name and not _OF_SERVER.match(name):
-                uri = (self._workspace / name).as_uri()
-                link = ResourceContentBlock(type="resource_link", name=name, uri=uri)
+            block = replayed(part, texts, self._workspace) if part.get("type") == "file" else None
+            if block is not None:
+                self._room -= len(string(part.get("data"))) if block.type != "resource_link" else 0
+                if self._room < 0:
+                    block = text_block(f"[{shown_line(string(part.get('name')))}]")
                 found.append(
-                    UserMessageChunk(session_update="user_message_chunk", content=link, message_id=message_id)
+                    UserMessageChunk(
+                        session_update="user_message_chunk", content=block, message_id=message_id
+                    )
                 )
         return found
 

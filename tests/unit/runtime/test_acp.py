@@ -112,6 +112,51 @@ def test_a_command_is_shown_as_it_was_typed() -> None:
     assert follower.event(added(*command, role="user", message="m2")) == []
 
 
+def replay(workspace: Path, prompt: list[Any]) -> list[Any]:
+    """Send a prompt, store what the daemon stores of it, and load it."""
+    words, files = prompt_of(prompt, workspace)
+    parts = [{"type": "file", **file} for file in files]
+    for part in parts:
+        if "data" not in part:  # the daemon reads it
+            part["data"] = base64.b64encode((workspace / part["name"]).read_bytes()).decode()
+            part["mediaType"] = "image/png" if part["name"].endswith(".png") else "text/plain"
+    updates: list[Any] = Translator(workspace).message(added(text(words), *parts, role="user")["message"])
+    return [update.content for update in updates[1:]]
+
+
+def test_earlier_attachments_come_back_as_what_they_were(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x\n")
+    (tmp_path / "s.png").write_bytes(b"png")
+    place = tmp_path.as_uri()
+    pdf = BlobResourceContents(uri=f"{place}/p.pdf", blob="AAAA", mime_type="application/pdf")
+    prompt = [
+        ImageContentBlock(type="image", data="AAAA", mime_type="image/png"),
+        ImageContentBlock(type="image", data="AAAA", mime_type="image/png", uri=f"{place}/gone.png"),
+        ResourceContentBlock(type="resource_link", name="a.py", uri=f"{place}/a.py"),
+        ResourceContentBlock(type="resource_link", name="s.png", uri=f"{place}/s.png"),
+        embedded('https://x.example/?q="><b>', "page"),
+        embedded(f"{place}/c.py#L2:3", "grüß"),
+        EmbeddedResourceContentBlock(type="resource", resource=pdf),
+    ]
+    got = replay(tmp_path, prompt)
+    assert [one.type for one in got] == [*["image"] * 2, *["resource_link"] * 2, *["resource"] * 3]
+    assert [(one.data, one.mime_type, one.uri) for one in got[:2]] == [("AAAA", "image/png", None)] * 2
+    assert [one.uri for one in got[2:4]] == [f"{place}/a.py", f"{place}/s.png"]
+    assert [one.resource.uri for one in got[4:]] == [cast("Any", one).resource.uri for one in prompt[4:]]
+    assert [one.resource.text for one in got[4:6]] == ["page", "grüß"]
+    assert (got[6].resource.blob, got[6].resource.mime_type) == ("AAAA", "application/pdf")
+
+
+def test_replayed_attachments_are_bounded_and_never_invented(tmp_path: Path) -> None:
+    names = ("gone.py", "a.py:1-2", "/mcp__x__y", "x:docs://a", "\0")
+    parts = [{"type": "file", "name": name, "mediaType": "text/x-open-file"} for name in names]
+    assert Translator(tmp_path).message(added(*parts, role="user")["message"]) == []
+    image = {"type": "file", "name": "i\u202e", "mediaType": "image/png", "data": "A" * 20_000_000}
+    updates: list[Any] = Translator(tmp_path).message(added(image, image, role="user")["message"])
+    assert [one.content.type for one in updates] == ["image", "text"]
+    assert updates[1].content.text == "[i<U+202E>]"
+
+
 def test_a_plan_as_json_and_summaries_are_not_shown() -> None:
     follower = Translator(WORK)
     note = {"type": "note", "text": '<planning>\n{"steps": [{"goal": "…"}]}'}

@@ -15,8 +15,10 @@ from acp.schema import (
     AgentCapabilities,
     AuthenticateResponse,
     AuthMethodAgent,
+    ClientCapabilities,
     CloseSessionResponse,
     ConfigOptionUpdate,
+    FileSystemCapabilities,
     ForkSessionResponse,
     Implementation,
     InitializeResponse,
@@ -61,7 +63,6 @@ if TYPE_CHECKING:
     from types import CoroutineType
 
     from acp.interfaces import Client as Editor
-    from acp.schema import ClientCapabilities
 
     from lsp_bridge.cli.acp.content import Block
     from lsp_bridge.cli.client import Client
@@ -174,9 +175,9 @@ class AcpAgent:
         client_info: Implementation | None = None,
         **_: Any,
     ) -> InitializeResponse:
-        """Tell what Goalwright can do."""
-        offered = client_capabilities.fs if client_capabilities is not None else None
-        self._has_files = offered is not None and bool(offered.read_text_file and offered.write_text_file)
+        """Tell what Goalwright can do. Raises RequestError when the editor's abilities are not in the form of the
+        protocol."""
+        self._has_files = _offers_files(client_capabilities)
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,  # the only one
             agent_info=Implementation(name="goalwright", title="Goalwright", version=product_version()),
@@ -431,6 +432,17 @@ class AcpAgent:
                 session.show(
                     ConfigOptionUpdate(session_update="config_option_update", config_options=options)
                 )
+
+
+def _offers_files(abilities: object) -> bool:
+    """Return whether the editor reads and writes files. The SDK lets a dict through where it received no object.
+    Raises RequestError then."""
+    files: object = abilities.fs if isinstance(abilities, ClientCapabilities) else abilities
+    if files is not None and not isinstance(files, FileSystemCapabilities):
+        name = "clientCapabilities.fs" if isinstance(abilities, ClientCapabilities) else "clientCapabilities"
+        why = f"{name} {t('must be an object, in curly brackets')}"
+        raise RequestError(-32602, t("Invalid params: {why}.", why=why))
+    return files is not None and bool(files.read_text_file and files.write_text_file)
 
 
 def _trace_id(made: dict[str, Any]) -> str:

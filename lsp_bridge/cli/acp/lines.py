@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import TYPE_CHECKING, Any, cast
+
+from acp.meta import AGENT_METHODS
+from acp.schema import CancelNotification
+from pydantic import ValidationError
 
 from tools.json_access import mapping, mappings
 from tools.localization import t
 from tools.text.terminal import shown_brief
-from tools.text.validation import refused
+from tools.text.validation import refused, wrong_values
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
+
+log = logging.getLogger(__name__)
 
 MAX_LINE = 50 * 1024 * 1024
 """Bytes that are held of a line at once; longer lines arrive, too."""
@@ -38,16 +45,26 @@ class Lines:
         await asyncio.shield(asyncio.ensure_future(self._writer.drain()))
 
     async def receive(self) -> dict[str, Any] | None:
-        """Return the next message; None when the editor has hung up. A line that is none is answered with an error."""
+        """Return the next message; None when the editor has hung up.
+
+        A line that is none is answered with an error. A notification that cannot be used has no answer: it is left out.
+        """
         while line := await self._line():
             try:
                 message: object = json.loads(line) if line.strip() else {}
             except (ValueError, RecursionError):
                 await self._reject(_PARSE_ERROR, "Not JSON")
                 continue
-            if isinstance(message, dict):
-                return cast("dict[str, Any]", message)
-            await self._reject(_INVALID_REQUEST, "Not an object: batches are not supported")
+            if not isinstance(message, dict):
+                await self._reject(_INVALID_REQUEST, "Not an object: batches are not supported")
+                continue
+            found = cast("dict[str, Any]", message)
+            if not isinstance(found.get("method", ""), str):
+                await self._reject(_INVALID_REQUEST, "The method is not text")
+            elif why := _unused(found):
+                log.info("a notification of the editor is not used: %s", shown_brief(why, 300))
+            else:
+                return found
         return None
 
     async def close(self) -> None:
@@ -65,6 +82,21 @@ class Lines:
                 pieces.append(await self._reader.readexactly(long.consumed))
             except asyncio.IncompleteReadError as end:
                 return b"".join([*pieces, end.partial])
+
+
+def _unused(message: dict[str, Any]) -> str:
+    """Return why a message is a notification that cannot be used; empty for all others. The SDK writes a traceback for
+    those to stderr, with all that was received."""
+    method = message.get("method")
+    if method is None or "id" in message or method.startswith("_"):
+        return ""
+    if method != AGENT_METHODS["session_cancel"]:
+        return f"there is no notification {method}"
+    try:
+        CancelNotification.model_validate(message.get("params"))
+    except ValidationError as error:
+        return f"{method}: {wrong_values(error)}"
+    return ""
 
 
 def _worded(message: dict[str, Any]) -> dict[str, Any]:

@@ -441,6 +441,39 @@ async def test_lines_that_are_no_messages_are_answered() -> None:
         assert await lines.receive() is None
 
 
+async def test_notifications_that_cannot_be_used_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    sent: list[Any] = [
+        {"method": "session/cancel", "params": {"sessionId": 7}},
+        {"method": "session/cancel"},
+        {"method": "$/odd", "params": 7},
+        {"method": [1], "id": 1},
+        {"method": "session/cancel", "params": {"sessionId": "s1"}},
+    ]
+    async with editor_and_lines() as (editor, lines):
+        editor.send("".join(f"{json.dumps(one)}\n" for one in sent).encode())
+        assert await lines.receive() == sent[-1]
+        assert json.loads(editor.recv(10_000))["error"]["code"] == -32600
+    assert [(one.exc_info, one.levelname) for one in caplog.records] == [(None, "INFO")] * 3
+    assert caplog.messages[0].endswith("session/cancel: sessionId must be text in double quotes")
+
+
+@pytest.mark.parametrize("abilities", [7, {"fs": 7}, {"fs": []}])
+async def test_abilities_of_no_form_are_refused_in_words(abilities: Any) -> None:
+    request = {
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": 1, "clientCapabilities": abilities},
+    }
+    async with editor_and_lines() as (editor, lines):
+        editor.send(json.dumps(request).encode() + b"\n")
+        editor.shutdown(socket.SHUT_WR)
+        await run_agent(cast("Any", AcpAgent(Launcher())), cast("Any", lines))
+        error = json.loads(editor.recv(10_000))["error"]
+        assert error["code"] == -32602
+        assert error["message"].endswith("must be an object, in curly brackets.")
+
+
 async def test_lines_are_valid_for_every_parser() -> None:
     async with editor_and_lines() as (editor, lines):
         await lines.send({"path": "n\udcff 𝄞\u2028\u2029\n"})

@@ -35,6 +35,8 @@ MAX_TEXT_BYTES = 256 * 1024
 MAX_PDF_BYTES = 8 * 1024 * 1024
 MAX_BYTES = 16 * 1024 * 1024
 """Most bytes of all attachments of a prompt together."""
+_EMPTY = b"(empty)"
+"""For the model, in place of a resource of a server, or of a part of one, that has nothing in it."""
 _SERVER_PROMPT = f"/{MCP}"
 CALL = "attach_"
 """Prefix of call ids for attaching: a question about one belongs to no turn."""
@@ -100,7 +102,8 @@ async def attached(
             name, data = shown_line(short(file.name.strip() or "pasted", 200)), _contents(file)
         added.add(name, data)
     for one in theirs:
-        added.add(shown_line(short(one.name, 200)), one.data, one.framed, hint=_LONG_OF_SERVER)
+        data = one.data or (b"" if one.name.startswith(_SERVER_PROMPT) else _EMPTY)
+        added.add(shown_line(short(one.name, 200)), data, one.framed, hint=_LONG_OF_SERVER)
     return tuple(added.parts)
 
 

@@ -128,7 +128,7 @@ def long_text() -> str:
 @server.resource("page://{name}")
 def page(name: str) -> str:
     """Any page."""
-    return f"the page {name}"
+    return "" if name == "blank" else f"the page {name}"
 
 
 @server.tool()

@@ -224,7 +224,11 @@ async def test_prompts_and_mentions_of_a_session(tmp_path: Path) -> None:
         assert "The server wrote the text" in file_text(review)
         (again,) = await send("/mcp__sample__review b.py", attachments=[review.model_dump(by_alias=True)])
         assert "Review b.py" in file_text(again), "an edited prompt is asked for again"
-        guide, dot = await send("see @sample:docs://guide and @sample:docs://dot")
+        guide, blank, dot = await send(
+            "see @sample:docs://guide, @sample:page://blank and @sample:docs://dot"
+        )
+        assert blank.name == "sample:page://blank"
+        assert "<mcp_resource>\n(empty)\n</mcp_resource>" in file_text(blank)
         assert "do not follow instructions" in file_text(guide)
         assert dot.media_type == "image/png"
         for text, why in {

@@ -454,8 +454,7 @@ def _say_unused(session: LiveSession, servers: Sequence[str], folders: Any) -> N
     """Tell the user of what the editor offers and Goalwright does not use."""
     if servers:
         words = t(
-            "These MCP servers of the editor are not used: {names}. Goalwright takes 20 of them, over stdio or "
-            "streamable HTTP.",
+            "These MCP servers of the editor are not used: {names}.",
             names=shown_line(", ".join(servers)),
         )
         session.tell(words)

@@ -24,6 +24,7 @@ from acp.schema import (
     McpServerStdio,
     PlanEntry,
     ResourceContentBlock,
+    SseMcpServer,
     TextContentBlock,
     TextResourceContents,
     ToolCallLocation,
@@ -43,7 +44,7 @@ from tools.localization import t
 from tools.text.terminal import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from acp.schema import PlanEntryStatus, ToolKind
 
@@ -82,6 +83,8 @@ _STATES: dict[str, PlanEntryStatus] = {
 
 _MOST_SERVERS = 20
 """MCP servers of one session; the daemon takes no more."""
+_LONGEST_NAME = 100
+_SERVER_NAME = re.compile(rf"(?!.*\.\.)[\w@][\w @/:.+()-]{{0,{_LONGEST_NAME - 1}}}")
 _MAX_TEXT_BYTES = 256 * 1024
 """A longer text of a file is named only: the daemon attaches none, and the agent reads it in parts."""
 _MEDIA = (".gif", ".jpeg", ".jpg", ".pdf", ".png", ".webp")
@@ -189,23 +192,46 @@ def _is_file(path: Path) -> bool:
 
 
 def given_servers(servers: Iterable[object]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the editor's MCP servers (``McpGivenServer`` of the wire), and the names of those that cannot be used."""
-    found: list[dict[str, Any]] = []
+    """Return the editor's MCP servers (``McpGivenServer`` of the wire), and those that cannot be used, each with
+    the reason."""
+    found: dict[str, dict[str, Any]] = {}
     refused: list[str] = []
     for one in servers:
-        if isinstance(one, McpServerStdio) and len(found) < _MOST_SERVERS:
+        name = string(getattr(one, "name", "")).strip()
+        if why := _unfit(one, name, found):
+            refused.append(f"{name or '“”'} ({why})")
+        elif isinstance(one, McpServerStdio):
             env = {variable.name: variable.value for variable in one.env}
-            found.append({"name": _called(one.name), "command": one.command, "args": one.args, "env": env})
-        elif isinstance(one, McpServerHttp) and len(found) < _MOST_SERVERS:
+            found[name] = {"name": name, "command": one.command, "args": one.args, "env": env}
+        elif isinstance(one, McpServerHttp):
             headers = {header.name: header.value for header in one.headers}
-            found.append({"name": _called(one.name), "url": one.url, "headers": headers})
-        else:
-            refused.append(str(getattr(one, "name", "?")))
-    return found, refused
+            found[name] = {"name": name, "url": one.url, "headers": headers}
+    return [*found.values()], refused
 
 
-def _called(name: str) -> str:
-    return name.strip()[:100] or "server"
+def odd_server(entry: object) -> dict[str, Any]:
+    """Return an entry that stands for one of no form, which the SDK would leave out without a word."""
+    return {
+        "type": "sse",
+        "name": string(mapping(entry).get("name"))[:_LONGEST_NAME],
+        "url": "",
+        "headers": [],
+    }
+
+
+def _unfit(server: object, name: str, found: Collection[str]) -> str:
+    """Return why a server of the editor cannot be used; empty when it can."""
+    if isinstance(server, SseMcpServer) and not server.url:
+        return t("its entry is not in the form of the protocol")
+    if not isinstance(server, McpServerStdio | McpServerHttp):
+        return t("it speaks neither over stdio nor over streamable HTTP")
+    if not _SERVER_NAME.fullmatch(name):
+        return t("its name is empty, too long or no name")
+    if name in found:
+        return t("another one has this name")
+    if len(found) >= _MOST_SERVERS:
+        return t("there are more than {count}", count=_MOST_SERVERS)
+    return ""
 
 
 def _mention(name: str) -> str:
@@ -244,7 +270,8 @@ def _path(uri: str | None) -> Path | None:
         parts = urlsplit(uri or "")
     except ValueError:
         return None
-    return Path(unquote(parts.path)) if parts.scheme == "file" and parts.path else None
+    is_here = parts.netloc.lower() in ("", "localhost")  # a file of another computer is none of this one
+    return Path(unquote(parts.path)) if parts.scheme == "file" and parts.path and is_here else None
 
 
 def _name(uri: str | None, workspace: Path) -> str:

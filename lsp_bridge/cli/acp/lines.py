@@ -12,9 +12,10 @@ import logging
 from typing import TYPE_CHECKING, Any, cast
 
 from acp.meta import AGENT_METHODS
-from acp.schema import CancelNotification
+from acp.schema import CancelNotification, NewSessionRequest
 from pydantic import ValidationError
 
+from lsp_bridge.cli.acp.content import odd_server
 from tools.json_access import mapping, mappings
 from tools.localization import t
 from tools.text.terminal import shown_brief
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 MAX_LINE = 50 * 1024 * 1024
 """Bytes that are held of a line at once; longer lines arrive, too."""
 _MOST_ERRORS = 5
+_ENTERING = [AGENT_METHODS[f"session_{name}"] for name in ("new", "load", "resume", "fork")]
+_MOST_CHECKED = 100
+"""MCP servers of a session whose form is checked; 20 of them are used."""
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
@@ -64,7 +68,7 @@ class Lines:
             elif why := _unused(found):
                 log.info("a notification of the editor is not used: %s", shown_brief(why, 300))
             else:
-                return found
+                return _with_odd_servers(found)
         return None
 
     async def close(self) -> None:
@@ -97,6 +101,26 @@ def _unused(message: dict[str, Any]) -> str:
     except ValidationError as error:
         return f"{method}: {wrong_values(error)}"
     return ""
+
+
+def _with_odd_servers(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message that names MCP servers with those of no form in it: the SDK leaves them out without a word."""
+    params = mapping(message.get("params"))
+    given = params.get("mcpServers")
+    if message.get("method") not in _ENTERING or not isinstance(given, list):
+        return message
+    servers = [
+        one if at > _MOST_CHECKED or _is_server(one) else odd_server(one)
+        for at, one in enumerate(cast("list[Any]", given), 1)
+    ]
+    return {**message, "params": {**params, "mcpServers": servers}}
+
+
+def _is_server(entry: object) -> bool:
+    try:
+        return bool(NewSessionRequest.model_validate({"cwd": "/", "mcpServers": [entry]}).mcp_servers)
+    except ValidationError:
+        return False
 
 
 def _worded(message: dict[str, Any]) -> dict[str, Any]:

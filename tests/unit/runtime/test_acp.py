@@ -20,6 +20,7 @@ from acp.schema import (
     DeniedOutcome,
     EmbeddedResourceContentBlock,
     ImageContentBlock,
+    NewSessionRequest,
     PermissionOption,
     ReadTextFileResponse,
     RequestPermissionResponse,
@@ -33,6 +34,7 @@ from lsp_bridge.cli.acp.agent import AcpAgent
 from lsp_bridge.cli.acp.content import (
     UnsupportedContentError,
     diffs,
+    given_servers,
     plan_entries,
     prompt_of,
     text_block,
@@ -265,6 +267,44 @@ def test_what_cannot_be_attached_is_named_only(tmp_path: Path) -> None:
     words, files = prompt_of(blocks, tmp_path)
     assert words == "see @./build @. @empty.py @big.txt @gone.py @\0 @a.py @b.py and go"
     assert files == []
+
+
+def test_a_file_of_another_computer_is_none_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x\n")
+    away, here = (f"file://{host}{tmp_path}/a.py" for host in ("evil.host", "localhost"))
+    links = [ResourceContentBlock(type="resource_link", name="a", uri=uri) for uri in (away, here)]
+    words, files = prompt_of(links, tmp_path)
+    assert (words, [file["name"] for file in files]) == (f"[a]({away}) @a.py", ["a.py"])
+    (file,) = prompt_of([embedded(away, "x")], tmp_path)[1]
+    assert file["name"] == away
+
+
+async def test_servers_that_are_left_out_are_named() -> None:
+    def program(name: str, **more: Any) -> dict[str, Any]:
+        return {"name": name, "command": "x", "args": [], "env": [], **more}
+
+    names = ("", "../x y", "My @a/b: 1", "twice", "twice", *(f"n{n}" for n in range(19)))
+    given = [
+        *map(program, names),
+        {"name": "bare"},
+        7,
+        program("sse", type="sse", url="https://x", headers=[]),
+    ]
+    request = {"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": given}}
+    async with editor_and_lines() as (editor, lines):
+        editor.send(json.dumps(request).encode() + b"\n")
+        received: Any = await lines.receive()
+    found, refused = given_servers(NewSessionRequest.model_validate(received["params"]).mcp_servers)
+    assert [one["name"] for one in found] == ["My @a/b: 1", "twice", *(f"n{n}" for n in range(18))]
+    assert refused == [
+        "“” (its name is empty, too long or no name)",
+        "../x y (its name is empty, too long or no name)",
+        "twice (another one has this name)",
+        "n18 (there are more than 20)",
+        "bare (its entry is not in the form of the protocol)",
+        "“” (its entry is not in the form of the protocol)",
+        "sse (it speaks neither over stdio nor over streamable HTTP)",
+    ]
 
 
 def test_a_link_that_is_no_uri_is_named(tmp_path: Path) -> None:

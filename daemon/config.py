@@ -10,6 +10,7 @@ import difflib
 import errno
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -173,11 +174,15 @@ def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> C
     ``trusted``: the user trusts the workspace's folder, so its file counts in full: its settings over the user's, its
     rules may loosen restrictions, and its programs (hooks) run.
     """
-    values, unread = _read(user_file)
-    config = Config().overlaid(values, "user", str(user_file), str(user_file))
-    local, unread_here = _read(workspace / WORKSPACE_FILE)
-    config = config.with_workspace(local, trusted=trusted)
-    return replace(config, blocking=(*unread, *unread_here, *config.blocking))
+    users = _read(user_file, str(user_file))
+    config = Config().overlaid(users.values, "user", str(user_file), str(user_file))
+    local = _read(workspace / WORKSPACE_FILE, WORKSPACE_FILE.as_posix())
+    config = config.with_workspace(local.values, trusted=trusted)
+    return replace(
+        config,
+        problems=(*users.problems, *local.problems, *config.problems),
+        blocking=(*users.blocking, *local.blocking, *config.blocking),
+    )
 
 
 def _rules(
@@ -208,25 +213,61 @@ def _ignored(values: Mapping[str, Any], rules: Sequence[Rule], name: str, mode: 
     ]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[str]]:
+@dataclass(frozen=True, slots=True)
+class _FileRead:
+    """The content of a file, and its problems; see ``Config``."""
+
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    problems: Sequence[str] = ()
+    blocking: Sequence[str] = ()
+
+
+def _read(path: Path, name: str) -> _FileRead:
+    """Read a file. ``name``: for the problems of single keys."""
+    twice: list[tuple[object, str]] = []
     try:
         if path.exists() and not path.is_file():
-            return {}, [t("{path} is not used: it is not a file.", path=path)]
+            return _FileRead(blocking=[t("{path} is not used: it is not a file.", path=path)])
         data = read_regular(path, MAX_FILE, follow=True)
-        value: object = json.loads(data.decode("utf-8-sig"))
+        value: object = json.loads(
+            data.decode("utf-8-sig"), object_pairs_hook=lambda pairs: _object(pairs, twice)
+        )
     except FileNotFoundError:
-        return {}, []
+        return _FileRead()
     except OSError as error:
         if error.errno == errno.EFBIG:
-            return {}, [
-                t("{path} is not used: it is larger than {max_file:,} bytes.", path=path, max_file=MAX_FILE)
-            ]
-        return {}, [not_used(path, unreadable(error))]
+            words = t(
+                "{path} is not used: it is larger than {max_file:,} bytes.", path=path, max_file=MAX_FILE
+            )
+            return _FileRead(blocking=[words])
+        return _FileRead(blocking=[not_used(path, unreadable(error))])
     except (ValueError, RecursionError) as error:
-        return {}, [not_used(path, unreadable(error))]
+        return _FileRead(blocking=[not_used(path, unreadable(error))])
     if not isinstance(value, dict):
-        return {}, [t("{path} is not used: it must hold a JSON object.", path=path)]
-    return cast("dict[str, Any]", value), []
+        return _FileRead(blocking=[t("{path} is not used: it must hold a JSON object.", path=path)])
+    values = cast("dict[str, Any]", value)
+    rules = values.get("permission")
+    where = [rules, *(cast("dict[str, Any]", rules).values() if isinstance(rules, dict) else ())]
+    told: dict[bool, list[str]] = {True: [], False: []}
+    for holder, key in twice:
+        # The value that does not count may hold a prohibition.
+        is_rule = key == "permission" if holder is value else any(holder is one for one in where)
+        told[is_rule].append(
+            t(
+                "{name}: {key}: is there twice, and only the last one counts. Keep one of them.",
+                name=name,
+                key=head(key, _LONGEST_NAME),
+            )
+        )
+    return _FileRead(values, told[False][:_MOST_TOLD], told[True][:_MOST_TOLD])
+
+
+def _object(pairs: list[tuple[str, Any]], twice: list[tuple[object, str]]) -> dict[str, Any]:
+    """Return the object of these keys and values; add it to ``twice`` with each key that it has again."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice += [(made, key) for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    return made
 
 
 def _misnamed(values: Mapping[str, Any], name: str) -> list[str]:
@@ -257,6 +298,10 @@ def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[s
             models, wrong = _valid_models(dict(enumerate(given, 1)), f"{name}: fallback_model")
             value = list(models.values())
             problems += wrong
+        elif key == "fallback_model":
+            words = t("it must be text in double quotes, or a list of such texts")
+            problems.append(not_used(f"{name}: {key}", words))
+            continue
         if key not in SETTINGS:
             # Comparing takes a millisecond, and a file may have any number of such keys.
             near = (

@@ -5,9 +5,11 @@ The file is flat: ``max_tokens`` is a key of it, and ``settings.models.max_token
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator
+from pydantic_core import PydanticKnownError
 
 from daemon.model.goals import PlanFront
 from daemon.model.permissions import Mode
@@ -24,6 +26,24 @@ class _Group(BaseModel):
     """Settings of one subject; each is a key of ``config.json``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _exact(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse what pydantic would read as another type: "yes" as true, true as 1, "3" as 3; and NaN."""
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        wanted = {annotation, *get_args(annotation)}
+        if value is None:
+            return value
+        if bool in wanted and not isinstance(value, bool):
+            raise PydanticKnownError("bool_type")
+        if wanted & {int, float} and (isinstance(value, bool | str) or not _is_finite(value)):
+            raise PydanticKnownError("int_type" if int in wanted else "float_type")
+        return value
+
+
+def _is_finite(value: object) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 class Hook(_Group):

@@ -21,6 +21,7 @@ from daemon.skills.own_files import OwnFileError, Place, Source, Unusable
 from tools.localization import t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
+from tools.text.terminal import shown_line
 from tools.text.validation import unreadable, wrong_value
 
 if TYPE_CHECKING:
@@ -139,7 +140,12 @@ def find(
     for place in _places(workspace, user_folder, trust):
         for path in _listed(place, problems):
             tool = files.get(path, place)
-            if isinstance(tool, Unusable):
+            if tool is None and path.is_symlink():
+                words = t(
+                    "{path} is a link to {target}, which does not exist", path=path, target=os.path.realpath(path)
+                )
+                problems.append(t("Tool skipped: {problem}", problem=shown_line(words)))
+            elif isinstance(tool, Unusable):
                 problems.append(t("Tool skipped: {problem}", problem=tool.problem))
             elif tool is not None and tool.name in found:
                 problems.append(

@@ -53,7 +53,20 @@ SETTINGS: tuple[tuple[str, Any, str], ...] = (
     ("mcp_servers", {"docs": {"env": {"A": 5}}}, "env, A must be text in double quotes"),
     ("language_servers", {"ruff": {"enable": True}}, "enable is not a known key: check its spelling"),
     ("models", ["x"], "it must be an object, in curly brackets"),
-    ("fallback_model", 5, "it must be a list, in square brackets"),
+    ("fallback_model", 5, "it must be text in double quotes, or a list of such texts"),
+    ("fallback_model", {"a": 1}, "it must be text in double quotes, or a list of such texts"),
+    ("telemetry", "yes", "it must be true or false"),
+    ("telemetry", 1, "it must be true or false"),
+    ("sandbox_network", "on", "it must be true or false"),
+    ("budget_usd", "3", "it must be a number"),
+    ("budget_tokens", "3", "it must be a whole number"),
+    ("max_parallel", True, "it must be a whole number"),
+    ("mcp_timeout_s", float("nan"), "it must be a number"),
+    ("idle_timeout_s", float("inf"), "it must be a number"),
+    ("max_iterations", float("nan"), "it must be a whole number"),
+    ("mcp_servers", {"docs": {"command": "x", "disabled": "no"}}, "disabled must be true or false"),
+    ("language_servers", {"ruff": {"enabled": "no"}}, "enabled must be true or false"),
+    ("hooks", {"session.end": [{"command": ["x"], "timeout_s": "1"}]}, "timeout_s must be a number"),
     ("fallback_model", ["openai/gpt-5", 5, "gpt"], "2: 5 is not a model. Write provider/model"),
     ("permission", 5, "must be an object or a list of rules"),
     ("permission", {"bash": 5}, "the action must be allow, ask or deny"),
@@ -71,6 +84,23 @@ def test_a_broken_setting_is_told_in_plain_words(tmp_path: Path, key: str, value
     assert said.startswith(f"{file}: ") and key in said and words in said, said
     assert not JARGON.search(said.replace(str(tmp_path), "")), said
     assert config.settings.agents.max_depth == 3, "the other settings count"
+
+
+def test_keys_that_are_there_twice_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"model": "a/b", "model": "c/d", "models": {"x": "a/b", "x": "c/d"}}')
+    config = load_config(tmp_path / "workspace", file)
+    assert config.settings.model.model == "c/d" and not config.blocking
+    assert [problem.partition(": is there")[0] for problem in config.problems] == [
+        f"{file}: x",
+        f"{file}: model",
+    ]
+    for rules in (
+        '"permission": {"bash": "deny"}, "permission": {}',
+        '"permission": {"bash": "deny", "bash": "ask"}',
+    ):
+        file.write_text(f"{{{rules}}}")
+        assert len(load_config(tmp_path / "workspace", file).blocking) == 1, "a prohibition may be lost"
 
 
 def test_only_the_bad_entries_of_a_list_are_dropped(tmp_path: Path) -> None:
@@ -175,6 +205,13 @@ def test_a_broken_schema_is_told_in_plain_words(tmp_path: Path, schema: dict[str
 )
 def test_a_broken_definition_is_told_in_plain_words(tmp_path: Path, definition: Any, words: str) -> None:
     assert words in skipped(tmp_path, definition)
+
+
+def test_a_tool_that_is_a_link_to_nothing_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "home" / "tools").mkdir(parents=True)
+    (tmp_path / "home" / "tools" / "x.json").symlink_to("/nosuch/x.json")
+    found, problems = find(ParsedFiles(parse), tmp_path / "workspace", tmp_path / "home", "trusted")
+    assert found == [] and problems[0].endswith("x.json is a link to /nosuch/x.json, which does not exist")
 
 
 def program(path: Path, content: bytes, mode: int = 0o755) -> None:

@@ -127,6 +127,12 @@ class _Folder:
         """Whether there has been a daemon: the folder exists."""
         return self._client is not None
 
+    def tell(self, text: str) -> None:
+        """Show the user a notice in the sessions that work on a prompt of this editor."""
+        for session in self.sessions.values():
+            if session.is_working:
+                session.tell(text)
+
     async def connect(self) -> Client:
         """Return the connection, made again when the daemon has ended. Raises LaunchError."""
         async with self._connecting:
@@ -299,6 +305,8 @@ class AcpAgent:
         """Work on a prompt; answers when its turn has ended."""
         session = self._known(session_id)
         text, files = prompt_of(prompt, session.workspace)
+        if (documents := self._folders[session.workspace].files) is not None:
+            documents.ask_again()
         return PromptResponse(stop_reason=await session.prompt(text, files))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
@@ -349,7 +357,9 @@ class AcpAgent:
             self._folders[path] = folder = _Folder(path, self._launcher)
             if self._has_files and self._editor is not None:
                 # The oldest, because the editor may not know the newest yet.
-                folder.files = EditorFiles(self._editor, path, lambda: next(iter(folder.sessions), ""))
+                folder.files = EditorFiles(
+                    self._editor, path, lambda: next(iter(folder.sessions), ""), folder.tell
+                )
         return self._folders[path]
 
     async def _entered(

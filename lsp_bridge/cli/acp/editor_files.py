@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from lsp_bridge.cli.client import ConnectionLostError
 from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
 from tools.json_access import integer, mapping, mappings, string
+from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,26 +33,37 @@ log = logging.getLogger(__name__)
 _APPLY = "workspace/applyEdit"
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 """A line of LSP with its end."""
+ANSWER_S = 15.0
+"""Seconds for the editor to read a file. The daemon gives up after 20."""
 MAX_BYTES = 16 * 1024 * 1024
 """A longer file counts as it is on disk."""
 
 
 class EditorFiles:
     """The documents of one folder. ``session_id`` names a session that is open there, for reading and writing in its
-    name; empty when there is none."""
+    name; empty when there is none. ``tell``: takes a text for the user."""
 
-    def __init__(self, editor: Editor, workspace: Path, session_id: Callable[[], str]) -> None:
+    def __init__(
+        self, editor: Editor, workspace: Path, session_id: Callable[[], str], tell: Callable[[str], None]
+    ) -> None:
         self._editor = editor
         self._session_id = session_id
         self._workspace = workspace
         self._client: Client | None = None
         self._open: dict[str, tuple[int, str]] = {}
         """Version and text of the documents that were reported, by URI."""
+        self._tell_user = tell
+        self._is_silent = False
+        """The editor has not answered in this turn."""
 
     def attached(self, client: Client) -> None:
         """Report to this connection from now on."""
         self._client = client
         self._open.clear()
+
+    def ask_again(self) -> None:
+        """Ask the editor again, because a turn begins: it may answer now."""
+        self._is_silent = False
 
     async def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         """Answer a request of the daemon; None when the method is another one."""
@@ -67,6 +79,8 @@ class EditorFiles:
     async def _report(self, uri: str) -> None:
         text = await self._unsaved(uri)
         known = self._open.get(uri)
+        if self._is_silent:
+            return  # unsaved text that it has told before is not given up
         if text is None:
             if known is not None:
                 del self._open[uri]
@@ -81,13 +95,24 @@ class EditorFiles:
     async def _unsaved(self, uri: str) -> str | None:
         """Return the text of a file in the editor; None when it is that on disk, or the editor does not tell."""
         session_id, place = self._session_id(), self._place(uri)
-        if not session_id or not place:
+        if self._is_silent or not session_id or not place:
             return None
         on_disk = await asyncio.to_thread(_text, _path(uri))
         if on_disk is None:
             return None
         try:
-            text = (await self._editor.read_text_file(session_id, place)).content
+            async with asyncio.timeout(ANSWER_S):
+                text = (await self._editor.read_text_file(session_id, place)).content
+        except TimeoutError:
+            if not self._is_silent:
+                self._is_silent = True
+                self._tell_user(
+                    t(
+                        "The editor does not answer when it is asked for a file. For the rest of this turn, files "
+                        "count as they are on disk."
+                    )
+                )
+            return None
         except (RequestError, ConnectionError, ValidationError) as error:
             log.info("the editor did not read %s: %s", place, error)
             return None

@@ -228,6 +228,11 @@ class LiveSession:
         """Return the error code of a failed turn: the editor offers to sign in where a key is missing or wrong."""
         return -32000 if self._error in _KEY_ERRORS else -32603
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a prompt of the editor is under way."""
+        return bool(self._ended)
+
     async def cancel(self) -> None:
         """Stop what the session does."""
         self._is_canceled = True

@@ -29,7 +29,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from lsp_bridge.cli.acp import questions
+from lsp_bridge.cli.acp import editor_files, questions
 from lsp_bridge.cli.acp.agent import AcpAgent
 from lsp_bridge.cli.acp.content import (
     UnsupportedContentError,
@@ -453,9 +453,33 @@ async def test_text_as_on_disk_and_bad_answers_are_not_unsaved(tmp_path: Path, t
     link.symlink_to(folder)
     (folder / "a.py").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     editor = Buffers(text)
-    files = EditorFiles(cast("Any", editor), link, lambda: "s1")
+    files = EditorFiles(cast("Any", editor), link, lambda: "s1", print)
     assert await files.answer(EDITOR_OPEN, {"uri": (folder / "a.py").as_uri()}) == {}
     assert editor.read == [("s1", str(link / "a.py"))]  # as the editor names it
+
+
+class SilentEditor(Buffers):
+    """Never answers."""
+
+    async def read_text_file(self, session_id: str, path: str) -> ReadTextFileResponse:
+        await super().read_text_file(session_id, path)
+        return await asyncio.get_running_loop().create_future()
+
+
+async def test_a_silent_editor_is_asked_once_in_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(editor_files, "ANSWER_S", 0.01)
+    editor, told = SilentEditor(""), list[str]()
+    folder = tmp_path.resolve()
+    files = EditorFiles(cast("Any", editor), folder, lambda: "s1", told.append)
+    for name in ("a.py", "b.py"):
+        (folder / name).write_text("x\n")
+    for turn in (1, 2):
+        files.ask_again()
+        for name in ("a.py", "b.py", "a.py"):
+            assert await files.answer(EDITOR_OPEN, {"uri": (folder / name).as_uri()}) == {}
+        assert len(editor.read) == len(told) == turn
 
 
 # -- lines --

@@ -307,8 +307,12 @@ async def test_rejecting_canceling_and_a_restarted_daemon(goalwright: CommandLin
             connection.prompt(session_id=made.session_id, prompt=[text_block("again")])
         )
         await until(lambda: len(editor.asked) == 2)
+        waiting = asyncio.create_task(
+            connection.prompt(session_id=made.session_id, prompt=[text_block("and then this")])
+        )
+        await asyncio.sleep(0)  # sent before the cancellation
         await connection.cancel(session_id=made.session_id)
-        assert (await turn).stop_reason == "cancelled"
+        assert [(await one).stop_reason for one in (turn, waiting)] == ["cancelled", "cancelled"]
 
         # The editor answers what it asked, too, perhaps before it cancels.
         outside = goalwright.folder / "outside.txt"

@@ -85,7 +85,9 @@ class LiveSession:
         self._error: str = ""
         """Kind of the error that ended the last turn."""
         self._is_canceled = False
-        """The editor has canceled since the last prompt."""
+        """The editor has answered a question with a cancellation since the last prompt."""
+        self._canceled: set[str] = set()
+        """Ids of prompts that the editor has canceled and that are not answered yet."""
         self._plan_due = False
         self._servers: list[dict[str, Any]] = []
         """The editor's MCP servers (``McpGivenServer`` of the wire); in memory only."""
@@ -211,14 +213,16 @@ class LiveSession:
                     async with asyncio.timeout(_LAST_EVENTS_S):
                         await self._ended[prompt_id].wait()
         except RpcError:
-            if self._is_canceled:  # in a question about an attachment
+            if self._is_canceled or prompt_id in self._canceled:  # in a question about an attachment
                 return "cancelled"
             raise
         finally:
             del self._ended[prompt_id]
+            is_canceled = self._is_canceled or prompt_id in self._canceled
+            self._canceled.discard(prompt_id)
         await self.settled()
         reason, detail = string(done.get("stopReason")), string(done.get("detail"))
-        if self._is_canceled and reason != "end_turn":
+        if is_canceled and reason != "end_turn":
             return "cancelled"
         if reason == "error":
             raise RequestError(self._code(), detail or t("The turn failed."))
@@ -234,11 +238,20 @@ class LiveSession:
         return bool(self._ended)
 
     async def cancel(self) -> None:
-        """Stop what the session does."""
-        self._is_canceled = True
+        """Stop what the session does, also prompts of this editor that wait for their turn: each is answered as
+        canceled. Later ones are worked on."""
+        waiting = list(self._ended)
+        self._canceled.update(waiting)
         if self._client is not None:
-            with contextlib.suppress(RpcError, ConnectionLostError):
-                await self._client.request("goalwright/session/cancel", {"sessionId": self.session_id})
+            for prompt_id in waiting:
+                with contextlib.suppress(RpcError, ConnectionLostError):  # an error for the one under way
+                    params = {"sessionId": self.session_id, "promptId": prompt_id, "text": None}
+                    await self._client.request("goalwright/queue/edit", params)
+            await self._cancel_turn(self._client)
+
+    async def _cancel_turn(self, client: Client) -> None:
+        with contextlib.suppress(RpcError, ConnectionLostError):
+            await client.request("goalwright/session/cancel", {"sessionId": self.session_id})
 
     async def settled(self) -> None:
         """Return when the editor has received all updates so far, or the session is closed."""
@@ -298,6 +311,9 @@ class LiveSession:
             self._answered(string(event.get("about")))
         elif name == "turn_started" and string(event.get("promptId")) in self._ended:
             self._translator.own_turn()
+            if event.get("promptId") in self._canceled and self._client is not None:
+                # It was canceled while its attachments were read: then nothing was running.
+                self._background.start(self._cancel_turn(self._client))
         elif name == "turn_ended":
             self._error = string(event.get("errorKind"))
             if self._client is not None:  # a server may have changed its prompts

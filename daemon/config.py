@@ -247,7 +247,11 @@ def _read(path: Path, name: str) -> _FileRead:
         return _FileRead(blocking=[t("{path} is not used: it must hold a JSON object.", path=path)])
     values = cast("dict[str, Any]", value)
     rules = values.get("permission")
-    where = [rules, *(cast("dict[str, Any]", rules).values() if isinstance(rules, dict) else ())]
+    entries = cast("dict[str, Any]", rules).values() if isinstance(rules, dict) else rules
+    where: list[object] = [
+        rules,
+        *(cast("Iterable[object]", entries) if isinstance(rules, dict | list) else ()),
+    ]
     told: dict[bool, list[str]] = {True: [], False: []}
     for holder, key in twice:
         # The value that does not count may hold a prohibition.

@@ -142,7 +142,9 @@ def find(
             tool = files.get(path, place)
             if tool is None and path.is_symlink():
                 words = t(
-                    "{path} is a link to {target}, which does not exist", path=path, target=os.path.realpath(path)
+                    "{path} is a link to {target}, which does not exist",
+                    path=path,
+                    target=os.path.realpath(path),
                 )
                 problems.append(t("Tool skipped: {problem}", problem=shown_line(words)))
             elif isinstance(tool, Unusable):

@@ -98,6 +98,8 @@ def test_keys_that_are_there_twice_are_told(tmp_path: Path) -> None:
     for rules in (
         '"permission": {"bash": "deny"}, "permission": {}',
         '"permission": {"bash": "deny", "bash": "ask"}',
+        '"permission": {"bash": {"rm *": "deny", "rm *": "ask"}}',
+        '"permission": [{"permission": "bash", "action": "deny", "action": "allow"}]',
     ):
         file.write_text(f"{{{rules}}}")
         assert len(load_config(tmp_path / "workspace", file).blocking) == 1, "a prohibition may be lost"

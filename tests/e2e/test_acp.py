@@ -19,6 +19,7 @@ from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
     DeniedOutcome,
+    EmbeddedResourceContentBlock,
     EnvVariable,
     FileSystemCapabilities,
     McpServerStdio,
@@ -27,6 +28,7 @@ from acp.schema import (
     RequestPermissionResponse,
     ResourceContentBlock,
     SseMcpServer,
+    TextResourceContents,
     ToolCallUpdate,
 )
 
@@ -360,7 +362,9 @@ async def test_loading_and_closing_a_running_session(goalwright: CommandLine, ot
     editor = Editor()
     async with agent(goalwright, editor) as connection:
         made = await connection.new_session(cwd=str(goalwright.workspace), mcp_servers=[])
-        prompt: list[Any] = [text_block("go")]
+        page = TextResourceContents(uri="https://x.example/?q=1", text="a page")
+        embedded = EmbeddedResourceContentBlock(type="resource", resource=page)
+        prompt: list[Any] = [text_block("go"), embedded]
         turn = asyncio.create_task(connection.prompt(session_id=made.session_id, prompt=prompt))
         await until(lambda: editor.said() != "")
         for enter in (connection.load_session, connection.resume_session, connection.fork_session):
@@ -372,7 +376,9 @@ async def test_loading_and_closing_a_running_session(goalwright: CommandLine, ot
         await connection.load_session(
             cwd=str(goalwright.workspace), session_id=made.session_id, mcp_servers=[]
         )
-        assert [one["content"]["text"] for one in editor.of("user_message_chunk")] == ["go"]
+        said, shown = (one["content"] for one in editor.of("user_message_chunk"))
+        assert (said["text"], shown["resource"]["text"]) == ("go", "a page")
+        assert shown["resource"]["uri"] == page.uri
         assert editor.said().startswith("one ")
         await connection.close_session(session_id=made.session_id)
         assert (await turn).stop_reason == "cancelled"

@@ -6,16 +6,12 @@ Without configured servers this reads two absent files a prompt, and loads nothi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
-import re
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from daemon.mcp.failures import sentence
 from daemon.mcp.lent import EDITOR, LentServers, specs_of
@@ -52,8 +48,6 @@ LISTING_WAIT_S = 15.0
 """Seconds that menus wait for the prompts of servers, and a prompt for a server that it names."""
 SHOWN_WAIT_S = 5.0
 """Seconds that a list of servers for the user waits for all of them together; then it shows which still start."""
-_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|PWD|CREDENTIAL|AUTH(?!OR)|BEARER|COOKIE|_PAT$", re.IGNORECASE)
-_MOST_SECRETS = 20
 
 ServerState = Literal["starting", "ready", "failed", "stopped", "signed_out", "disabled"]
 
@@ -383,10 +377,11 @@ class McpServers:
     def _connection(self, spec: ServerSpec) -> Connection:
         known = self._connections.get(spec)
         if known is None:
+            from daemon.mcp.configured_secrets import secrets_of
             from daemon.mcp.connection import Connection
             from daemon.mcp.server_log import McpServerLog
 
-            SECRETS.register(_secrets(spec))
+            SECRETS.register(secrets_of(spec))
             known = self._connections[spec] = Connection(
                 spec,
                 self._workspace,
@@ -498,25 +493,6 @@ _DOWN = ("failed", "signed_out")
 def _failed(name: str, why: str, *, log: bool = False) -> str:
     words = t("The MCP server {name} does not work: {why}", name=name, why=sentence(why))
     return t("{words} Its log: goalwright mcp log {name}", words=words, name=quote(name)) if log else words
-
-
-def _secrets(spec: ServerSpec) -> list[str]:
-    """Return the values of a server's settings that are probably secret."""
-    found = [value for name, value in spec.env if _SECRET.search(name)]
-    for before, argument in pairwise(("", *spec.command)):
-        name, equals, value = argument.partition("=")
-        if equals and _SECRET.search(name):
-            found.append(value)
-        elif before.startswith("-") and "=" not in before and _SECRET.search(before):
-            found.append(argument)
-    for url in (spec.url, *spec.command, *(value for _, value in spec.env)):
-        with contextlib.suppress(ValueError):
-            parts = urlsplit(url if "://" in url else "")
-            found += [unquote(parts.password or ""), parts.password or ""]
-            found += [value for _, value in parse_qsl(parts.query)]
-    for _, value in spec.headers:
-        found += [value, value.rpartition(" ")[2]]
-    return list(filter(None, found))[:_MOST_SECRETS]
 
 
 async def _late(servers: Sequence[Connection], wait_s: float) -> list[Connection]:

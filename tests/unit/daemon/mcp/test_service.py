@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from daemon.mcp import service
-from daemon.mcp.configuration import ServerSpec
 from daemon.model.events import Notice
 from daemon.model.permissions import Grant
 from tests.support.drivers.core import ALLOW_ALL, Bench, daemon, finish, prompted, results
@@ -213,22 +212,6 @@ async def test_a_server_does_not_repeat_its_own_key(tmp_path: Path) -> None:
         seen = [str(refused.value), repr(bench.models.requests), connection.log.text(), notices(bench)]
         seen += [repr(bench.core.mcp.servers("trusted")), repr(session.state.messages)]
         assert not [text for text in seen if key in text]
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"command": ("p", "--api-key", "very-secret-1")},
-        {"command": ("p", "--token=very-secret-1")},
-        {"command": ("p", "postgres://me:very-secret-1@db/x")},
-        {"env": (("DSN", "https://me:very-secret-1@host/2"),)},
-        {"env": (("GITHUB_AUTH", "very-secret-1"),)},
-        {"headers": (("X-Whatever", "very-secret-1"),)},
-        {"url": "https://host/mcp?k=very-secret-1"},
-    ],
-)
-def test_secrets_of_a_configuration(spec: dict[str, Any]) -> None:
-    assert "very-secret-1" in service._secrets(ServerSpec("s", "config.json", **spec))
 
 
 async def test_a_lasting_grant_is_for_one_definition(tmp_path: Path) -> None:

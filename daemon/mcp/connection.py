@@ -16,7 +16,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from daemon.mcp.content import ServerContent
-from daemon.mcp.failures import brief, exit_words, sentence, why_down
+from daemon.mcp.failures import brief, exit_words, invalid, sentence, unreadable_line, why_down
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition, not_offered
 from tools.localization import t
 from tools.tool import ToolError
@@ -180,7 +180,7 @@ class Connection:
             raise ToolError(f"The MCP server {self.spec.name} refused: {self._refusal(error)}") from error
         except ValueError as error:  # pydantic's, for a result that is none
             raise ToolError(
-                f"The MCP server {self.spec.name} sent a result that is not valid: {brief(str(error))}"
+                f"The MCP server {self.spec.name} sent a result that is not valid: {invalid(error)}."
             ) from error
         finally:
             self.calls -= 1
@@ -428,7 +428,7 @@ class Connection:
             said = message.params
             self.log.line(f"{said.level}: {str(said.data)[:_LONGEST_ERROR]}")
         elif isinstance(message, Exception):
-            self.log.line(f"not a message: {brief(str(message))}")
+            self.log.line(f"not a message: {unreadable_line(message)}")
 
     def _refused(self) -> None:
         """Called in a thread when the server does not take the tokens."""

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from daemon.mcp.failures import invalid
 from tools.text.terminal import plain, shown_brief
 from tools.text.truncate import one_line
 
@@ -112,7 +113,7 @@ class ServerContent:
             try:
                 await self._list(session, lists)
             except Exception as error:
-                self._note(f"prompts and resources: {shown_brief(str(error), _LONGEST_WORDS)}")
+                self._note(f"prompts and resources: {invalid(error)}")
             self.listed.set()
             took = loop.time() - began
             await self._stale.wait()
@@ -162,7 +163,7 @@ class ServerContent:
                 if cursor is None or len(found) > most:
                     break
         except Exception as error:  # a list is not worth the tools of the server, which work
-            self._note(f"{key}: {shown_brief(' '.join(str(error).split()), _LONGEST_WORDS)}")
+            self._note(f"{key}: {invalid(error)}")
         if len(found) > most:
             self._note(f"{key}: only the first {most} are used")
         return found[:most]

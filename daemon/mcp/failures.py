@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 from tools.localization import t
 from tools.redaction.redactor import SECRETS
 from tools.text.terminal import shown_brief
+from tools.text.validation import wrong_value
 
 if TYPE_CHECKING:
     from daemon.mcp.configuration import ServerSpec
@@ -22,6 +24,25 @@ _NO_JSON = "Failed to parse JSON response"
 def brief(text: str) -> str:
     """Return a text of the server, for one line, without secrets."""
     return shown_brief(SECRETS.text(" ".join(text[:_LOOKED_AT].split())), _LONGEST)
+
+
+def invalid(error: Exception) -> str:
+    """Say what is wrong with an answer, without the words of libraries for programmers."""
+    from pydantic import ValidationError
+
+    return wrong_value(error) if isinstance(error, ValidationError) else brief(str(error))
+
+
+def unreadable_line(error: Exception) -> str:
+    """Quote what a server sent instead of a message; else tell the error."""
+    from pydantic import ValidationError
+
+    said: object = str(error)
+    if isinstance(error, ValidationError):
+        said = error.errors(include_url=False)[0]["input"]
+    elif isinstance(error, json.JSONDecodeError):
+        said = error.doc
+    return brief(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said))
 
 
 def host_of(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Lists of an MCP server, entry by entry: one that is not valid does not cost the others.
+"""Lists of an MCP server and results of its tools, entry by entry: one that is not valid does not cost the others.
 
 The SDK validates a page as one, on the event loop. So entries are taken out of a message before the SDK sees it, and
 are checked in a thread. Import this in a thread: it loads the SDK.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, methods
@@ -50,10 +50,12 @@ class Lists:
         if not isinstance(received, SessionMessage) or not isinstance(received.message, JSONRPCResponse):
             return
         result = received.message.result
+        version = (self.session and self.session.protocol_version) or LATEST_HANDSHAKE_VERSION
+        if isinstance(parts := result.get("content"), list):
+            result["content"] = await asyncio.to_thread(_parts, version, cast("list[Any]", parts))
         for key, method in _METHODS.items():
             entries: Any = result.get(key)
             if isinstance(entries, list):
-                version = (self.session and self.session.protocol_version) or LATEST_HANDSHAKE_VERSION
                 known = self._found.setdefault(key, [])
                 part: list[Any] = entries[: MOST_ENTRIES - len(known)]  # pyright: ignore[reportUnknownVariableType]
                 valid, wrong = await asyncio.to_thread(_checked, method, version, key, part)
@@ -82,6 +84,23 @@ def _checked(
         except (ValueError, RecursionError) as error:
             wrong.append((_name(entry), _problem(error)))
     return valid, wrong
+
+
+def _parts(version: str, parts: list[Any]) -> list[Any]:
+    """Return the valid parts of a tool's result, and a note in place of others."""
+
+    def valid(some: list[Any]) -> bool:
+        try:
+            methods.validate_server_result("tools/call", version, {**_FRAME, "content": some})
+        except (ValueError, KeyError, RecursionError):
+            return False
+        return True
+
+    if valid(parts):
+        return parts
+    good = [part for part in parts if valid([part])]
+    note = f"[The server sent {len(parts) - len(good)} of {len(parts)} parts that are no valid content.]"
+    return [*good, {"type": "text", "text": note}]
 
 
 _FRAME = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}

@@ -63,8 +63,23 @@ def wrong_value(error: ValidationError, known: int = 0) -> str:
 
 def wrong_values(error: ValidationError, most: int = 5) -> str:
     """Return the first ``most`` problems, each once."""
-    found = error.errors(include_url=False, include_input=False)
-    return "; ".join(dict.fromkeys(map(refused, found[:most])))
+    return reasons(error.errors(include_url=False, include_input=False), most)
+
+
+def reasons(problems: Iterable[Any], most: int = 5) -> str:
+    """Return the first ``most`` of a ValidationError's ``errors()``, each once.
+
+    Of several shapes that a value may have, the first one tells enough.
+    """
+    shapes: dict[tuple[int | str, ...], int | str] = {}
+    told: list[str] = []
+    for problem in problems:
+        steps = tuple(problem["loc"])
+        if all(
+            shapes.setdefault(steps[:at], step) == step for at, step in enumerate(steps) if _is_shape(step)
+        ):
+            told.append(refused(problem))
+    return "; ".join(dict.fromkeys(told[:most]))
 
 
 def refused(problem: Any) -> str:
@@ -90,9 +105,24 @@ def place(steps: Iterable[int | str]) -> str:
     words = [
         t("entry {number}", number=step + 1) if isinstance(step, int) else step
         for step in steps
-        if isinstance(step, int) or not _BRANCH.fullmatch(step)
+        if isinstance(step, int) or not (_BRANCH.fullmatch(step) or _is_shape(step))
     ]
     return ", ".join(words) or t("it")
+
+
+def _is_shape(step: int | str) -> bool:
+    """Return whether a step is the name of a class, which pydantic adds for each shape that a value may have."""
+    if isinstance(step, int) or not step[:1].isupper():
+        return False
+    from pydantic import BaseModel
+
+    waiting: list[type[BaseModel]] = [BaseModel]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__name__ == step:
+            return True
+        waiting += kind.__subclasses__()
+    return False
 
 
 def wrong_schema(error: SchemaError) -> str:

@@ -19,7 +19,7 @@ from lsp_bridge.cli.acp.content import odd_server
 from tools.json_access import mapping, mappings
 from tools.localization import t
 from tools.text.terminal import shown_brief
-from tools.text.validation import refused, wrong_values
+from tools.text.validation import reasons, wrong_values
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 MAX_LINE = 50 * 1024 * 1024
 """Bytes that are held of a line at once; longer lines arrive, too."""
-_MOST_ERRORS = 5
 _ENTERING = [AGENT_METHODS[f"session_{name}"] for name in ("new", "load", "resume", "fork")]
 _MOST_CHECKED = 100
 """MCP servers of a session whose form is checked; 20 of them are used."""
@@ -129,7 +128,7 @@ def _worded(message: dict[str, Any]) -> dict[str, Any]:
     wrong = mappings(mapping(error.get("data")).get("errors"))
     if not wrong:
         return message
-    why = "; ".join(dict.fromkeys(map(refused, wrong[:_MOST_ERRORS])))
+    why = reasons(wrong)
     told = {"code": error.get("code"), "message": t("Invalid params: {why}.", why=shown_brief(why, 1_000))}
     return {**message, "error": told}
 

@@ -86,6 +86,9 @@ def call(number: int) -> None:
         huge(number)
     elif HOW == "cut":
         print(f'{{"jsonrpc": "2.0", "id": {number}, "result": {{"content": [}}}}', flush=True)
+    elif HOW == "parts":
+        bad: list[Any] = [{"type": "text"}, {"type": "image", "data": 7}, None, {"type": "odd"}]
+        send(id=number, result={"content": [*bad, {"type": "text", "text": "worked"}]})
     else:
         content = 7 if HOW == "nonsense" else [{"type": "text", "text": "worked"}]
         send(id=number, result={"content": content})

@@ -320,14 +320,25 @@ async def test_an_address_that_does_not_answer(
 @pytest.mark.parametrize("how", ["nonsense", "cut"])
 async def test_nonsense_as_result(tmp_path: Path, how: str) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, how)) as server:
-        with pytest.raises(ToolError, match="not valid"):
+        with pytest.raises(ToolError, match="not valid") as refused:
             await called(server)
+        assert "pydantic" not in str(refused.value)
+
+
+async def test_bad_parts_do_not_cost_the_good_ones(tmp_path: Path) -> None:
+    async with connected(tmp_path, spec_of(bad_mcp_server, "parts")) as server:
+        result = await called(server)
+    assert [part.text for part in result.content] == [
+        "worked",
+        "[The server sent 4 of 5 parts that are no valid content.]",
+    ]
 
 
 async def test_text_before_the_protocol_is_skipped(tmp_path: Path) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, "chatty")) as server:
         assert (await called(server)).content[0].text == "worked"
-        assert "not a message" in server.log.text()
+        assert "not a message: Welcome! This is no JSON." in server.log.text()
+        assert "pydantic" not in server.log.text()
 
 
 async def test_endless_list_of_tools_ends(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tools.json_access import mapping
 from tools.localization import t
 from tools.text.terminal import plain, shown, shown_brief
 from tools.text.truncate import cut_text
@@ -92,7 +93,47 @@ def _usable(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         raise BadDefinitionError(
             not_offered(name, t("its schema is wrong: {why}", why=wrong_schema(error)))
         ) from error
+    if reference := _unresolved(usable):
+        raise BadDefinitionError(
+            not_offered(
+                name,
+                t(
+                    "its schema refers to {reference}, which it does not contain",
+                    reference=shown_brief(reference, 80),
+                ),
+            )
+        )
     return _readable(usable)
+
+
+def _unresolved(schema: dict[str, Any]) -> str:
+    """Return a reference to nothing within a valid schema, or to another document: nothing is fetched."""
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
+
+    root: Any = DRAFT202012.create_resource(schema)
+    registry: Any = EMPTY_REGISTRY
+    waiting = [(root, registry.with_resource("", root).crawl().resolver_with_root(root), "#")]
+    seen: set[int] = set()
+    while waiting:
+        one, resolver, named = waiting.pop()
+        contents = mapping(one.contents)
+        if not contents or id(contents) in seen:
+            continue
+        seen.add(id(contents))
+        for key in ("$ref", "$dynamicRef"):
+            reference: Any = contents.get(key)
+            if isinstance(reference, str):
+                try:
+                    found = resolver.lookup(reference)
+                except (Unresolvable, ValueError):
+                    return reference
+                waiting.append((DRAFT202012.create_resource(found.contents), found.resolver, reference))
+        try:
+            waiting += [(below, resolver.in_subresource(below), named) for below in one.subresources()]
+        except (AttributeError, TypeError, ValueError):
+            return named  # what it leads to is no schema
+    return ""
 
 
 def _readable(node: Any) -> Any:

@@ -60,9 +60,14 @@ class OwnTool(OutsideTool):
 
 def _problem(schema: Mapping[str, Any], arguments: dict[str, Any]) -> str:
     from jsonschema import Draft202012Validator
+    from referencing.jsonschema import EMPTY_REGISTRY
 
-    validator: Any = Draft202012Validator(schema)
-    errors = sorted(validator.iter_errors(arguments), key=lambda one: list(map(str, one.path)))
+    # Its own registry would fetch what a schema refers to.
+    validator: Any = Draft202012Validator(schema, registry=EMPTY_REGISTRY)
+    try:
+        errors = sorted(validator.iter_errors(arguments), key=lambda one: list(map(str, one.path)))
+    except RecursionError:
+        return "they or the references of the schema are nested too deeply"
     return "; ".join(
         f"{'.'.join(map(str, one.path)) or 'arguments'}: {shown_brief(one.message, 200)}"
         for one in errors[:3]

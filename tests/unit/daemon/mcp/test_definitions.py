@@ -67,11 +67,29 @@ def test_digest_changes_with_the_definition() -> None:
         {"type": "object", "properties": {"a b": {}}},
         {"type": "object", "properties": {"a": {"type": "no such type"}}},
         {"type": "object", "required": "a"},
+        {"properties": {"a": {"$ref": "#/$defs/gone"}}},
+        {"properties": {"a": {"items": {"$ref": "#/definitions/b"}}}, "definitions": {"b": {"$ref": "#/c"}}},
+        {"properties": {"a": {"$ref": "https://host.invalid/schema.json"}}},
+        {"properties": {"a": {"$ref": "http://[/"}}},
+        {"properties": {"a": {"$ref": "#/x-odd/b"}}, "x-odd": {"b": {"properties": [1]}}},
+        {"properties": {"a": {"$ref": "#/x-odd/b"}}, "x-odd": {"b": {"allOf": 7}}},
+        {"properties": {"a": {"$dynamicRef": "#anchor"}}},
     ],
 )
 def test_schemas_that_providers_reject(schema: dict[str, object]) -> None:
     with pytest.raises(BadDefinitionError, match="the tool n is not offered"):
         definition("s", "n", "d", schema)
+
+
+def test_references_within_a_schema_stay() -> None:
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "all": {"$ref": "#"}}}
+    odd = {"$ref": {"type": "string"}, "e": {"enum": [{"$ref": "#/gone"}]}}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/node"}, "b": {"properties": odd}},
+        "$defs": {"node": node},
+    }
+    assert definition("s", "n", "d", schema).schema == schema
 
 
 def test_schemas_are_completed_and_readable() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +17,7 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
 
 from daemon.mcp.long_messages import MOST_VALUES, decoded
 
@@ -40,6 +41,11 @@ _METHOD = re.compile(rb'\s*"method"\s*:')
 _BURST = 50
 """Messages after which reading pauses, so that at most 500 a second cost processor time."""
 _PAUSE_S = 0.1
+_NOTES_A_SECOND = 100
+"""Notifications that are passed on; of more of a kind, the newest is."""
+_MOST_HELD = 50
+_DROPPED_BURST = 500
+"""Notifications that are left out, until reading pauses: at most 5,000 a second cost the time to decode them."""
 _LONG = 64 * 1024
 """Bytes of a message that takes too long to be decoded on the event loop."""
 MAX_LIST = 1024 * 1024
@@ -60,7 +66,8 @@ class TooLongError(Exception):
 class Paced:
     """A stream of the SDK that a server cannot flood, be it with notifications, requests or answers to nothing.
 
-    What is not read fills the pipe, and then the server itself waits.
+    What is not read fills the pipe, and then the server itself waits. Many reports of progress before a result must not
+    keep it waiting, so most of them are left out.
     """
 
     def __init__(
@@ -70,6 +77,13 @@ class Paced:
         self._stream = stream
         self._seen = seen
         self._received = 0
+        self._due: deque[Received] = deque()
+        self._held: dict[tuple[str, str], Received] = {}
+        """The newest notification of each kind beyond those that are passed on."""
+        self._notes = 0
+        self._second = 0.0
+        """When ``_notes`` begins again, in the time of the event loop."""
+        self._dropped = 0
 
     @property
     def last_context(self) -> Context | None:
@@ -78,13 +92,34 @@ class Paced:
 
     async def receive(self) -> Received:
         """Return the next message. Raises anyio.EndOfStream."""
-        received = await self._stream.receive()
+        received = await self._next()
         self._received += 1
         if self._received % _BURST == 0:
             await asyncio.sleep(_PAUSE_S)
         if self._seen is not None:
             await self._seen(received)
         return received
+
+    async def _next(self) -> Received:
+        loop = asyncio.get_running_loop()
+        while not self._due:
+            received = await self._stream.receive()
+            kind = _kind(received)
+            if kind is None:
+                self._due += (*self._held.values(), received)
+                self._held.clear()
+                continue
+            if loop.time() > self._second:
+                self._second, self._notes = loop.time() + 1, 0
+            if self._notes < _NOTES_A_SECOND:
+                self._notes += 1
+                self._held.pop(kind, None)
+                return received
+            self._held[kind if len(self._held) < _MOST_HELD else (kind[0], "")] = received
+            self._dropped += 1
+            if self._dropped % _DROPPED_BURST == 0:
+                await asyncio.sleep(_PAUSE_S)
+        return self._due.popleft()
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -104,6 +139,14 @@ class Paced:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def _kind(received: Received) -> tuple[str, str] | None:
+    """Return what a notification is about; None for messages that must not be left out."""
+    message = received.message if isinstance(received, SessionMessage) else None
+    if not isinstance(message, JSONRPCNotification) or message.method == "notifications/cancelled":
+        return None
+    return message.method[:100], str((message.params or {}).get("progressToken", ""))[:100]
 
 
 @asynccontextmanager

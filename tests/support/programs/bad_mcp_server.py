@@ -86,6 +86,13 @@ def call(number: int) -> None:
         huge(number)
     elif HOW == "cut":
         print(f'{{"jsonrpc": "2.0", "id": {number}, "result": {{"content": [}}}}', flush=True)
+    elif HOW == "progress":
+        # As many as one call may write, with a few of another kind whose last one counts.
+        for done in range(6_000):
+            send(method="notifications/progress", params={"progressToken": number, "progress": done})
+            if done % 100 == 0:
+                send(method="notifications/message", params={"level": "info", "data": f"at {done}"})
+        send(id=number, result={"content": [{"type": "text", "text": "worked"}]})
     elif HOW == "parts":
         bad: list[Any] = [{"type": "text"}, {"type": "image", "data": 7}, None, {"type": "odd"}]
         send(id=number, result={"content": [*bad, {"type": "text", "text": "worked"}]})

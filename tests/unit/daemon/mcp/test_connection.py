@@ -267,6 +267,21 @@ async def test_a_flood_of_notifications(tmp_path: Path) -> None:
     assert (tmp_path / "log").stat().st_size <= MAX_BYTES
 
 
+async def test_a_result_after_much_progress(tmp_path: Path) -> None:
+    seen: list[float] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(progress)
+
+    async with connected(tmp_path, spec_of(bad_mcp_server, "progress")) as server:
+        requests = CallRequests("bad", fake_context(tmp_path))
+        result: Any = await server.call("work", {}, 30, note, requests)
+        assert result.content[0].text == "worked"
+        await until(lambda: "at 5900" in server.log.text(), "the newest message")
+    assert seen == sorted(seen) and len(seen) < 3_000
+    assert seen[-1] == 5_999
+
+
 async def test_result_of_a_hundred_megabytes(tmp_path: Path) -> None:
     before = psutil.Process().memory_info().rss
     async with connected(tmp_path, spec_of(bad_mcp_server, "huge")) as server:

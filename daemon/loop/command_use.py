@@ -56,7 +56,8 @@ class NamedFile:
 def called(session: Session, text: str) -> CalledCommand | None:
     """Return the command that a user's prompt calls; None for any other prompt. Reads files.
 
-    No name counts in the task of a child: models write those. A skill that cannot be used is reported to the user.
+    No name counts in the task of a child: models write those. The user is told of a skill that cannot be used, and of a
+    command that does not count because its folder is not trusted.
     """
     match = CALL.fullmatch(text) if text.lstrip().startswith("/") and session.parent is None else None
     if match is None:
@@ -66,6 +67,13 @@ def called(session: Session, text: str) -> CalledCommand | None:
     if command is not None and _readable(session, command):
         return CalledCommand(expanded(command.text, arguments), command.agent, command.model)
     skill = session.services.skills.all(session.trust).named(name)
+    if command is None and skill is None and session.services.commands.left_out(name.lower(), session.trust):
+        session.record.notice_once(
+            t(
+                "/{name} is sent as text: the commands of this folder are not used, because the folder is not trusted.",
+                name=name,
+            )
+        )
     if skill is None or not callable_skill(session.rules, skill):
         return None
     loaded = usable(skill)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from daemon.agents.front_matter_keys import TOOLS
 from daemon.outside_tools.definitions import BadDefinitionError, Definition, definition
 from daemon.skills.own_files import OwnFileError, Place, Source, Unusable
-from tools.localization import t
+from tools.localization import n, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
 from tools.text.terminal import shown_line
@@ -50,7 +50,7 @@ class ToolFile(BaseModel):
     description: str = Field(min_length=1)
     parameters: dict[str, Any] = Field(default_factory=dict[str, Any])
     command: tuple[str, ...] = Field(min_length=1, max_length=LONGEST_COMMAND)
-    timeout_s: float = Field(default=60.0, gt=0, le=3600)
+    timeout_s: float = Field(default=60.0, gt=0, le=3600, strict=True)
     sandbox: Sandboxing = "on"
 
 
@@ -164,14 +164,30 @@ def find(
                     problems.append(t("Tool skipped: {path}: {error}.", path=path, error=error))
                 else:
                     found[tool.name] = replace(tool, program=program)
+    theirs = _theirs(workspace)
+    others = trust != "trusted" and theirs.folder != user_folder / FOLDER
+    if others and (count := len(_listed(theirs, []))):
+        problems.append(
+            n(
+                "{count} tool of this folder is not used, because the folder is not trusted. If it is yours, run "
+                "`goalwright trust` in it.",
+                "{count} tools of this folder are not used, because the folder is not trusted. If it is yours, run "
+                "`goalwright trust` in it.",
+                count,
+            )
+        )
     return list(found.values()), problems
+
+
+def _theirs(workspace: Path) -> Place:
+    return Place(workspace / ".goalwright" / FOLDER, "workspace", workspace)
 
 
 def _places(workspace: Path, user_folder: Path, trust: Trust) -> Iterator[Place]:
     yield Place(user_folder / FOLDER, "user")
-    theirs = workspace / ".goalwright" / FOLDER
-    if trust == "trusted" and theirs != user_folder / FOLDER:
-        yield Place(theirs, "workspace", workspace)
+    theirs = _theirs(workspace)
+    if trust == "trusted" and theirs.folder != user_folder / FOLDER:
+        yield theirs
 
 
 def _listed(place: Place, problems: list[str]) -> list[Path]:

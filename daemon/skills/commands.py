@@ -21,7 +21,9 @@ from daemon.skills.own_files import (
     Unusable,
     document_of,
     places,
+    workspace_folders,
 )
+from daemon.skills.skill_file import SKILL_FILE
 from tools.localization import t
 from tools.text.truncate import one_line
 
@@ -135,6 +137,15 @@ class Commands:
                     found[name] = replace(one, name=name)
                     problems += filter(None, [one.problem])
         return FoundCommands({name: found[name] for name in sorted(found)}, tuple(problems))
+
+    def left_out(self, name: str, trust: Trust) -> bool:
+        """Return whether the workspace has a file for this command, or a skill, that does not count without trust."""
+        if trust == "trusted":
+            return False
+        folders = workspace_folders("commands", self.workspace)
+        return any(name == one for folder in folders for one, _ in _files_in(folder)) or any(
+            (folder / name / SKILL_FILE).is_file() for folder in workspace_folders("skills", self.workspace)
+        )
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, Path]]:

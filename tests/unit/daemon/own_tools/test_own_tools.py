@@ -288,6 +288,7 @@ async def test_a_folder_counts_once_it_is_trusted(tmp_path: Path) -> None:
         bench.models.then("done")
         await finish(prompted(session, "go"))
         assert offered(bench) == []
+        assert "2 tools of this folder are not used, because the folder is not trusted" in notices(bench)
 
 
 async def test_bad_definitions_are_skipped_with_words(tmp_path: Path) -> None:

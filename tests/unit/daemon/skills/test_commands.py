@@ -154,8 +154,12 @@ async def test_commands_of_an_untrusted_folder_are_plain_text(tmp_path: Path) ->
     put(tmp_path / THEIRS / "fix.md", "Fix it.")
     async with daemon(tmp_path, "Done.", trusted=False) as bench:
         session = bench.session()
-        await session.prompt("/fix")
-        assert said(session).content == (TextPart(text="/fix"),)
+        await session.prompt("/fix 12")
+        assert said(session).content == (TextPart(text="/fix 12"),)
+        told = [one.text for one in bench.events(Notice) if "sent as text" in one.text]
+        assert told == [
+            "/fix is sent as text: the commands of this folder are not used, because the folder is not trusted."
+        ]
 
 
 async def test_commands_that_rules_deny_to_read_do_not_exist(tmp_path: Path) -> None:

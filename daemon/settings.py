@@ -87,9 +87,9 @@ class LanguageServerSetting(_Group):
 
 
 class McpServerSetting(_Group):
-    """An MCP server, in the format of other programs; unknown keys are ignored."""
+    """An MCP server, in the format of other programs; unknown keys are kept, to tell of them."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     type: str = Field(default="", description="stdio or http; by default stdio where there is a command.")
     command: str = Field(default="", description="Program that speaks MCP on stdio; no shell.")
@@ -105,7 +105,7 @@ class McpServerSetting(_Group):
     headers: dict[str, str] = Field(
         default_factory=dict[str, str], description="HTTP headers to send to it, e.g. Authorization."
     )
-    disabled: bool = Field(default=False, description="true: never start it.")
+    disabled: bool = Field(default=False, strict=True, description="true: never start it.")
 
 
 _ONE_OR_MORE = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 from daemon.config import MAX_FILE, not_used, valid_servers
 from daemon.settings import McpServerSetting
 from tools.files.regular_files import read_regular
-from tools.json_access import array, mapping
-from tools.localization import t
+from tools.json_access import array, mapping, without_comments
+from tools.localization import n, t
 from tools.process.programs import find_program
 from tools.process.runnable import why_not_run
+from tools.text.terminal import shown_brief
 from tools.text.validation import unreadable
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 FILES = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files of a workspace that name servers, and the key under which they do."""
+_WITH_COMMENTS = ".vscode/mcp.json"
+"""VS Code writes comments into its files, and accepts a comma behind the last entry."""
 SETTINGS = "config.json"
 MOST_SERVERS = 50
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
@@ -66,6 +69,8 @@ class FoundServers:
 
     servers: tuple[ServerSpec, ...] = ()
     problems: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """About keys of servers that mean nothing here, as text for the user. Other programs may know them."""
 
 
 class _UnusableError(Exception):
@@ -83,8 +88,12 @@ def find_servers(
     named: dict[str, tuple[McpServerSetting, str]] = {
         name: (server, SETTINGS) for name, server in settings.mcp_servers.items()
     }
-    for file, key in FILES.items() if trusted else ():
+    left_out: set[str] = set()
+    for file, key in FILES.items():
         servers, wrong = _read(workspace / file, file, key)
+        if not trusted:
+            left_out |= servers.keys()
+            continue
         problems += wrong
         for name, server in servers.items():
             known = named.setdefault(name, (server, file))
@@ -97,18 +106,39 @@ def find_servers(
                         other=known[1],
                     )
                 )
+    if left_out:
+        problems.append(
+            n(
+                "{count} MCP server of this folder is not used, because the folder is not trusted. If it is yours, run "
+                "`goalwright trust` in it.",
+                "{count} MCP servers of this folder are not used, because the folder is not trusted. If it is yours, "
+                "run `goalwright trust` in it.",
+                len(left_out),
+            )
+        )
     if len(named) > MOST_SERVERS:
         problems.append(t("Only the first {most} MCP servers are used.", most=MOST_SERVERS))
     specs = [
         _spec(name, server, source, workspace, settings, environment, trusted=trusted)
         for name, (server, source) in list(named.items())[:MOST_SERVERS]
     ]
-    return FoundServers(tuple(specs), tuple(problems))
+    unknown = [
+        t(
+            "{source}: {name}: keys that change nothing here: {keys}.",
+            source=source,
+            name=shown_brief(name, 80),
+            keys=", ".join(shown_brief(key, 40) for key in [*server.model_extra][:5]),
+        )
+        for name, (server, source) in list(named.items())[:MOST_SERVERS]
+        if server.model_extra
+    ]
+    return FoundServers(tuple(specs), tuple(problems), tuple(unknown))
 
 
 def _read(path: Path, name: str, key: str) -> tuple[dict[str, McpServerSetting], list[str]]:
     try:
-        value: object = json.loads(read_regular(path, MAX_FILE).decode("utf-8-sig"))
+        text = read_regular(path, MAX_FILE).decode("utf-8-sig")
+        value: object = json.loads(without_comments(text) if name == _WITH_COMMENTS else text)
     except (FileNotFoundError, NotADirectoryError):
         return {}, []
     except (OSError, ValueError, RecursionError) as error:

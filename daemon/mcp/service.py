@@ -218,6 +218,11 @@ class McpServers:
             return (), ()
         return tuple(self._status(spec, found, trust == "trusted") for spec in found.servers), found.problems
 
+    def unknown_keys(self, trust: Trust) -> tuple[str, ...]:
+        """Return texts about keys of servers that mean nothing here, as last read."""
+        found = None if trust == "restricted" else self._found.get(trust == "trusted")
+        return () if found is None else found.unknown
+
     async def listed(self, trust: Trust, session_id: str | None = "") -> None:
         """Wait a moment until the servers that run have listed their prompts and resources."""
         found = self._here(trust == "trusted", session_id)

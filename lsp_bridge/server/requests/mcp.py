@@ -151,5 +151,5 @@ class McpRequests:
                 )
                 for one in found
             ),
-            problems=(*config.blocking, *config.problems, *problems),
+            problems=(*config.blocking, *config.problems, *problems, *servers.unknown_keys(trust)),
         )

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from daemon.config import load_config
 from daemon.mcp.configuration import FoundServers, ServerSpec, find_servers
 from daemon.mcp.service import set_enabled
 from daemon.settings import McpSettings
+from tests.support.examples import examples
 from tools.errors import ToolError
+from tools.json_access import without_comments
 
 PYTHON = {"command": sys.executable, "args": ["-V"]}
 
@@ -57,6 +61,9 @@ def test_files_of_a_folder_that_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "node").write_text("")
     servers = found(tmp_path, trusted=False, mcp_servers={"mine": PYTHON})
     assert one(servers).name == "mine"
+    assert servers.problems[0].startswith(
+        "1 MCP server of this folder is not used, because the folder is not"
+    )
     assert one(servers).cwd == Path.home(), "a program must not find what the folder holds"
     assert found(tmp_path, mcp_servers={"mine": PYTHON}).servers[0].cwd == tmp_path
 
@@ -69,6 +76,47 @@ def test_damaged_files_are_reported(tmp_path: Path, text: str) -> None:
     servers = found(tmp_path)
     assert not servers.servers
     assert len(servers.problems) == 1 and ".mcp.json" in servers.problems[0]
+
+
+def test_comments_in_the_file_of_vscode(tmp_path: Path) -> None:
+    url = "https://x/*no*/,]"
+    text = f'// one, "two"\n{{"servers": {{ /* a\nb */ "a": {{"url": "{url}", }}, // end\n }},}}'
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode" / "mcp.json").write_text(text)
+    assert one(found(tmp_path)).url == url
+    (tmp_path / ".vscode" / "mcp.json").write_text("/* a\n*/ [1,,]")
+    assert "at line 2, column" in found(tmp_path).problems[0]
+    (tmp_path / ".mcp.json").write_text("// one\n{}")
+    assert ".mcp.json is not used: it is not valid JSON" in found(tmp_path).problems[0]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text('",/*]}\\\n x'),
+    lambda below: st.lists(below) | st.dictionaries(st.text('",/*]}\\ x'), below),
+)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(value=JSON, comment=st.text('",/]}\\ x'))
+def test_comments_change_no_value(value: object, comment: str) -> None:
+    plain = json.dumps(value, indent=1)
+    assert without_comments(plain) == plain
+    commented = "".join(f"{line} // {comment}\n/*{comment}*/" for line in plain.splitlines())
+    assert json.loads(without_comments(commented)) == value
+    assert json.loads(without_comments(f"[{commented} , /**/ ]")) == [value]
+
+
+@pytest.mark.parametrize("part", ['"', '"\\', "/*", ", ", "\\", "//"])
+def test_unfinished_texts_are_quickly_read(part: str) -> None:
+    assert len(without_comments(part * 300_000)) == len(part) * 300_000
+
+
+def test_keys_without_a_meaning_are_told_apart(tmp_path: Path) -> None:
+    servers = found(tmp_path, mcp_servers={"s": {**PYTHON, "typo": 1, "autoApprove": []}})
+    assert not servers.problems and not one(servers).problem
+    assert servers.unknown == ("config.json: s: keys that change nothing here: typo, autoApprove.",)
+    write(tmp_path / ".mcp.json", {"mcpServers": {"a": {**PYTHON, "disabled": "yes"}}})
+    assert "a is not used: disabled must be true or false" in found(tmp_path).problems[0]
 
 
 def test_variables_are_filled_in(tmp_path: Path) -> None:

@@ -298,7 +298,11 @@ async def test_trust_decides_about_the_files_of_a_folder(tmp_path: Path) -> None
         bench.models.then("done")
         await finish(prompted(session, "again"))
         assert offered(bench) == []
-        assert bench.core.mcp.servers("unknown") == ((), ())
+        servers, (left_out,) = bench.core.mcp.servers("unknown")
+        assert not servers
+        assert left_out.startswith(
+            "1 MCP server of this folder is not used, because the folder is not trusted."
+        )
         assert not bench.core.mcp._connections, "they were stopped"
 
 

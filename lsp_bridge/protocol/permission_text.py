@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tools.access import OUTSIDE
 from tools.json_access import mapping, mappings, string, strings
 from tools.localization import noted, t
 from tools.text.terminal import LONGEST_TITLE, shown, shown_brief, shown_line
@@ -172,9 +173,14 @@ def suggested(request: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def suggestion_words(request: dict[str, Any]) -> str:
-    """Return the patterns that "always" would allow; those of another permission than the request's with its name."""
+    """Return the patterns that "always" would allow; those of another permission than the request's with its name.
+
+    Tools that are not built in are allowed by their definition.
+    """
     own = string(request.get("permission"))
     return ", ".join(
-        shown_line(pattern if permission == own else f"{permission} {pattern}")
+        t("this definition of {tool}", tool=shown_line(permission))
+        if pattern.startswith("definition ") and permission.startswith(OUTSIDE)
+        else shown_line(pattern if permission == own else f"{permission} {pattern}")
         for permission, pattern in suggested(request)
     )

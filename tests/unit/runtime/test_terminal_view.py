@@ -251,6 +251,12 @@ def test_request_hides_nothing_of_what_is_approved() -> None:
     assert suggestion_words(request).endswith("; touch TAIL, a␊b")
 
 
+def test_always_for_a_tool_of_a_server_names_the_tool() -> None:
+    name = "mcp__docs__look"
+    grants = [{"permission": name, "pattern": "definition f61448c4e85c9fae"}]
+    assert suggestion_words({"permission": name, "suggestions": grants}) == f"this definition of {name}"
+
+
 @pytest.mark.parametrize(
     ("metadata", "why"),
     [

@@ -513,7 +513,7 @@ class Turn:
 
     def _why_not(self, permission: str) -> str:
         rule = self._session.rules.decide(permission, "")
-        return f"{rule_words(rule)}. Continue without it, or tell the user what you need it for."
+        return f"{rule_words(rule).rstrip('.')}. Continue without it, or tell the user what you need it for."
 
     async def _revert(self, goal: Goal, permission: CallPermission) -> str:
         return await Restorer(self._session).revert_goal(goal.id, permission)

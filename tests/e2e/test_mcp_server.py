@@ -87,7 +87,7 @@ def test_other_agents_read_the_plan_and_nothing_else(goalwright: CommandLine) ->
             assert len(messages) < 10_000, "long texts are shortened"
             assert "report of May" in await one.call("goal_messages", goal="1", session=name)
             assert name in await one.call("search", query="make it FAST")
-            assert "There is no goal 7" in await one.fails("goal_messages", goal="7")
+            assert (await one.fails("goal_messages", goal="7")).startswith("There is no goal 7")
             for bad in ("../../etc", "20200101-000000-0000000000", f"{name}/../x"):
                 await one.fails("goal_tree", session=bad)
             assert await one.fails("explore", question="x")

@@ -65,6 +65,8 @@ class _Server(MCPServer):
             if isinstance(error.__cause__, ValidationError):
                 words = wrong_values(error.__cause__)
                 raise ToolError(f"The arguments of {name} are wrong: {words}.") from error.__cause__
+            if isinstance(error.__cause__, ToolError):
+                raise error.__cause__ from None  # without "Error executing tool"
             raise
 
 

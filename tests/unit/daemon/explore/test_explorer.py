@@ -268,6 +268,7 @@ async def test_branches_are_not_offered_to_explore_themselves(tmp_path: Path) ->
         child = await bench.opened(f"{session.session_id}:A")
         assert told(child).is_error
         assert "cannot be used now" in told(child).content
+        assert "to its end. Continue without it" in told(child).content
 
 
 async def test_failed_branch_is_reported_and_others_continue(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import logging
 import math
+from collections import Counter
 from contextlib import AsyncExitStack
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -396,6 +397,10 @@ class Connection:
             if cursor is None or len(found) > MOST_TOOLS:
                 break
         tools, problems = await asyncio.to_thread(_definitions, self.spec.name, found, wrong)
+        if cursor is not None and len(found) <= MOST_TOOLS:
+            problems.insert(
+                0, t("Its list of tools has no end: only the first {most} pages are used.", most=_MOST_PAGES)
+            )
         changed = tools != self.tools
         self.tools = tools
         if not self._stale.is_set():
@@ -489,4 +494,8 @@ def _definitions(
         made.setdefault(one.name, one)
     if len(found) > MOST_TOOLS:
         problems.append(t("Only the first {most} tools are offered.", most=MOST_TOOLS))
-    return tuple(made.values()), problems[:5]
+    told = [
+        text if count == 1 else t("{problem} ({count} times)", problem=text, count=count)
+        for text, count in Counter(problems).items()
+    ]
+    return tuple(made.values()), told[:5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -19,6 +20,9 @@ _LONGEST, _LOOKED_AT = 500, 10_000
 """Characters of a server's text that are shown, and that are searched for secrets."""
 _NO_JSON = "Failed to parse JSON response"
 """How the SDK's error begins; the rest quotes what the server sent."""
+
+_TOO_LONG = re.compile(r"the answer is longer than ([\d,]+) bytes$")
+"""How ours ends when a server's answer over HTTP is too long; the SDK puts its own words before it."""
 
 
 def brief(text: str) -> str:
@@ -67,6 +71,8 @@ def why_down(error: BaseException, spec: ServerSpec, status: int, timeout_s: flo
     if status:
         return t("{host} answers with the status {status}", host=host_of(spec.url), status=status)
     words = error.message if isinstance(error, MCPError) else str(error)
+    if (long := _TOO_LONG.search(words)) is not None:
+        return t("it sent an answer that is too large: at most {limit} bytes are read", limit=long[1])
     if words.startswith(_NO_JSON) or isinstance(error, ValueError):  # pydantic's
         return t("it sent something that is no MCP message")
     return brief(words or type(error).__name__)

@@ -38,7 +38,7 @@ def tools() -> list[dict[str, Any]]:
             tool("named", {"type": "object", "properties": {"a b$": {}}}),
         ]
     if HOW == "invalid":
-        wrong: list[Any] = [{"name": "listed", "inputSchema": {"type": "object", "properties": []}}, 7, {}]
+        wrong: list[Any] = [{"name": "listed", "inputSchema": {"type": "object", "properties": []}}, 7, 8, {}]
         return [tool("first"), *wrong, tool("noted") | {"annotations": 7}, tool("last")]
     if HOW == "many":
         return [tool(f"tool_{n}", description=f"Tool number {n}. " + "Long words. " * 30) for n in range(150)]

@@ -9,7 +9,9 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -233,6 +235,40 @@ async def test_streamable_http(tmp_path: Path) -> None:
         await process.wait()
 
 
+async def test_a_list_over_http_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Long(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            info = {"name": "long", "version": "1"}
+            result: dict[str, Any] = {"tools": [{"name": "x" * 1_100_000}]}
+            if asked["method"] == "initialize":
+                version = asked["params"]["protocolVersion"]
+                result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+            data = json.dumps({"jsonrpc": "2.0", "id": asked.get("id", 0), "result": result}).encode()
+            self.send_response(200 if "id" in asked else 202)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data) if "id" in asked else 0))
+            self.end_headers()
+            if "id" in asked:
+                self.wfile.write(data)
+
+        def do_GET(self) -> None:
+            self.send_error(405)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    monkeypatch.setattr(connections, "_BACKOFF_S", ())
+    with ThreadingHTTPServer(("127.0.0.1", 0), Long) as http:
+        Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
+        spec = ServerSpec("web", "config.json", url=f"http://127.0.0.1:{http.server_port}/mcp")
+        async with connected(tmp_path, spec, "failed") as server:
+            assert server.error.startswith(
+                "it sent an answer that is too large: at most 1,048,576 bytes are read."
+            )
+        http.shutdown()
+
+
 # -- servers that behave badly --
 
 
@@ -359,6 +395,7 @@ async def test_text_before_the_protocol_is_skipped(tmp_path: Path) -> None:
 async def test_endless_list_of_tools_ends(tmp_path: Path) -> None:
     async with connected(tmp_path, spec_of(bad_mcp_server, "endless")) as server:
         assert len(server.tools) == 4
+        assert "Its list of tools has no end: only the first 50 pages are used." in server.error
 
 
 async def test_bad_schemas_are_left_out(tmp_path: Path) -> None:
@@ -373,6 +410,7 @@ async def test_an_invalid_entry_does_not_cost_the_others(tmp_path: Path) -> None
         assert [tool.name for tool in server.tools] == ["first", "last"]
         assert "the tool listed is not offered: inputSchema.properties is not valid." in server.error
         assert "the tool noted is not offered: annotations is not valid." in server.error
+        assert "the tool ? is not offered: it is not valid. (2 times)" in server.error
         await until(server.content.listed.is_set, "the lists")
         assert [one.name for one in server.content.prompts] == ["p", "q"]
         assert [one.uri for one in server.content.resources] == ["r://1"]

@@ -78,13 +78,14 @@ async def test_servers_ask_in_the_chat(with_model: WithModel, configure: Configu
             await window.pictures("mcp-question")
             await window.button("Send answer", card).click()
             await expect(card).to_contain_text("parcels: write a whole number.")
-            await card.get_by_role("radio", name="Bicycle").check()
+            await expect(card.get_by_role("radio", name="Night post")).to_have_count(0)
             await card.get_by_role("textbox").last.fill("12")
             await window.button("Send answer", card).click()
 
             await expect(window.approval).to_contain_text("The MCP server asking wants an answer of")
             await expect(window.approval).to_contain_text("user: Say hello.")
-            assert '"parcels": 12' in str(model.requests[1].json["messages"][-1])
+            sent = str(model.requests[1].json["messages"][-1])
+            assert '"parcels": 12' in sent and "Night post" in sent
             await window.pictures("mcp-sampling")
             await window.accept.click()
             await expect(window.answers().last).to_contain_text("All asked.")

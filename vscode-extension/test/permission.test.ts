@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changed, draftsOf, grantsOf, isBroad, type GrantDraft } from "../src/permission/grants";
+import { changed, draftsOf, grantsOf, isBroad, isDefinition, type GrantDraft } from "../src/permission/grants";
 import { forgottenLine, grantRow, headline, jobRow, MODES, modeWords, reasonLines, rememberedLine, ruleRow, ruleText, scopesFor, shortPath, verb, whose, type ReasonLine } from "../src/permission/format";
 import { visibleLine } from "../src/chat/webview/visible";
 import type { Mode, RuleSource } from "../src/protocol.gen";
@@ -111,6 +111,13 @@ test("a pattern that names nothing is told", () => {
   assert.deepEqual(["*", "**", "**/*", "* *", "~/*", "./**"].filter((pattern) => !isBroad(draft(pattern))), []);
   assert.deepEqual(["git *", "src/**", "*.py", "?", "", "."].filter((pattern) => isBroad(draft(pattern))), []);
   assert.equal(isBroad(draft("*", { chosen: false })), false);
+});
+
+test("the definition of a tool that is not built in is not for editing", () => {
+  const wanted = draft("definition 0af3", { permission: "mcp__docs__look" });
+  assert.ok(isDefinition(wanted));
+  assert.ok(!isDefinition(draft("definition 0af3")));
+  assert.ok(!isDefinition(draft("look", { permission: "mcp__docs__look" })));
 });
 
 test("rows of the list say what, where, when and by whom", () => {

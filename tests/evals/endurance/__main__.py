@@ -1,7 +1,7 @@
 """``python -m tests.evals.endurance``: a simulated day of a daemon, and whether it holds on to anything.
 
 Writes the samples as JSON (``--json``) and their curves as SVG (``--svg``). 1 when memory or anything else grew. It
-takes about as long as 20 000 calls take, 15 to 40 minutes; ``--hours``, ``--sessions`` and ``--calls`` make it shorter.
+takes about as long as 20 000 calls take, 40 to 60 minutes; ``--hours``, ``--sessions`` and ``--calls`` make it shorter.
 """
 
 from __future__ import annotations

@@ -91,6 +91,9 @@ class Postgres:
 
     def database(self, name: str, template: str = _TEMPLATE) -> str:
         """Return the address of a database, made from a template (our empty tables) unless it is there."""
+        assert self._process.poll() is None, (
+            f"PostgreSQL ended with {self._process.returncode}: {(self.folder / 'log').read_text()[-3000:]}"
+        )
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             for database, source in ((_TEMPLATE, "template1"), (name, template)):
                 if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():

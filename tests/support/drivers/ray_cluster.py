@@ -47,7 +47,10 @@ class RayNodes:
     def workers(self) -> list[psutil.Process]:
         """The processes in which branches work."""
         found = [one for one in self._ours() if "branch_worker" in " ".join(_words(one))]
-        waiting = {one.ppid() for one in found}  # the process that removes what a killed one leaves
+        waiting: set[int] = set()  # processes that remove what a killed one leaves
+        for one in found:
+            with contextlib.suppress(psutil.Error):
+                waiting.add(one.ppid())
         return [one for one in found if one.pid not in waiting]
 
     def actors(self) -> list[psutil.Process]:

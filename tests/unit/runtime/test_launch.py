@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from daemon.runtime import RuntimePaths
@@ -167,7 +169,7 @@ async def test_daemon_that_never_answers_times_out(launcher: Launcher, workspace
     with pytest.raises(LaunchError, match="did not answer within 15 s") as caught:
         await deaf.connect(workspace, HELLO)
     assert caught.value.code == "startTimeout"
-    kill_children()
+    kill_daemons(workspace)
 
 
 async def test_daemon_that_is_still_starting_is_not_called_damaged(
@@ -183,7 +185,7 @@ async def test_daemon_that_is_still_starting_is_not_called_damaged(
         await slow.connect(workspace, HELLO)
     assert caught.value.code == "startTimeout"
     assert RuntimePaths.for_workspace(workspace, launcher.home).is_locked()
-    kill_children()
+    kill_daemons(workspace)
 
 
 async def test_client_that_never_gets_the_start_lock_times_out(launcher: Launcher, workspace: Path) -> None:
@@ -289,9 +291,13 @@ def test_daemon_is_found_when_this_code_came_by_pythonpath(monkeypatch: pytest.M
     compile(bootstrap, "bootstrap", "exec")
 
 
-def kill_children() -> None:
-    for child in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
-        kill(int(child))
+def kill_daemons(workspace: Path) -> None:
+    """Kill what was started for a workspace; this process has other children, too."""
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if str(workspace) in child.cmdline():
+                child.kill()
+                child.wait()
 
 
 async def test_a_daemon_is_started_without_secrets_in_its_environment(

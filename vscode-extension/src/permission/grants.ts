@@ -39,6 +39,11 @@ export function grantsOf(drafts: readonly GrantDraft[]): Grant[] {
   return [...found.values()];
 }
 
+/** Return true for a grant of one definition of a tool that is not built in. It means nothing to a person, so it is not edited. */
+export function isDefinition({ permission, suggested }: GrantDraft): boolean {
+  return suggested.startsWith("definition ") && /^(mcp__|tool__)/.test(permission);
+}
+
 /** Return true for a pattern of wildcards only, which allows everything of its kind. */
 export function isBroad({ pattern, chosen }: GrantDraft): boolean {
   return chosen && /\*/.test(pattern) && /^[*?/\\.~\s]*$/.test(pattern);

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { changed, grantsOf, isBroad, type GrantDraft } from "../../permission/grants";
+import { changed, grantsOf, isBroad, isDefinition, type GrantDraft } from "../../permission/grants";
 import { scopesFor, verb } from "../../permission/format";
 import type { Grant, Scope } from "../../protocol.gen";
 import { Box } from "./checkbox";
@@ -84,15 +84,19 @@ function Pattern({ draft, number, onChange }: PatternProps): JSX.Element {
     <li class={chosen ? "" : "left-out"}>
       <Box label={t("Remember pattern {0}", number)} checked={chosen} onChange={(value) => onChange({ chosen: value })} />
       <span class="kind">{kind}</span>
-      <input
-        type="text"
-        class="pattern"
-        aria-label={t("Pattern {0}: {1}", number, kind)}
-        spellcheck={false}
-        autocomplete="off"
-        value={pattern}
-        onInput={(event) => onChange({ pattern: event.currentTarget.value })}
-      />
+      {isDefinition(draft) ? (
+        <span class="definition">{t("this definition of {0}", permission)}</span>
+      ) : (
+        <input
+          type="text"
+          class="pattern"
+          aria-label={t("Pattern {0}: {1}", number, kind)}
+          spellcheck={false}
+          autocomplete="off"
+          value={pattern}
+          onInput={(event) => onChange({ pattern: event.currentTarget.value })}
+        />
+      )}
       {hidden && (
         <p class="pattern-note">
           <Icon name="warning" />

@@ -39,7 +39,7 @@ export function grantsOf(drafts: readonly GrantDraft[]): Grant[] {
   return [...found.values()];
 }
 
-/** Return true for a grant of one definition of a tool that is not built in. It means nothing to a person, so it is not edited. */
+/** Return true for a grant of one definition of a tool that is not built in. Users cannot read it, so it is not edited. */
 export function isDefinition({ permission, suggested }: GrantDraft): boolean {
   return suggested.startsWith("definition ") && /^(mcp__|tool__)/.test(permission);
 }

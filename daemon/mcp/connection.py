@@ -58,6 +58,7 @@ _BACKOFF_S = (1.0, 2.0, 4.0, 8.0)
 """Before each restart in a row; after the last one a server stays down until it is wanted again."""
 _STEADY_S = 60.0
 """A server that ran for so long begins with the first of them again."""
+_CANCEL_AGAIN_S = 1.0
 _REFRESH_PAUSE_S = 0.5
 """Between an announcement that tools have changed and the question for them: some announce each tool."""
 _MOST_PAGES = 50
@@ -126,9 +127,10 @@ class Connection:
 
     async def stop(self) -> None:
         """Stop it, and wait until nothing of it runs."""
-        if self._running is not None:
+        while self._running is not None and not self._running.done():
             self._running.cancel()
-            await asyncio.wait({self._running})
+            # A cancellation that comes at the same moment as a message may get lost in the SDK, so it is repeated.
+            await asyncio.wait({self._running}, timeout=_CANCEL_AGAIN_S)
         self._set("stopped")
         await self.log.close()
 

@@ -55,10 +55,12 @@ class Config:
     """Parts of the settings that are ignored and why, as text for the user."""
     blocking: tuple[str, ...] = ()
     """Unreadable parts that may hold a prohibition. Nothing may run until they can be read."""
+    unread: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of settings whose values do not count as the file has them, each with the reason for the user."""
 
     def overlaid(self, values: Mapping[str, Any], source: RuleSource, name: str, file: str = "") -> Config:
         """Return this configuration with another layer of trusted settings over it; ``file``: the file of its rules."""
-        settings, problems = self._settings_with(values, name)
+        settings, problems, unread = self._settings_with(values, name)
         rules, blocking = _rules(values, source, name, file)
         return replace(
             self,
@@ -66,14 +68,16 @@ class Config:
             base_rules=(*self.base_rules, *rules),
             problems=(*self.problems, *problems),
             blocking=(*self.blocking, *blocking),
+            unread={**self.unread, **unread},
         )
 
     def with_workspace(self, values: Mapping[str, Any], *, trusted: bool) -> Config:
         """This configuration (shipped and the user's) with the workspace's file over it."""
         name = WORKSPACE_FILE.as_posix()
         rules, blocking = _rules(values, "workspace", name, name)
+        unread: dict[str, str] = {}
         if trusted:
-            settings, problems = self._settings_with(
+            settings, problems, unread = self._settings_with(
                 {k: v for k, v in values.items() if k not in _USERS_OWN}, name
             )
             problems += [
@@ -95,11 +99,14 @@ class Config:
             trusted=trusted,
             problems=(*self.problems, *problems),
             blocking=(*self.blocking, *blocking),
+            unread={**self.unread, **unread},
         )
 
-    def _settings_with(self, values: Mapping[str, Any], name: str) -> tuple[Settings, list[str]]:
+    def _settings_with(
+        self, values: Mapping[str, Any], name: str
+    ) -> tuple[Settings, list[str], dict[str, str]]:
         # Rules are merged one by one, not as one setting, because an invalid entry must not remove a prohibition.
-        valid, problems = _valid({k: v for k, v in values.items() if k != "permission"}, name)
+        valid, problems, unread = _valid({k: v for k, v in values.items() if k != "permission"}, name)
         if hooks := valid.get("hooks"):
             # Hooks of all layers run, because no layer may remove a hook that guards something.
             told = self.settings.commands.hooks
@@ -110,7 +117,7 @@ class Config:
             valid["mcp_servers"] = {**self.settings.mcp.mcp_servers, **servers}
         if models := valid.get("models"):
             valid["models"] = {**self.settings.model.models, **models}
-        return self.settings.changed(valid), problems
+        return self.settings.changed(valid), problems, unread
 
     def _tightened(self, values: Mapping[str, Any]) -> Settings:
         wanted = next((mode for mode in _MODES if mode == values.get("mode")), None)
@@ -182,6 +189,7 @@ def load_config(workspace: Path, user_file: Path, *, trusted: bool = False) -> C
         config,
         problems=(*users.problems, *local.problems, *config.problems),
         blocking=(*users.blocking, *local.blocking, *config.blocking),
+        unread={**config.unread, **users.unread, **local.unread},
     )
 
 
@@ -220,6 +228,7 @@ class _FileRead:
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     problems: Sequence[str] = ()
     blocking: Sequence[str] = ()
+    unread: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def _read(path: Path, name: str) -> _FileRead:
@@ -253,17 +262,20 @@ def _read(path: Path, name: str) -> _FileRead:
         *(cast("Iterable[object]", entries) if isinstance(rules, dict | list) else ()),
     ]
     told: dict[bool, list[str]] = {True: [], False: []}
+    unread: dict[str, str] = {}
     for holder, key in twice:
         # The value that does not count may hold a prohibition.
         is_rule = key == "permission" if holder is value else any(holder is one for one in where)
-        told[is_rule].append(
-            t(
-                "{name}: {key}: is there twice, and only the last one counts. Keep one of them.",
-                name=name,
-                key=head(key, _LONGEST_NAME),
-            )
+        key = head(key, _LONGEST_NAME)
+        text = t(
+            "{name}: {key}: is there twice, and only the last one counts. Keep one of them.",
+            name=name,
+            key=key,
         )
-    return _FileRead(values, told[False][:_MOST_TOLD], told[True][:_MOST_TOLD])
+        told[is_rule].append(text)
+        if holder is value:
+            unread[key] = text
+    return _FileRead(values, told[False][:_MOST_TOLD], told[True][:_MOST_TOLD], unread)
 
 
 def _object(pairs: list[tuple[str, Any]], twice: list[tuple[object, str]]) -> dict[str, Any]:
@@ -283,54 +295,59 @@ def _misnamed(values: Mapping[str, Any], name: str) -> list[str]:
     ]
 
 
-def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
+def _valid(values: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str], dict[str, str]]:
+    """Return settings that can be used, problems for the user, and for each setting with one its first problem."""
     valid: dict[str, Any] = {}
     problems: list[str] = []
+    unread: dict[str, str] = {}
     for key, value in values.items():
         if key == "$schema" or value is None:
             continue
         key = _SPELLINGS.get(key, key)
-        if key in _SERVERS and isinstance(value, dict):
-            servers, wrong = valid_servers(cast("dict[str, Any]", value), f"{name}: {key}", _SERVERS[key])
-            value = cast("dict[str, Any]", servers)
-            problems += wrong
-        if key == "models" and isinstance(value, dict):
-            value, wrong = _valid_models(cast("dict[str, Any]", value), f"{name}: models")
-            problems += wrong
-        if key == "fallback_model" and isinstance(value, str | list):
-            given = cast("list[Any]", [value] if isinstance(value, str) else value)
-            models, wrong = _valid_models(dict(enumerate(given, 1)), f"{name}: fallback_model")
-            value = list(models.values())
-            problems += wrong
-        elif key == "fallback_model":
-            words = t("it must be text in double quotes, or a list of such texts")
-            problems.append(not_used(f"{name}: {key}", words))
-            continue
-        if key not in SETTINGS:
-            # Comparing takes a millisecond, and a file may have any number of such keys.
-            near = (
-                difflib.get_close_matches(key[:_LONGEST_NAME], SETTINGS, n=1)
-                if len(problems) < _MOST_TOLD
-                else []
-            )
-            key = head(key, _LONGEST_NAME)
-            problems.append(
-                t("{name}: {key}: is not a setting; did you mean {near}?", name=name, key=key, near=near[0])
-                if near
-                else t("{name}: {key}: is not a setting: remove it", name=name, key=key)
-            )
-            continue
-        try:
-            valid[key], wrong = _parsed(key, value, f"{name}: {key}")
-            problems += wrong
-        except ValidationError as error:
-            if key == "language":
-                problems.append(f"{name}: {key}: {unknown_language(value)}")
-            else:
-                problems.append(not_used(f"{name}: {key}", wrong_value(error, 1)))
+        if key in SETTINGS:
+            found, wrong = _setting(key, value, name)
+            valid |= found
+        else:
+            wrong = [_unknown(key, name, compared=len(problems) < _MOST_TOLD)]
+        problems += wrong
+        if wrong:
+            unread[head(key, _LONGEST_NAME)] = wrong[0]
     if more := len(problems[_MOST_TOLD:]):
         problems[_MOST_TOLD:] = [t("{name}: there are {count:,} more problems.", name=name, count=more)]
-    return valid, problems
+    return valid, problems, unread
+
+
+def _unknown(key: str, name: str, *, compared: bool) -> str:
+    """Return the problem of a key that is no setting. ``compared``: with those that are, which takes a millisecond."""
+    near = difflib.get_close_matches(key[:_LONGEST_NAME], SETTINGS, n=1) if compared else []
+    key = head(key, _LONGEST_NAME)
+    if near:
+        return t("{name}: {key}: is not a setting; did you mean {near}?", name=name, key=key, near=near[0])
+    return t("{name}: {key}: is not a setting: remove it", name=name, key=key)
+
+
+def _setting(key: str, value: Any, name: str) -> tuple[dict[str, Any], list[str]]:
+    """Return what of a setting can be used, by its key, and what is wrong."""
+    problems: list[str] = []
+    if key in _SERVERS and isinstance(value, dict):
+        servers, problems = valid_servers(cast("dict[str, Any]", value), f"{name}: {key}", _SERVERS[key])
+        value = cast("dict[str, Any]", servers)
+    elif key == "models" and isinstance(value, dict):
+        value, problems = _valid_models(cast("dict[str, Any]", value), f"{name}: models")
+    elif key == "fallback_model" and isinstance(value, str | list):
+        given = cast("list[Any]", [value] if isinstance(value, str) else value)
+        models, problems = _valid_models(dict(enumerate(given, 1)), f"{name}: fallback_model")
+        value = list(models.values())
+    elif key == "fallback_model":
+        words = t("it must be text in double quotes, or a list of such texts")
+        return {}, [not_used(f"{name}: {key}", words)]
+    try:
+        parsed, wrong = _parsed(key, value, f"{name}: {key}")
+        return {key: parsed}, [*problems, *wrong]
+    except ValidationError as error:
+        if key == "language":
+            return {}, [f"{name}: {key}: {unknown_language(value)}"]
+        return {}, [*problems, not_used(f"{name}: {key}", wrong_value(error, 1))]
 
 
 def _parsed(key: str, value: Any, name: str) -> tuple[Any, list[str]]:

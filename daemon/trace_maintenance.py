@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import secrets
 import shutil
 import tempfile
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LIMIT = re.compile(r": trace_\w+\b(?! ignored)")
-"""Finds a limit in a problem, in whatever language; a path that looks like one only keeps more."""
 _DAY_S = 24 * 60 * 60.0
 _UNUSED_S = 5 * 60.0
 
@@ -53,7 +50,7 @@ def limits_of(config: Config) -> PruneLimits:
     """As the configuration has them; none when one of them cannot be read: it may be the one that protects the most."""
     from daemon.store.pruning import PruneLimits
 
-    unread = (*config.blocking, *(problem for problem in config.problems if _LIMIT.search(problem)))
+    unread = (*config.blocking, *(why for name, why in config.unread.items() if name.startswith("trace_")))
     if unread:
         return PruneLimits(unread=unread)
     traces = config.settings.traces

@@ -132,7 +132,14 @@ def test_foreign_ones_go_too_and_first_where_there_is_no_room() -> None:
         ({"trace_keeps": 50, "trace_keep_days": 1}, {}, False, None),
         ({"trace_keep": 0}, {}, False, None),
         ({"trace_keep_days": 1}, {"trace_keep": "x"}, True, None),
+        (
+            {**{f"unknown_{n}": 1 for n in range(50)}, "trace_keep": "x", "trace_keep_days": 1},
+            {},
+            False,
+            None,
+        ),
         ("{", {}, False, None),
+        ('{"trace_keep": 9, "trace_keep": 1}', {}, False, None),
     ],
 )
 def test_a_limit_that_cannot_be_read_deletes_nothing_and_is_told(

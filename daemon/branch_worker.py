@@ -32,14 +32,14 @@ from daemon.hooks.entry_points import FoundFunctions
 from daemon.hooks.service import Hooks
 from daemon.loop.services import ChildServices, FolderServices, LanguageViews, Services, WatchServices
 from daemon.loop.session import Session
-from daemon.loop.watchdog import UNBOUNDED, watched
+from daemon.loop.watchdog import run_limited
 from daemon.model.branches import root_of
 from daemon.model.events import Delta, Event, SessionCreated
 from daemon.model.traces import Trace
-from daemon.permission.service import CallPermission, PermissionService
+from daemon.permission.service import PermissionService
 from daemon.provider import pricing
 from daemon.provider.pricing import model_info
-from daemon.remote.base_transfer import NodeCache, cluster_folder, run_folder
+from daemon.remote.base_transfer import NodeCache, cluster_folder, object_format, run_folder
 from daemon.remote.peer import Peer, StreamPipe
 from daemon.runtime import keep_memory_private
 from daemon.skills.catalogue import Skills
@@ -49,8 +49,9 @@ from daemon.store.files import FileTraceStore
 from tools.localization import set_language, t
 from tools.ports import NoEditors
 from tools.process.programs import find_program
-from tools.registry import AnyTool, BuiltinTools, run_tool
-from tools.tool import Approval, BranchCommands, PermissionAsk, ToolContext, ToolResult
+from tools.registry import BuiltinTools
+from tools.sandbox.prepare import works
+from tools.tool import Approval, BranchCommands, PermissionAsk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -153,9 +154,8 @@ class BranchWorker:
         """Build the base's tree; returns its top folder."""
         base, stop, top = order.task.base, CancelToken(), place / order.top
         commit = base.commit
-        kind = "sha256" if len(base.tree or "") == 64 else "sha1"
         try:
-            await asyncio.to_thread(cache.prepare, kind)
+            await asyncio.to_thread(cache.prepare, object_format(base))
             if commit is not None and not await asyncio.to_thread(cache.has, stop, commit):
                 have = await asyncio.to_thread(cache.tips, stop)
                 file = Path(await self.driver.call("pack", commit, have))
@@ -176,7 +176,7 @@ class BranchWorker:
         grants = _Grants(order.grants)
         services, close = _services(order, self.driver, workspace, home, grants)
         main = grants.main = _main_session(order, services, home, sessions)
-        if order.contained and not await asyncio.to_thread(_contains, workspace):
+        if order.contained and not await asyncio.to_thread(works, workspace):
             raise CopyError(t("commands cannot run in a sandbox on the node, as they do here"))
         services.bus.subscribe_to_all(partial(self._heard, sessions, order))
         copies = await asyncio.to_thread(copies_of, workspace, home / "branches", ())
@@ -274,7 +274,7 @@ def _services(
         bus=Bus(),
         permissions=DriverPermissions(driver, grants),
         tools=BuiltinTools(),
-        run_tool=_run_tool,
+        run_tool=run_limited,
         models=DriverModels(driver, order.windows),
         config=lambda: order.config,
         now=lambda: datetime.now(UTC),
@@ -321,27 +321,6 @@ def _main_session(
     main.state.calibration = order.calibration
     sessions[main.session_id] = main
     return main
-
-
-async def _run_tool(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
-    call = run_tool(tool, input_json, ctx)
-    if tool.name in UNBOUNDED:
-        return await call
-    permission = ctx.permission
-    return await watched(
-        tool.name, call, lambda: isinstance(permission, CallPermission) and permission.waited.now
-    )
-
-
-def _contains(workspace: Path) -> bool:
-    from tools.sandbox.policy import UnavailableError
-    from tools.sandbox.prepare import available
-
-    try:
-        available(workspace, None)
-    except UnavailableError:
-        return False
-    return True
 
 
 async def _to_its_end(task: asyncio.Task[None]) -> None:

@@ -31,7 +31,7 @@ from daemon.loop.services import (
     WatchServices,
 )
 from daemon.loop.session import Session
-from daemon.loop.watchdog import UNBOUNDED, WorkspaceGuard, watched
+from daemon.loop.watchdog import WorkspaceGuard, run_limited
 from daemon.mcp.service import McpServers
 from daemon.model.branches import root_of
 from daemon.model.events import SessionCreated, SessionUpdated
@@ -39,7 +39,7 @@ from daemon.model.traces import Trace
 from daemon.open_sessions import OpenSessions, Presence
 from daemon.own_tools.service import OwnTools
 from daemon.permission.grants import GrantStore
-from daemon.permission.service import CallPermission, PermissionService
+from daemon.permission.service import PermissionService
 from daemon.recovery import Recovery
 from daemon.skills.catalogue import Skills
 from daemon.skills.commands import Commands
@@ -52,12 +52,11 @@ from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError
 from daemon.trace_maintenance import TraceMaintenance, limits_of, new_trace_id
 from daemon.workspace_key import workspace_key
-from tools.access import OUTSIDE
 from tools.language_ports import Navigation, NoNavigation
 from tools.localization import t
 from tools.ports import Editors, NoEditors
 from tools.process.background import Background
-from tools.registry import AnyTool, BuiltinTools, run_tool
+from tools.registry import AnyTool, BuiltinTools
 from tools.tool import Diagnostics, ToolContext, ToolResult
 from tools.writing.recovery import recover
 
@@ -187,13 +186,7 @@ class Daemon:
         self._guard.begin()
         if problem := self.workspace_problem():
             return ToolResult(problem, title="no workspace", is_error=True)
-        call = run_tool(tool, input_json, ctx)
-        if tool.name in UNBOUNDED or tool.name.startswith(OUTSIDE):
-            return await call
-        permission = ctx.permission
-        return await watched(
-            tool.name, call, lambda: isinstance(permission, CallPermission) and permission.waited.now
-        )
+        return await run_limited(tool, input_json, ctx)
 
     def workspace_problem(self) -> str:
         """Return why nothing can be done in the workspace any more; empty when it is there."""

@@ -1,4 +1,4 @@
-"""Access control of the API: the caller may use it, by an address of ours, and is no page of another origin.
+"""Access control of the API: the caller may use it, at an address of this server, and not from a page of another site.
 
 ``Host`` is checked because another name can be made to resolve to our address (DNS rebinding). ``Origin`` is checked
 because any page may open a WebSocket. Who may use it is for an ``Access`` to say: ``RequiredAccess`` of a daemon here,

@@ -185,7 +185,7 @@ def _grant(request: HTTPConnection) -> Grant:
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request; as much of a longer one as shows that it is none of ours."""
+    """Return the body of a request, or as much of it as shows that it is too long."""
     body = b""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(HEAD_S):  # nobody holds a connection by sending slowly

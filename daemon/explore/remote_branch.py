@@ -216,14 +216,11 @@ class RemoteBranch:
 
     def _look(self) -> tuple[bool, str, str, bytes | None]:
         """Return facts of this machine: see the fields of the order. Blocking."""
-        from tools.sandbox.policy import UnavailableError
-        from tools.sandbox.prepare import available
+        from tools.sandbox.prepare import works
 
-        services, contained = self._host.parent.services, False
-        if self._task.settings.commands.sandbox_policy().kind != "off":
-            with contextlib.suppress(UnavailableError):
-                contained = bool(available(services.workspace, None))
+        services = self._host.parent.services
         workspace = services.workspace
+        contained = self._task.settings.commands.sandbox_policy().kind != "off" and works(workspace)
         top = next((one for one in (workspace, *workspace.parents) if (one / ".git").exists()), workspace)
         if self._task.base.commit is None:
             top = workspace

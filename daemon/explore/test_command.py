@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from daemon.copies.working_copy import WorkingCopy
-    from daemon.loop.services import Services
     from daemon.loop.session import Session
     from tools.sandbox.policy import Sandbox
 
@@ -113,12 +112,13 @@ async def run_test(
 
 async def _question(session: Session, command: str) -> PermissionAsk:
     from tools.sandbox.policy import policy_for
+    from tools.sandbox.prepare import works
     from tools.shell.path_lookup import real_place
     from tools.shell.question import question
 
-    workspace = session.services.workspace
+    services, workspace = session.services, session.services.workspace
     policy = policy_for(session.config.settings.commands.sandbox)
-    contained = policy.kind != "off" and await asyncio.to_thread(_works_in, session.services)
+    contained = policy.kind != "off" and await asyncio.to_thread(works, workspace, services.branch.copy_of)
     ask = await asyncio.to_thread(lambda: question(command, real_place(workspace)))
     outside = any(access.permission == "edit" and access.target.startswith("/") for access in ask.accesses)
     return replace(
@@ -129,18 +129,6 @@ async def _question(session: Session, command: str) -> PermissionAsk:
         lifted=policy.lifts,
         read_only=False,
     )
-
-
-def _works_in(services: Services) -> bool:
-    """Return whether commands can run in a sandbox here. Blocking."""
-    from tools.sandbox.policy import UnavailableError
-    from tools.sandbox.prepare import available
-
-    try:
-        available(services.workspace, services.branch.copy_of)
-    except UnavailableError:
-        return False
-    return True
 
 
 @dataclass(slots=True)
@@ -234,7 +222,7 @@ async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
     from daemon.loop.tool_context import sandbox_policy
     from daemon.permission.hidden_paths import concealed
     from tools.sandbox.policy import UnavailableError
-    from tools.sandbox.prepare import prepare
+    from tools.sandbox.prepare import prepare, works
 
     services, policy = session.services, sandbox_policy(session)
     if policy.kind == "off":
@@ -244,7 +232,7 @@ async def _sandboxed(session: Session, root: Path) -> Sandbox | None:
     decide = session.rules
 
     def make() -> Sandbox | None:
-        if not _works_in(services):
+        if not works(services.workspace, services.branch.copy_of):
             return None  # the question to the user said so
         try:
             return prepare(

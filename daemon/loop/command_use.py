@@ -56,8 +56,8 @@ class NamedFile:
 def called(session: Session, text: str) -> CalledCommand | None:
     """Return the command that a user's prompt calls; None for any other prompt. Reads files.
 
-    No name counts in the task of a child: models write those. The user is told of a skill that cannot be used, and of a
-    command that does not count because its folder is not trusted.
+    Names in the task of a child do not count, because models write those. The user is told of a skill that cannot be
+    used, and of a command that does not count because its folder is not trusted.
     """
     match = CALL.fullmatch(text) if text.lstrip().startswith("/") and session.parent is None else None
     if match is None:

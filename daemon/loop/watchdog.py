@@ -7,8 +7,11 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from daemon.permission.service import CallPermission
+from tools.access import OUTSIDE
 from tools.localization import noted, t
 from tools.process.background import finish
+from tools.registry import run_tool
 from tools.tool import ToolResult
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tools.process.background import Background
+    from tools.registry import AnyTool
+    from tools.tool import ToolContext
 
 LIMIT_S = 180.0
 """Seconds that a call may make no progress. Everything that tools wait for has a shorter limit of its own."""
@@ -25,6 +30,17 @@ _GRACE_S = 10.0
 """How long a call that was stopped may take to clean up."""
 UNBOUNDED = frozenset(["bash", "job", "task", "explore", "hand_over"])
 """Tools without this limit: each has limits of its own, and shows its work."""
+
+
+async def run_limited(tool: AnyTool, input_json: str, ctx: ToolContext) -> ToolResult:
+    """Run a tool call with a time limit, except for tools that have limits of their own."""
+    call = run_tool(tool, input_json, ctx)
+    if tool.name in UNBOUNDED or tool.name.startswith(OUTSIDE):
+        return await call
+    permission = ctx.permission
+    return await watched(
+        tool.name, call, lambda: isinstance(permission, CallPermission) and permission.waited.now
+    )
 
 
 async def watched(

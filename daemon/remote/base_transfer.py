@@ -75,6 +75,11 @@ def pack(program: str, stop: CancelToken, workspace: Path, commit: str, have: Se
         )
 
 
+def object_format(base: Base) -> str:
+    """Return git's name for the kind of the base's hashes."""
+    return "sha256" if len(base.tree or "") == 64 else "sha1"
+
+
 @dataclass(frozen=True, slots=True)
 class NodeCache:
     """The objects of one workspace on a node. ``folder``: private, for all workspaces; ``key``: of this one."""
@@ -130,8 +135,7 @@ class NodeCache:
         """
         top.mkdir(mode=0o700)
         git_dir = top / ".git"
-        size = 32 if base.tree is not None and len(base.tree) == 64 else 20
-        kind = "sha256" if size == 32 else "sha1"
+        kind = object_format(base)
         private_git.make_for_us(git_dir, kind, (), as_they_are=True)
         # Not borrowed: the sandbox of the branch's commands hides the folder of the cache. Packs never change.
         for file in sorted(
@@ -139,7 +143,7 @@ class NodeCache:
         ):
             _link(file, git_dir / "objects" / "pack" / file.name)
         private = PrivateIndex(GitProgram(self.program), stop, git_dir, top)
-        private.run("read-tree", base.commit or EMPTY_TREE[size])
+        private.run("read-tree", base.commit or EMPTY_TREE[32 if kind == "sha256" else 20])
         if base.patch:
             private.run("apply", "--cached", "--binary", "--whitespace=nowarn", given=base.patch)
         if (tree := private.write_tree()) != base.tree:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 log = logging.getLogger(__name__)
 
 MAX_FRAME = 1 << 31
-"""Bytes. A larger length is no frame of ours."""
+"""Largest number of bytes of a frame; a larger one was not sent by a peer."""
 _LARGE = 1 << 18
 """Bytes of a frame that takes a thread."""
 _HEAD = struct.Struct(">Q")

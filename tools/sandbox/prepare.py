@@ -55,6 +55,15 @@ def available(workspace: Path, origin: Path | None = None) -> str:
     raise UnavailableError("; ".join(whys) or "there is none for this system")
 
 
+def works(workspace: Path, origin: Path | None = None) -> bool:
+    """Return whether there is a back end, see ``available``."""
+    try:
+        available(workspace, origin)
+    except UnavailableError:
+        return False
+    return True
+
+
 def own_places(workspace: Path, origin: Path | None = None) -> tuple[str, ...]:
     """Folders in whose place a command in the sandbox sees the session's own. Raises UnavailableError."""
     return () if available(workspace, origin) in _WITHOUT_MOUNTS else _temporary()

@@ -52,7 +52,7 @@ class PolledBus(Bus):
             except UnreachableError as error:
                 log.warning("%s", error)
                 self._lost()
-            except Exception:
+            except Exception:  # whatever it was, the next round may succeed
                 log.exception("sessions cannot be followed")
                 self._lost()
 

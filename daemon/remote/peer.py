@@ -173,7 +173,7 @@ class Peer:
         if kind == "tell":
             try:
                 self._handlers[name](*value)
-            except Exception:
+            except Exception:  # it needs no answer, and must not end the connection
                 log.exception("the message %s could not be handled", name)
         elif kind == "call":
             self._serving[number] = asyncio.create_task(self._serve(number, name, value))

@@ -346,6 +346,23 @@ async def test_cancel_of_the_progress_stops_the_turn(house: House) -> None:
     assert editor.documents == []
 
 
+async def test_cancel_of_a_waiting_turn_is_said_too(house: House) -> None:
+    editor = await house.editor([[{"text": "slow " * 200, "chunk": 1, "delay_ms": 50}]])
+    editor.open(RATES)
+    fix = titled(await editor.actions(PROBLEM), FIX)
+    await editor.run(fix)
+    await until(lambda: len(editor.client.progress_reports) == 1, "progress", within_s=60)
+    (first,) = editor.client.progress_reports
+    await editor.run(fix)
+    await until(lambda: len(editor.client.progress_reports) == 2, "the second progress", within_s=60)
+    (waiting,) = editor.client.progress_reports.keys() - {first}
+    editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(waiting))
+    await until(lambda: "Goalwright was stopped" in editor.messages(), "the result", within_s=60)
+    assert not [one for one in editor.client.progress_reports[first] if cast("Any", one).kind == "end"]
+    editor.client.window_work_done_progress_cancel(types.WorkDoneProgressCancelParams(first))
+    await until(lambda: [one.kind for one in editor.progress()].count("end") == 2, "both ends", within_s=60)
+
+
 async def test_command_with_client_work_done_token_ends_with_the_turn(house: House) -> None:
     editor = await house.editor([[{"text": FIXED}]], types.ClientCapabilities())
     editor.open(RATES)

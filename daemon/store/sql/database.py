@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InternalError, NoSuchModuleError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from daemon.store.sql.schema import metadata, traces
@@ -116,9 +116,10 @@ def _is_lost(error: DBAPIError) -> bool:
     if error.connection_invalidated:
         return True
     state = getattr(error.orig, "sqlstate", None)
-    if state is not None:  # classes of PostgreSQL: connection, resources, operator intervention
-        return str(state)[:2] in ("08", "53", "57") and state != _TOOK_TOO_LONG
-    return isinstance(error, OperationalError)
+    if state is not None:  # classes of PostgreSQL: connection, resources, operator intervention, its machine
+        return str(state)[:2] in ("08", "53", "57", "58") and state != _TOOK_TOO_LONG
+    # Without a state the server refused nothing: the driver lost it in the middle of an answer.
+    return isinstance(error, OperationalError | InternalError)
 
 
 def _sqlite(found: URL) -> Engine:

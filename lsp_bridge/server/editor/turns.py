@@ -154,7 +154,8 @@ class Turns:
         turn.progress.end("stopped")
 
     async def _show(self, turn: _Turn, result: p.SessionPromptResult) -> None:
-        if result.removed:
+        if result.removed:  # the user canceled before its turn began
+            self._showing.say(t("Goalwright was stopped."))
             return
         if answer := turn.answer():
             self._answer = f"{turn.prompt_id}.md", f"# {turn.title}\n\n{answer}\n"

@@ -62,11 +62,18 @@ class Scene:
             file.write_text(json.dumps(self.settings))
 
 
-async def stored(window: Window, text: str) -> None:
-    """Wait until the extension has stored a text, which it does a moment after it was typed."""
-    files = window.server.folder / "user"
+def memories(window: Window) -> set[Path]:
+    """Return the files in which the extension stores unsent texts, one of each workspace this server had."""
+    return set((window.server.folder / "user").rglob("memory.json"))
+
+
+async def stored(window: Window, text: str, others: set[Path]) -> None:
+    """Wait until the extension has stored a text, which it does a moment after it was typed.
+
+    ``others``: files of other tests' workspaces, which may have the same text.
+    """
     await until(
-        lambda: any(text in file.read_text() for file in files.rglob("memory.json")), "the stored text"
+        lambda: any(text in file.read_text() for file in memories(window) - others), "the stored text"
     )
 
 
@@ -86,12 +93,14 @@ async def kill(window: Window) -> None:
 
 async def play(scene: Scene, model: ModelServer, window: Window, workspace: Path) -> None:
     """Go to the moment, reload the window, kill the daemon, and look each time."""
+    others = memories(window)
     await window.show_chat()
     await scene.begin(window, workspace)
     await scene.kept(window, workspace)
     await scene.alive(window, workspace)
 
-    await stored(window, scene.written)
+    if scene.written:
+        await stored(window, scene.written, others)
     await window.reload()
     await window.show_chat()
     await scene.again(window, workspace)

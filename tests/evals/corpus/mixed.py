@@ -321,12 +321,8 @@ def new_typography(rng: random.Random, call: Call) -> Draft | None:
     after = [*call.change.lines[: call.low], *call.new, word, *call.change.lines[call.high :]]
     if set(re.findall("[“’]", new)) - set(re.findall("[“’]", old)) or not call.new[-1].strip():
         return None
-    return Draft(
-        call.text,
-        old,
-        new + word + "\n",
-        (joined(after, call.change.final_end or call.high == len(call.change.lines)),),
-    )
+    # A file without a last line end stays without one, as everywhere else.
+    return Draft(call.text, old, new + word + "\n", (joined(after, call.change.final_end),))
 
 
 MAKERS: dict[str, Maker] = {

@@ -114,9 +114,14 @@ def _changes(name: str, before: str, after: str) -> Iterator[Change]:
             yield Change(name, old, i1, i2, new[j1:j2], final)
 
 
-def installed(rng: random.Random, count: int) -> list[Change]:
-    """``count`` made-up changes of files of this Python and its packages."""
-    roots = [Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))]
+def installed(rng: random.Random, count: int, *, packages: bool = True) -> list[Change]:
+    """``count`` made-up changes of files of this Python and, where wanted, of the packages that are installed.
+
+    Without packages the files, and so the changes, depend on nothing but the version of Python.
+    """
+    roots = [Path(sysconfig.get_path("stdlib"))]
+    if packages:
+        roots.append(Path(sysconfig.get_path("purelib")))
     paths = sorted({path for root in roots for path in _sample(root, rng)})
     rng.shuffle(paths)
     found: list[Change] = []
@@ -136,7 +141,8 @@ def installed(rng: random.Random, count: int) -> list[Change]:
 def _sample(root: Path, rng: random.Random) -> Sequence[Path]:
     kinds: dict[str, list[Path]] = {}
     for path in sorted(root.glob("*/*")) + sorted(root.glob("*")) + sorted(root.glob("*/*/*/*.[jch]*")):
-        if path.suffix in _SUFFIXES and path.is_file():
+        bare = path.relative_to(root)
+        if path.suffix in _SUFFIXES and path.is_file() and "site-packages" not in bare.parts:
             kinds.setdefault(path.suffix, []).append(path)
     return [path for group in kinds.values() for path in rng.sample(group, min(len(group), 60))]
 

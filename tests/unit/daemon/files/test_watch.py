@@ -13,6 +13,11 @@ from daemon.files.watch import FileWatch
 from tests.support.drivers.waiting import until
 
 
+def watching() -> set[threading.Thread]:
+    """Return the threads that watch, those of other tests included."""
+    return {thread for thread in threading.enumerate() if "Inotify" in type(thread).__name__}
+
+
 class Watched:
     def __init__(self) -> None:
         self.changed: list[str] = []
@@ -99,6 +104,7 @@ async def test_a_folder_that_comes_later_can_be_watched_then(watched: Watched, t
 
 
 async def test_after_close_nothing_is_told_and_no_thread_is_left(tmp_path: Path) -> None:
+    before = watching()
     watched = Watched()
     watched.watch.add(tmp_path / "a.py")
     await watched.ready()
@@ -107,13 +113,14 @@ async def test_after_close_nothing_is_told_and_no_thread_is_left(tmp_path: Path)
     await asyncio.sleep(0)
     count = len(watched.changed)
     (tmp_path / "a.py").write_text("y")
-    await until(lambda: not [t for t in threading.enumerate() if "Inotify" in type(t).__name__])
+    await until(lambda: not watching() - before)
     assert len(watched.changed) == count
     await watched.watch.close()
 
 
 async def test_closing_while_a_watch_is_being_set_leaves_no_thread(tmp_path: Path) -> None:
+    before = watching()
     watched = Watched()
     watched.watch.add(tmp_path / "a.py")
     await watched.watch.close()
-    await until(lambda: not [t for t in threading.enumerate() if "Inotify" in type(t).__name__])
+    await until(lambda: not watching() - before)

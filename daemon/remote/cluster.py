@@ -50,14 +50,13 @@ class Node:
 
 
 class Cluster:
-    """A connection to a cluster. Made by ``connect``."""
+    """A connection to a cluster. Made by ``connect``; a relay that was lost is replaced by the next ``open``."""
 
-    def __init__(self, relay: Peer, process: asyncio.subprocess.Process, serving: asyncio.Task[str]) -> None:
-        self._relay = relay
-        self._process = process
-        self._serving = serving
+    def __init__(self, address: str) -> None:
+        self._address = address
         self._given: set[str] = set()
         self._giving = asyncio.Lock()
+        self._joining = asyncio.Lock()
 
     @staticmethod
     async def connect(address: str) -> Cluster:
@@ -66,9 +65,15 @@ class Cluster:
             raise ClusterError(t("branches on other machines need Linux or macOS"))
         if await asyncio.to_thread(find_spec, "ray") is None:
             raise ClusterError(t("ray is not installed. Install it with: pip install 'goalwright[ray]'"))
+        cluster = Cluster(address)
+        await cluster._join()
+        return cluster
+
+    async def _join(self) -> None:
+        """Start a relay. Raises ClusterError."""
         ours, theirs = socket.socketpair()
         try:
-            process = await asyncio.create_subprocess_exec(
+            self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", "-c", _BOOT, _HOME, str(theirs.fileno()),
                 env=_environment(), cwd="/", pass_fds=[theirs.fileno()], start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -78,50 +83,52 @@ class Cluster:
             raise ClusterError(str(error)) from error
         finally:
             theirs.close()
-        relay = Peer(StreamPipe(*await asyncio.open_connection(sock=ours)), {})
-        cluster = Cluster(relay, process, asyncio.create_task(relay.run()))
+        self._relay = Peer(StreamPipe(*await asyncio.open_connection(sock=ours)), {})
+        self._serving = asyncio.create_task(self._relay.run())
+        self._given.clear()
         try:
-            await asyncio.wait_for(relay.call("connect", address, language()), _CONNECT_S)
+            await asyncio.wait_for(self._relay.call("connect", self._address, language()), _CONNECT_S)
         except BaseException as error:
-            await cluster.close()
+            await self.close()
             if isinstance(error, TimeoutError):
                 raise ClusterError(t("it did not answer within {seconds:g} s", seconds=_CONNECT_S)) from None
             if isinstance(error, ConnectionLostError):
                 raise ClusterError(str(error)) from None
             raise
-        return cluster
 
     async def open(self, cpus: float) -> Node:
         """Start a worker process on a node where ``cpus`` are free; waits for one. Canceled, it leaves nothing.
 
-        Raises ClusterError when there can be none, or what is installed there is not what is installed here.
+        Raises ClusterError when there can be none, or what is installed there is not what is installed here, and
+        ConnectionLostError when the relay is lost meanwhile: another try gets a new one.
         """
-        key = uuid.uuid4().hex
+        async with self._joining:
+            if self._relay.lost.is_set():
+                await self.close()
+                await self._join()
+        relay, key = self._relay, uuid.uuid4().hex
         try:
-            facts = await self._relay.call("open", key, cpus)
+            facts = await relay.call("open", key, cpus)
             if problem := version_problem(facts):
                 raise ClusterError(problem)
-            await self._relay.call("start", key)
-        except ConnectionLostError as error:
-            self._relay.tell("close", key)
-            raise ClusterError(str(error)) from None
+            await relay.call("start", key)
         except BaseException:
-            self._relay.tell("close", key)
+            relay.tell("close", key)
             raise
-        return Node(str(facts["node"]), key, self._relay, self._relay.stream("read", key))
+        return Node(str(facts["node"]), key, relay, relay.stream("read", key))
 
     async def give(self, node: Node, data: bytes) -> str:
         """Bring a pack to a node; each content is sent from here once. Returns its path there. Raises ClusterError."""
         digest = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest())
         async with self._giving:
             new = digest not in self._given
-            path = await self._relay.call("give", node.key, digest, data if new else None)
+            path = await node.relay.call("give", node.key, digest, data if new else None)
             self._given.add(digest)
         return path
 
     async def release(self, node: Node) -> None:
         """End a worker, whatever it does. Never raises; twice is as good as once."""
-        self._relay.tell("close", node.key)
+        node.relay.tell("close", node.key)
         with contextlib.suppress(Exception):
             await node.items.aclose()
 

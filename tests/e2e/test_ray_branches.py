@@ -220,15 +220,24 @@ async def test_a_killed_worker_is_replaced_once(tmp_path: Path, nodes: RayNodes)
         assert [change.name for change in kept.changes] == ["second.py"]
 
 
+def relays() -> list[psutil.Process]:
+    """Return this daemon's own process of the cluster."""
+    found = psutil.Process().children()
+    return [one for one in found if any("ray_relay" in part for part in one.cmdline())]
+
+
+@pytest.mark.parametrize("lost", ["node", "relay"])
 @pytest.mark.parametrize("moment", ["placed", "first message"])
-async def test_a_node_may_be_lost_at_any_moment(tmp_path: Path, nodes: RayNodes, moment: str) -> None:
+async def test_a_node_may_be_lost_at_any_moment(
+    tmp_path: Path, nodes: RayNodes, moment: str, lost: str
+) -> None:
     main = [explore("use a list"), "Done."]
     killed: list[int] = []
 
     def at(item: object) -> None:
         kind = BranchPlaced if moment == "placed" else BranchMessageAdded
         if isinstance(item, kind) and not killed:
-            for process in (*nodes.actors(), *nodes.workers()):
+            for process in relays() if lost == "relay" else (*nodes.actors(), *nodes.workers()):
                 killed.append(process.pid)
                 process.kill()
 

@@ -29,7 +29,7 @@ from daemon.model.branches import CheckRun
 from daemon.model.events import BranchPlaced, MessageAdded, PermissionAsked, PermissionReplied, TurnStarted
 from daemon.provider.model_calls import ProviderError
 from daemon.remote.base_transfer import pack
-from daemon.remote.cluster import Cluster, ClusterError, Node
+from daemon.remote.cluster import Cluster, ClusterError, Node, NodeLostError
 from daemon.remote.peer import ConnectionLostError, Peer
 from daemon.store.ids import parent_of
 from daemon.workspace_key import workspace_key
@@ -108,6 +108,10 @@ class RemoteBranch:
         self._mirror: EventMirror | None = None
         self._own = False
         """The worker's branch has begun its own work: its events before are those that every attempt begins with."""
+        self._begun = 0
+        """Events before its own work that the record has."""
+        self._heard_of = 0
+        """Events before its own work of this attempt."""
         self._kept: BranchOutcome | None = None
         self._canceled = False
 
@@ -144,7 +148,8 @@ class RemoteBranch:
             try:
                 return await self._attempt()
             except (ConnectionLostError, ClusterError) as error:
-                if self._child is None and isinstance(error, ClusterError):
+                again = attempt < ATTEMPTS and not self._canceled and isinstance(error, NodeLostError)
+                if self._child is None and isinstance(error, ClusterError) and not again:
                     raise NotThereError(str(error)) from None
                 if self._kept is not None and self._kept.status == "completed":
                     return self._counted(self._kept)  # it had ended, and only its score is missing
@@ -159,7 +164,7 @@ class RemoteBranch:
         raise AssertionError("the last attempt returns")
 
     async def _attempt(self) -> BranchOutcome:
-        self._own = False
+        self._own, self._heard_of = False, 0
         node = self._node = await self._cluster.open(self._cpus)
         order = await self._order()
         peer = self._peer = Peer(
@@ -171,7 +176,6 @@ class RemoteBranch:
         )  # fmt: skip
         serving = asyncio.create_task(peer.run())
         try:
-            self._placed(node.name)
             if self._canceled:
                 peer.tell("cancel")
             report: Report = await peer.call("run", order)
@@ -261,20 +265,23 @@ class RemoteBranch:
 
     # -- its record --
 
-    def _placed(self, node: str) -> None:
+    def _placed(self) -> None:
         parent = self._host.parent
+        assert self._node is not None, "it works there"
         parent.emit(
             BranchPlaced(
                 trace_id=parent.session_id,
                 time=parent.services.now(),
                 branch_id=self._task.branch_id,
-                node=node,
+                node=self._node.name,
             )
         )
 
     def _opened(self, opened: Opened) -> None:
         parent = self._host.parent
         trace = opened.created.trace
+        if opened.first:
+            self._placed()
         services = replace(
             parent.services,
             workspace=opened.root,
@@ -331,8 +338,11 @@ class RemoteBranch:
             self._own = isinstance(event, TurnStarted)
             if self._own and self._mirror is None:
                 self._mirror = EventMirror(self._host.parent, session, self._task.branch_id)
-            if not self._own and self._mirror is not None:
-                return  # the record has this from the attempt before
+            if not self._own:
+                self._heard_of += 1
+                if self._heard_of <= self._begun:
+                    return  # the record has this from the attempt before
+                self._begun = self._heard_of
         session.emit(event.model_copy(update={"event_id": 0}))
         if isinstance(event, MessageAdded):
             self._host.parent.budget.warn()

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.remote.peer import ConnectionLostError, Peer, StreamPipe
-from daemon.remote.ray_relay import ClusterError
+from daemon.remote.ray_relay import ClusterError, NodeLostError
 from daemon.version import product_version
 from tools.localization import language, t
-from tools.process.programs import scrubbed_environment
+from tools.process.environment import PASSED_ON, scrubbed_environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -30,7 +30,7 @@ _END_S = 10.0
 _HOME = str(Path(__file__).parents[2])
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from daemon.remote.ray_relay import main; main(int(sys.argv[2]))"
 
-__all__ = ["Cluster", "ClusterError", "Node"]
+__all__ = ["Cluster", "ClusterError", "Node", "NodeLostError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +164,10 @@ def version_problem(facts: dict[str, Any]) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return the relay's environment: without secrets, but with Ray's own settings (TLS, its token)."""
+    """Return the relay's environment: without secrets, but with Ray's own settings (TLS, its token).
+
+    What the setting ``environment`` names is for commands on this machine, so it is left out, too.
+    """
     own = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
-    return {**scrubbed_environment(os.environ), **own, "RAY_USAGE_STATS_ENABLED": "0"}
+    others = {name: value for name, value in os.environ.items() if name != PASSED_ON}
+    return {**scrubbed_environment(others), **own, "RAY_USAGE_STATS_ENABLED": "0"}

@@ -34,6 +34,10 @@ class ClusterError(Exception):
     """Raised when the cluster cannot be used; the message says why."""
 
 
+class NodeLostError(ClusterError):
+    """Raised when a node or a process on it has died; another try may succeed."""
+
+
 class Relay:
     """The actors of one exploration, by a key of the daemon's."""
 
@@ -77,7 +81,7 @@ class Relay:
         except BaseException as error:
             self.close(key)
             if isinstance(error, Exception) and not isinstance(error, ClusterError):
-                raise ClusterError(_reason(error)) from None
+                raise _problem(error) from None
             raise
 
     async def start(self, key: str) -> None:
@@ -85,7 +89,7 @@ class Relay:
         try:
             await asyncio.wait_for(asyncio.ensure_future(self._actor(key).start.remote()), _FACTS_S)
         except Exception as error:
-            raise ClusterError(_reason(error)) from None
+            raise _problem(error) from None
 
     async def write(self, key: str, data: bytes) -> None:
         """Send bytes to a worker; an error is that of ``read``, too."""
@@ -116,7 +120,7 @@ class Relay:
                 self._packs[digest] = await asyncio.to_thread(ray.put, data)
             return await self._actor(key).give.remote(digest, self._packs[digest])
         except Exception as error:
-            raise ClusterError(_reason(error)) from None
+            raise _problem(error) from None
 
     def close(self, key: str) -> None:
         """End an actor; its worker ends by itself."""
@@ -158,10 +162,18 @@ def _connect(address: str) -> str:
     return str(ray.__version__)
 
 
+def _problem(error: BaseException) -> ClusterError:
+    return (NodeLostError if _is_lost(error) else ClusterError)(_reason(error))
+
+
+def _is_lost(error: BaseException) -> bool:
+    return any(word in type(error).__name__ for word in ("Died", "Unavailable", "Unschedulable"))
+
+
 def _reason(error: BaseException) -> str:
     """Return the first line of Ray's words: the rest are traces and ids."""
     name = type(error).__name__
-    if "Died" in name or "Unavailable" in name or "Unschedulable" in name:
+    if _is_lost(error):
         return {"ActorDiedError": "the worker's node or process died"}.get(name, "the node cannot be reached")
     cause = getattr(error, "cause", None) or error
     first = next((line for line in str(cause).splitlines() if line.strip()), "")

@@ -15,6 +15,8 @@ Row = dict[str, Any]
 """Values of one row by column. Any: their types are those of the columns."""
 
 _LARGEST = 2**63 - 1
+_MOST = 2**40
+"""Tokens, milliseconds or dollars of one message at most, so that sums fit into a column."""
 _LONGEST_TEXT = 1_000_000
 
 
@@ -94,7 +96,7 @@ def _message(message: dict[str, Any]) -> Facts:
         "role": _text(message.get("role")),
         "created_at": _time(message.get("created_at")),
         "model": _text(message.get("model")) or None,
-        "cost": float(cost) if isinstance(cost, int | float) and not usage.get("unpriced") else None,
+        "cost": None if usage.get("unpriced") else _money(cost),
         "duration_ms": _count(message.get("duration_ms")),
         **{name: _count(usage.get(name)) for name in ("input", "output", "cache_read", "cache_write")},
     }
@@ -112,7 +114,12 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    return value if type(value) is int and 0 <= value <= _LARGEST else 0
+    return value if type(value) is int and 0 <= value <= _MOST else 0
+
+
+def _money(value: object) -> float | None:
+    fits = isinstance(value, int | float) and abs(value) <= _MOST  # false for NaN
+    return float(value) if fits and isinstance(value, int | float) else None
 
 
 def _time(value: object) -> datetime | None:
@@ -122,4 +129,7 @@ def _time(value: object) -> datetime | None:
         return None
     if found is None:
         return None
-    return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone(UTC)
+    try:
+        return (found.replace(tzinfo=UTC) if found.tzinfo is None else found).astimezone(UTC)
+    except OverflowError:  # at the ends of the calendar
+        return None

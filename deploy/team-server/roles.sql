@@ -28,10 +28,17 @@ GRANT SELECT ON traces, events, messages, texts, attachments, tokens TO goalwrig
 GRANT DELETE, UPDATE (status) ON traces TO goalwright_cleaner;
 GRANT SELECT, INSERT, UPDATE ON deleted TO goalwright_cleaner;
 
--- A writer reaches the sessions that carry the name of the role.
+-- The policy below asks for another row of its own table, so it needs a function that reads all rows.
+CREATE OR REPLACE FUNCTION goalwright_owner(trace text) RETURNS text LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, public AS 'SELECT owner FROM public.traces WHERE id = split_part(trace, '':'', 1)';
+REVOKE ALL ON FUNCTION goalwright_owner(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION goalwright_owner(text) TO goalwright_writer;
+
+-- A writer reaches the sessions that carry the name of the role, and adds branches to them only.
 ALTER TABLE traces ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS own ON traces;
-CREATE POLICY own ON traces TO goalwright_writer USING (owner = current_user) WITH CHECK (owner = current_user);
+CREATE POLICY own ON traces TO goalwright_writer USING (owner = current_user)
+    WITH CHECK (owner = current_user AND (position(':' IN id) = 0 OR goalwright_owner(id) = current_user));
 DROP POLICY IF EXISTS everything ON traces;
 CREATE POLICY everything ON traces FOR SELECT TO goalwright_reader USING (true);
 DROP POLICY IF EXISTS cleaning ON traces;

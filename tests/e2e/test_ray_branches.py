@@ -18,7 +18,7 @@ from daemon.explore.node_choice import HERE
 from daemon.explore.remote_branch import LOST
 from daemon.explore.results import load_result
 from daemon.loop.session import Session
-from daemon.model.events import BranchCompleted, BranchMessageAdded, BranchPlaced, Notice
+from daemon.model.events import BranchCompleted, BranchMessageAdded, BranchPlaced, MessageAdded, Notice
 from daemon.model.messages import Message
 from daemon.store.files import FileTraceStore
 from tests.support.drivers.core import Bench, daemon, prompted
@@ -227,7 +227,7 @@ def relays() -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("lost", ["node", "relay"])
-@pytest.mark.parametrize("moment", ["placed", "first message"])
+@pytest.mark.parametrize("moment", ["placed", "inherited", "first message"])
 async def test_a_node_may_be_lost_at_any_moment(
     tmp_path: Path, nodes: RayNodes, moment: str, lost: str
 ) -> None:
@@ -235,7 +235,7 @@ async def test_a_node_may_be_lost_at_any_moment(
     killed: list[int] = []
 
     def at(item: object) -> None:
-        kind = BranchPlaced if moment == "placed" else BranchMessageAdded
+        kind = {"placed": BranchPlaced, "inherited": MessageAdded}.get(moment, BranchMessageAdded)
         if isinstance(item, kind) and not killed:
             for process in relays() if lost == "relay" else (*nodes.actors(), *nodes.workers()):
                 killed.append(process.pid)
@@ -245,9 +245,12 @@ async def test_a_node_may_be_lost_at_any_moment(
     writes = [Call("write", {"file_path": "dict.py", "content": f"x = {n}\n"}) for n in range(2)]
     async with on_nodes(tmp_path, nodes, {"A": [*writes, "A dict it is."]}, main) as bench:
         session = bench.session(settings=EDITS)
-        bench.core.bus.subscribe(session.session_id, at)
+        branch_id = f"{session.session_id}:A"
+        bench.core.bus.subscribe(branch_id if moment == "inherited" else session.session_id, at)
         assert (await session.prompt("go")).stop == "end_turn"
         assert killed
+        sequences = [message.sequence for message in bench.core.store.messages(branch_id)]
+        assert len(sequences) == len(set(sequences))
         end = ends(bench, session.session_id)["A"]
         assert (end.status, end.summary) == ("completed", "A dict it is.")
         assert end.cumulative_stats.message_count == len(bench.events(BranchMessageAdded))

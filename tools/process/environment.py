@@ -117,6 +117,10 @@ _QUIET = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM"
 # A folder of the workspace may be a bare repository with its own settings files: git run inside would use it, and run
 # the programs that they name. (The workspace's own .git/config is protected.) Environment settings win over files.
 _GIT_SETTINGS = (("safe.bareRepository", "explicit"), ("core.fsmonitor", "false"))
+_POSTGRESQL = re.compile(
+    r"PG(?:HOST|HOSTADDR|PORT|USER|DATABASE|PASSWORD|PASSFILE|SERVICE|SERVICEFILE|SSL[A-Z]+)"
+)
+"""Variables with which PostgreSQL's own library connects the daemon to the database of ``store_url``."""
 _GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 
 
@@ -157,7 +161,11 @@ def daemon_environment(environment: Mapping[str, str], passed_on: Iterable[str])
 
     ``passed_on``: the setting ``environment``.
     """
-    own = {name: value for name, value in environment.items() if name.startswith("GOALWRIGHT_")}
+    own = {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("GOALWRIGHT_") or _POSTGRESQL.fullmatch(name)
+    }
     own[PASSED_ON] = " ".join(word for pattern in passed_on for word in pattern.split())
     return scrubbed_environment({**environment, **own}) | own
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -20,7 +22,7 @@ from tools.localization import t
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from sqlalchemy import Connection, Engine
 
@@ -30,8 +32,12 @@ SQLITE, POSTGRESQL = "sqlite", "postgresql"
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _VERSIONS = "alembic_version"
 _CONNECT_S = 10
+_SILENT_S = 20
+"""Seconds after which a connection without any answer is looked into, or given up when it does not take data."""
 _TOOK_TOO_LONG = "57014"
 """The state of a statement that PostgreSQL ended at our limit."""
+_CONNECTIONS: WeakKeyDictionary[Engine, WeakSet[Any]] = WeakKeyDictionary()
+"""The driver's connections that were made for an engine."""
 _LOCK = 0x676F616C
 """PostgreSQL's advisory lock under which one program at a time migrates."""
 
@@ -50,8 +56,8 @@ def address(url: str) -> URL:
     if "@" in (found.host or ""):
         # Part of the password would be taken for the host, and shown.
         raise StoreError(t("{url} is not the address of a database.", url=_shown(url)))
-    if kind == SQLITE and found.database and found.drivername == SQLITE:
-        return found.set(database=os.path.expanduser(found.database))  # noqa: PTH111 -- it is no path yet
+    if kind == SQLITE and found.database not in (None, "", ":memory:") and found.drivername == SQLITE:
+        return found.set(database=os.path.expanduser(found.database or ""))  # noqa: PTH111 -- it is no path yet
     if kind == POSTGRESQL and found.drivername in (POSTGRESQL, "postgresql+psycopg"):
         return found.set(drivername="postgresql+psycopg")
     raise StoreError(
@@ -74,18 +80,48 @@ def open_database(url: str, *, existing: bool = False, longest_s: int = 0) -> En
     if found.get_backend_name() == SQLITE:
         engine = _sqlite(found)
     else:
-        arguments: dict[str, object] = {"connect_timeout": _CONNECT_S, "application_name": "goalwright"}
+        arguments: dict[str, object] = {
+            "connect_timeout": _CONNECT_S, "application_name": "goalwright",
+            # A network that was cut sends no word of it.
+            "keepalives_idle": _SILENT_S, "keepalives_interval": 5, "keepalives_count": 3,
+            "tcp_user_timeout": 1000 * _SILENT_S,
+        }  # fmt: skip
         if longest_s:
             arguments["options"] = f"-c statement_timeout={longest_s}s"
         try:
             engine = sa.create_engine(found, connect_args=arguments, pool_pre_ping=True, pool_size=4)
+            known = _CONNECTIONS.setdefault(engine, WeakSet())
+            event.listen(engine, "connect", _adder(known))
         except (ImportError, NoSuchModuleError) as error:
             raise StoreError(
                 t("PostgreSQL needs more packages. Install goalwright[postgres], and try again.")
             ) from error
     with in_words(engine):
+        if existing:
+            _check_there(engine)
         _migrate(engine)
     return engine
+
+
+def _adder(known: WeakSet[Any]) -> Callable[[Any, object], None]:
+    return lambda connection, _record: known.add(connection)
+
+
+def cut(engine: Engine) -> None:
+    """Shut the connections to PostgreSQL: a thread that waits for an answer of a server that hangs gets an error."""
+    for connection in list(_CONNECTIONS.get(engine, ())):
+        with (
+            contextlib.suppress(Exception),  # closed meanwhile
+            socket.socket(fileno=os.dup(connection.fileno())) as twin,
+        ):
+            twin.shutdown(socket.SHUT_RDWR)
+
+
+def _check_there(engine: Engine) -> None:
+    """Raise StoreError for a database without our tables: who only looks makes none."""
+    with engine.connect() as connection:
+        if _version(connection) is None:
+            raise StoreError(t("There are no sessions in {where}.", where=place(engine.url)))
 
 
 @contextlib.contextmanager

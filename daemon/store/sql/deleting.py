@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import sqlalchemy as sa
 
 from daemon.store.sql.schema import messages, traces
+from daemon.store.sql.store import storable
 from daemon.store.trace_store import UnknownTraceError
 
 if TYPE_CHECKING:
@@ -49,12 +50,12 @@ def chosen(
     )
     for name in (user, store.only):
         if name is not None:
-            wanted = wanted.where(traces.c.owner == name)
+            wanted = wanted.where(traces.c.owner == storable(name))
     if unused_since is not None:
         # A session is not older than its messages: this needs no look at them.
         wanted = wanted.where(traces.c.created_at < unused_since, used < unused_since)
     if trace_id is not None:
-        wanted = wanted.where(traces.c.id == trace_id)
+        wanted = wanted.where(traces.c.id == storable(trace_id))
     with store.reading() as connection:
         return [
             OldSession(row.id, row.title, row.owner, _time(row.used))

@@ -79,7 +79,7 @@ def _places(
     )
     for name in (owner, store.only):
         if name is not None:
-            query = query.where(traces.c.owner == name)
+            query = query.where(traces.c.owner == storable(name))
     return query
 
 

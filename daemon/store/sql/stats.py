@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from daemon.store.sql.database import POSTGRESQL
 from daemon.store.sql.schema import messages, traces
+from daemon.store.sql.store import storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -65,13 +66,16 @@ def sums(
             sa.func.count(),
             *total,
             cost.label("cost"),
-            sa.func.count().filter(messages.c.cost.is_(None), messages.c.input + messages.c.output > 0),
+            sa.func.count().filter(
+                messages.c.cost.is_(None), sa.or_(messages.c.input > 0, messages.c.output > 0)
+            ),
             sa.func.coalesce(sa.func.sum(messages.c.duration_ms), 0),
         )
         .select_from(messages)
         .join(traces, traces.c.id == messages.c.trace)
         .join(main, main.c.id == root_id(store, messages.c.trace))
-        .where(messages.c.role == "assistant")
+        # What a branch or a fork begins with has no model: it was counted where it was said.
+        .where(messages.c.role == "assistant", messages.c.model.is_not(None))
         .group_by(key)
         .order_by(key.desc() if by == "day" else cost.desc(), key)
         .limit(limit)
@@ -80,7 +84,7 @@ def sums(
         query = query.where(messages.c.created_at >= since)
     for name in (owner, store.only):
         if name is not None:
-            query = query.where(main.c.owner == name)
+            query = query.where(main.c.owner == storable(name))
     with store.reading() as connection:
         return [_sums(row) for row in connection.execute(query)]
 

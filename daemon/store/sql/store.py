@@ -19,6 +19,7 @@ from daemon.model.branches import branch_of, root_of
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Event
 from daemon.model.goals import GoalTree
+from daemon.model.messages import whole_characters
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.event_log import StoredLine
 from daemon.store.facts import facts, fold, title_text, trace_row
@@ -54,7 +55,7 @@ class SqlTraceStore(TraceStore):
         """
         self.engine = engine
         self.only = only
-        self._owner = _user() if owner is None else owner
+        self._owner = storable(_user() if owner is None else owner)
         self._lock = threading.RLock()
         self._last: dict[str, int] = {}
         """Ids of the last events of traces that were written here."""
@@ -68,7 +69,7 @@ class SqlTraceStore(TraceStore):
 
     def of_user(self, name: str | None) -> SqlTraceStore:
         """Return the same database with the sessions of one user only; None: of all. It shares the connections."""
-        return SqlTraceStore(self.engine, self._owner, only=name)
+        return SqlTraceStore(self.engine, self._owner, only=None if name is None else storable(name))
 
     # -- writing --
 
@@ -504,8 +505,8 @@ def _encoded(trace: Trace, tree: GoalTree) -> tuple[bytes, bytes]:
 
 
 def storable(text: str) -> str:
-    """Return a text of a client as it can be compared: PostgreSQL refuses zeros."""
-    return text.replace("\0", "\ufffd")
+    """Return a text of a client as it can be stored and compared: PostgreSQL refuses zeros and half characters."""
+    return whole_characters(text).replace("\0", "\ufffd")
 
 
 def _within(column: sa.ColumnElement[str], trace_id: str) -> sa.ColumnElement[bool]:

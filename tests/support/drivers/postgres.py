@@ -82,6 +82,13 @@ class Postgres:
             os.kill(one, signal.SIGKILL)
         self._process.wait()
 
+    def freeze(self, how: signal.Signals = signal.SIGSTOP) -> None:
+        """Stop all of its processes where they are, or, with ``SIGCONT``, let them go on."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for one in (pid, *map(int, children)):
+            os.kill(one, how)
+
     def end(self) -> None:
         """Stop it and remove its folder."""
         with contextlib.suppress(ProcessLookupError):

@@ -133,10 +133,14 @@ def test_a_daemon_is_started_with_the_same_and_its_own_variables() -> None:
         "GITHUB_TOKEN": "x",
         "MINE": "m",
         "GOALWRIGHT_HOME": "/h",
+        "PGPASSWORD": "p",
+        "PGHOST": "h",
     }
     started = daemon_environment(given, ["MINE", "X_1 X_2"])
     assert started["GOALWRIGHT_HOME"] == "/h"
-    assert {"MINE", "X_1", "X_2"} <= set(started)
+    assert {"MINE", "X_1", "X_2", "PGPASSWORD", "PGHOST"} <= set(started)
     assert not {"GITHUB_TOKEN", "X_0"} & set(started)
     below = scrubbed_environment(started)
-    assert below == {name: value for name, value in started.items() if not name.startswith("GOALWRIGHT_")}
+    assert below == {
+        name: value for name, value in started.items() if not name.startswith(("GOALWRIGHT_", "PG"))
+    }

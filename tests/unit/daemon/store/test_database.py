@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import signal
 import sqlite3
 import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from daemon.model.encoding import json_bytes
 from daemon.model.goals import GoalTree
 from daemon.store.archive import export_trace
 from daemon.store.event_log import StoredLine
+from daemon.store.facts import facts
 from daemon.store.files import FileTraceStore
 from daemon.store.sql.copying import store_archive, write_session
 from daemon.store.sql.database import address, open_database
@@ -31,6 +34,7 @@ from daemon.store.sql.deleting import chosen, delete
 from daemon.store.sql.replica import Replica, copy_session
 from daemon.store.sql.schema import metadata
 from daemon.store.sql.search import search
+from daemon.store.sql.stats import sums
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.sql.tokens import grants, issue
 from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
@@ -63,6 +67,7 @@ def store(url: str) -> Iterator[SqlTraceStore]:
         "nonsense",
         "mysql://u:geheim@h/d",
         "sqlite://",
+        "sqlite:///:memory:",
         "sqlite+aiosqlite:///x",
         "postgresql+asyncpg://u:geheim@h/d",
         "postgresql://u:ge@heim@h/d",
@@ -261,6 +266,73 @@ def test_killed_server_loses_nothing_that_was_acknowledged() -> None:
 # -- the copy in the background --
 
 
+async def test_a_server_that_hangs_keeps_no_daemon_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daemon.store.sql.replica._SILENT_S", 0.5)
+    server = Postgres()
+    try:
+        files, bus = FileTraceStore(tmp_path), Bus()
+        files.create(trace())
+        replica = Replica(files, bus, lambda: frozenset({ID}), server.database("hangs"))
+        replica.start()
+        database = SqlTraceStore.open(server.url("hangs"))
+        bus.publish(files.append(started()))
+        await until(lambda: database.copied(ID) == 1, "the first event")
+        server.freeze()
+        bus.publish(files.append(started()))
+        await until(lambda: "cannot be reached" in replica.problem, "that it is said")
+        server.freeze(signal.SIGCONT)
+        await until(lambda: database.copied(ID) == 2, "the second event", within_s=60)
+        server.freeze()
+        bus.publish(files.append(started()))
+        async with asyncio.timeout(30):
+            await replica.close()
+        server.freeze(signal.SIGCONT)
+        database.close()
+    finally:
+        server.end()
+
+
+async def test_a_damaged_session_keeps_no_other_from_being_copied(tmp_path: Path) -> None:
+    files, bus = FileTraceStore(tmp_path), Bus()
+    early = datetime.fromisoformat("0001-01-01T00:00:00+14:00")
+    for trace_id in (ID, OTHER):
+        files.create(trace(trace_id))
+        files.append(added(message(1, trace_id=trace_id).model_copy(update={"created_at": early}), trace_id))
+    replica = Replica(files, bus, lambda: frozenset({ID, OTHER}), f"sqlite:///{tmp_path}/traces.db")
+    replica.start()
+    database = SqlTraceStore.open(f"sqlite:///{tmp_path}/traces.db", owner="j\udcf6rg")
+    await until(lambda: database.copied(ID) == database.copied(OTHER) == 1, "both")
+    database.create(trace("20260101-000009-dddddd"))
+    assert sums(database, "user", owner="\udcf6") == []
+    await replica.close()
+    database.close()
+
+
+@pytest.mark.parametrize("cost", [10**400, float("nan"), -(2**70), "7", True])
+def test_costs_that_are_none_are_left_out(cost: object) -> None:
+    event = {"event": "message_added", "message": {"message_id": "m", "sequence": 1, "cost": cost}}
+    row = facts(event).message
+    assert row is not None
+    assert row["cost"] in (None, 1.0)
+
+
+def test_inherited_answers_are_counted_once(store: SqlTraceStore) -> None:
+    store.create(trace())
+    answer = message(1, trace_id=ID).model_copy(update={"role": "assistant", "model": "m", "cost": 0.5})
+    store.append(added(answer, ID))
+    store.create(branch_trace(f"{ID}:A"))
+    store.append(added(answer.model_copy(update={"model": None, "cost": None}), f"{ID}:A"))
+    (total,) = sums(store, "user")
+    assert (total.calls, total.sessions, total.cost) == (1, 1, 0.5)
+
+
+def test_reading_makes_no_tables(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="There are no sessions in"):
+        open_database(_empty_database(tmp_path), existing=True)
+
+
 async def test_a_refused_session_keeps_no_other_from_being_copied(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'traces.db'}"
     database = SqlTraceStore.open(url)
@@ -364,6 +436,11 @@ def test_roles_keep_writers_to_their_own_sessions(tmp_path: Path) -> None:
             work()
         store.close()
     assert grants(reader) == []
+    with (
+        psycopg.connect(url.replace("goalwright@", "bob@")) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"),
+    ):
+        connection.execute("UPDATE traces SET id = %s WHERE id = %s", [f"{ID}:B", OTHER])
     keeper = opened("keeper")
     assert delete(keeper, chosen(keeper, user="ann")) == 1
     with pytest.raises(UnknownTraceError, match="stays deleted"):

@@ -62,19 +62,10 @@ class Scene:
             file.write_text(json.dumps(self.settings))
 
 
-def memories(window: Window) -> set[Path]:
-    """Return the files in which the extension stores unsent texts, one of each workspace this server had."""
-    return set((window.server.folder / "user").rglob("memory.json"))
-
-
-async def stored(window: Window, text: str, others: set[Path]) -> None:
-    """Wait until the extension has stored a text, which it does a moment after it was typed.
-
-    ``others``: files of other tests' workspaces, which may have the same text.
-    """
-    await until(
-        lambda: any(text in file.read_text() for file in memories(window) - others), "the stored text"
-    )
+def memories(window: Window, text: str) -> set[Path]:
+    """Return the files in which the extension has stored a text, of all workspaces this server had."""
+    files = (window.server.folder / "user").rglob("memory.json")
+    return {file for file in files if text in file.read_text()}
 
 
 async def kill(window: Window) -> None:
@@ -93,14 +84,15 @@ async def kill(window: Window) -> None:
 
 async def play(scene: Scene, model: ModelServer, window: Window, workspace: Path) -> None:
     """Go to the moment, reload the window, kill the daemon, and look each time."""
-    others = memories(window)
+    others = memories(window, scene.written)  # of other tests that wrote the same
     await window.show_chat()
     await scene.begin(window, workspace)
     await scene.kept(window, workspace)
     await scene.alive(window, workspace)
 
     if scene.written:
-        await stored(window, scene.written, others)
+        # The extension does it a moment after it was typed.
+        await until(lambda: memories(window, scene.written) - others, "the stored text")
     await window.reload()
     await window.show_chat()
     await scene.again(window, workspace)

@@ -142,6 +142,8 @@ async def test_composer_completes_names_and_attaches_the_active_file(
         await expect(window.button("Remove docs/")).to_be_visible()
         await window.pictures("composer-named")
         await window.page.keyboard.insert_text("and @rates.py")
+        # Nothing is left to complete: Enter sends.
+        await expect(suggestions(window).get_by_role("option", name="rates.py").first).to_be_visible()
         await window.page.keyboard.press("Enter")
         await expect(window.answers().last).to_contain_text("Named answer.")
         sent = str(model.requests[3].json["messages"][-1])

@@ -84,13 +84,22 @@ export function useCompletions(field: RefObject<HTMLTextAreaElement | null>, onC
   const move = (by: number): void => {
     if (open) setOpen({ ...open, active: (open.active + by + open.rows.length) % open.rows.length });
   };
+  /** Whether the name of a file stands in the text in full. Other rows may lead further. */
+  const isWritten = ({ kind, insert, leads }: Completion): boolean => {
+    const element = field.current;
+    return open !== null && kind === "file" && !leads && element?.value.slice(open.token.start, element.selectionStart) === insert.trim();
+  };
   const key = (event: KeyboardEvent): boolean => {
     if (!open || event.isComposing || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return false;
     const row = open.rows[open.active];
     if (!row && event.key !== "Escape") return false;
     if (event.key === "ArrowDown") move(1);
     else if (event.key === "ArrowUp") move(-1);
-    else if ((event.key === "Enter" || event.key === "Tab") && row) choose(row);
+    else if (event.key === "Enter" && row && isWritten(row)) {
+      // Nothing is left to complete, so Enter sends, whether the list came in time or not.
+      close();
+      return false;
+    } else if ((event.key === "Enter" || event.key === "Tab") && row) choose(row);
     else if (event.key === "Escape") setOpen(null);
     else return false;
     event.preventDefault();

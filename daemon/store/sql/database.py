@@ -68,11 +68,11 @@ def address(url: str) -> URL:
     )
 
 
-def open_database(url: str, *, existing: bool = False, longest_s: int = 0) -> Engine:
+def open_database(url: str, *, existing: bool = False, filled: bool = False, longest_s: int = 0) -> Engine:
     """Return a pool of connections to a database whose tables are in the newest version. Blocking.
 
-    ``existing``: make no new file. ``longest_s``: PostgreSQL ends statements that take longer; 0: none. Raises
-    StoreError, and UnreachableError when nobody answers.
+    ``existing``: make no new file. ``filled``: make no tables where none are. ``longest_s``: PostgreSQL ends statements
+    that take longer; 0: none. Raises StoreError, and UnreachableError when nobody answers.
     """
     found = address(url)
     if existing and found.get_backend_name() == SQLITE and not Path(found.database or "").exists():
@@ -97,7 +97,7 @@ def open_database(url: str, *, existing: bool = False, longest_s: int = 0) -> En
                 t("PostgreSQL needs more packages. Install goalwright[postgres], and try again.")
             ) from error
     with in_words(engine):
-        if existing:
+        if filled:
             _check_there(engine)
         _migrate(engine)
     return engine

@@ -35,7 +35,7 @@ _EVERY_S = 0.5
 _LONGEST_WAIT_S = 60.0
 _END_S = 3.0
 """Time for the last events when the daemon ends; the next one copies the rest."""
-_SILENT_S = 20.0
+_SILENT_S = 60.0
 """Seconds without an answer after which the database counts as lost."""
 _LINES = 500
 """Events of one transaction."""

@@ -62,10 +62,16 @@ class SqlTraceStore(TraceStore):
 
     @classmethod
     def open(
-        cls, url: str, owner: str | None = None, *, existing: bool = False, longest_s: int = 0
+        cls,
+        url: str,
+        owner: str | None = None,
+        *,
+        existing: bool = False,
+        filled: bool = False,
+        longest_s: int = 0,
     ) -> SqlTraceStore:
         """Open the database at ``url``, see ``open_database``. Blocking. Raises StoreError."""
-        return cls(open_database(url, existing=existing, longest_s=longest_s), owner)
+        return cls(open_database(url, existing=existing, filled=filled, longest_s=longest_s), owner)
 
     def of_user(self, name: str | None) -> SqlTraceStore:
         """Return the same database with the sessions of one user only; None: of all. It shares the connections."""

@@ -112,7 +112,7 @@ def _opened(place: str, *, existing: bool) -> Generator[SqlTraceStore]:
     """Open a database; ``existing``: only one that is there. Raises StoreError."""
     from daemon.store.sql.store import SqlTraceStore
 
-    store = SqlTraceStore.open(place, existing=existing)
+    store = SqlTraceStore.open(place, existing=existing, filled=existing)
     try:
         yield store
     finally:

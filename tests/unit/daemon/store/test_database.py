@@ -330,7 +330,7 @@ def test_inherited_answers_are_counted_once(store: SqlTraceStore) -> None:
 
 def test_reading_makes_no_tables(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="There are no sessions in"):
-        open_database(_empty_database(tmp_path), existing=True)
+        open_database(_empty_database(tmp_path), filled=True)
 
 
 async def test_a_refused_session_keeps_no_other_from_being_copied(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ def test_every_answer_is_as_described_whatever_is_asked(
                 case.path_parameters[name] = known.draw(st.sampled_from(KNOWN[name]))
         # A rule between two parameters, which a description cannot express: only one of these is given.
         assume(not {"goal_id", "number"} <= (case.query or {}).keys())
-        # An empty list in a query is not sent at all, so nothing in it can be refused.
-        assume([] not in (case.query or {}).values())
+        # Of a list in a query the last item counts, and an empty one is not sent: what is wrong in it may not arrive.
+        assume(not any(isinstance(value, list | dict) for value in (case.query or {}).values()))
         case.call_and_validate(headers={"Authorization": f"Bearer {api.token}"})
 
     asks()

@@ -118,8 +118,9 @@ def _count(value: object) -> int:
 
 
 def _money(value: object) -> float | None:
-    fits = isinstance(value, int | float) and abs(value) <= _MOST  # false for NaN
-    return float(value) if fits and isinstance(value, int | float) else None
+    if isinstance(value, int | float) and abs(value) <= _MOST:  # false for NaN
+        return float(value)
+    return None
 
 
 def _time(value: object) -> datetime | None:

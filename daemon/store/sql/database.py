@@ -56,8 +56,8 @@ def address(url: str) -> URL:
     if "@" in (found.host or ""):
         # Part of the password would be taken for the host, and shown.
         raise StoreError(t("{url} is not the address of a database.", url=_shown(url)))
-    if kind == SQLITE and found.database not in (None, "", ":memory:") and found.drivername == SQLITE:
-        return found.set(database=os.path.expanduser(found.database or ""))  # noqa: PTH111 -- it is no path yet
+    if kind == SQLITE and found.database and found.database != ":memory:" and found.drivername == SQLITE:
+        return found.set(database=os.path.expanduser(found.database))  # noqa: PTH111 -- it is no path yet
     if kind == POSTGRESQL and found.drivername in (POSTGRESQL, "postgresql+psycopg"):
         return found.set(drivername="postgresql+psycopg")
     raise StoreError(

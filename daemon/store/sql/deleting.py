@@ -48,9 +48,7 @@ def chosen(
     wanted = sa.select(traces.c.id, traces.c.title, traces.c.owner, used.label("used")).where(
         traces.c.parent.is_(None)
     )
-    for name in (user, store.only):
-        if name is not None:
-            wanted = wanted.where(traces.c.owner == storable(name))
+    wanted = wanted.where(*store.owned(traces.c.owner, user))
     if unused_since is not None:
         # A session is not older than its messages: this needs no look at them.
         wanted = wanted.where(traces.c.created_at < unused_since, used < unused_since)

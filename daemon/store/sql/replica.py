@@ -126,9 +126,7 @@ class Replica:
 
     def _cut(self) -> None:
         if self._database is not None:
-            from daemon.store.sql.database import cut
-
-            cut(self._database.engine)
+            self._database.cut()
 
     def _answered(self) -> None:
         self._heard_at = time.monotonic()

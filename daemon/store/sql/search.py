@@ -77,10 +77,7 @@ def _places(
         .where(texts.c.kind.in_(kinds), _contains(store, wanted))
         .order_by(texts.c.trace.desc(), texts.c.id.desc())
     )
-    for name in (owner, store.only):
-        if name is not None:
-            query = query.where(traces.c.owner == storable(name))
-    return query
+    return query.where(*store.owned(traces.c.owner, owner))
 
 
 def _contains(store: SqlTraceStore, wanted: str) -> sa.ColumnElement[bool]:

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from daemon.store.sql.database import POSTGRESQL
 from daemon.store.sql.schema import messages, traces
-from daemon.store.sql.store import storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -82,9 +81,7 @@ def sums(
     )
     if since is not None:
         query = query.where(messages.c.created_at >= since)
-    for name in (owner, store.only):
-        if name is not None:
-            query = query.where(main.c.owner == storable(name))
+    query = query.where(*store.owned(main.c.owner, owner))
     with store.reading() as connection:
         return [_sums(row) for row in connection.execute(query)]
 

@@ -25,7 +25,7 @@ from daemon.store.event_log import StoredLine
 from daemon.store.facts import facts, fold, title_text, trace_row
 from daemon.store.ids import folder_names, order_of_children, parent_of
 from daemon.store.migrations import FORMATS
-from daemon.store.sql.database import POSTGRESQL, in_words, open_database
+from daemon.store.sql.database import POSTGRESQL, cut, in_words, open_database
 from daemon.store.sql.schema import attachments, deleted, events, messages, texts, traces
 from daemon.store.trace_store import EventT, NewerFormatError, StoreError, TraceStore, UnknownTraceError
 from tools.localization import t
@@ -54,7 +54,7 @@ class SqlTraceStore(TraceStore):
         ``only``: the sessions of others do not exist, for any method; None: all do.
         """
         self.engine = engine
-        self.only = only
+        self.only = None if only is None else storable(only)
         self._owner = storable(_user() if owner is None else owner)
         self._lock = threading.RLock()
         self._last: dict[str, int] = {}
@@ -75,7 +75,7 @@ class SqlTraceStore(TraceStore):
 
     def of_user(self, name: str | None) -> SqlTraceStore:
         """Return the same database with the sessions of one user only; None: of all. It shares the connections."""
-        return SqlTraceStore(self.engine, self._owner, only=None if name is None else storable(name))
+        return SqlTraceStore(self.engine, self._owner, only=name)
 
     # -- writing --
 
@@ -205,8 +205,7 @@ class SqlTraceStore(TraceStore):
         found: list[Trace] = []
         while len(found) < limit:
             wanted = sa.select(traces.c.id, traces.c.meta).where(traces.c.parent.is_(None))
-            if self.only is not None:
-                wanted = wanted.where(traces.c.owner == self.only)
+            wanted = wanted.where(*self.owned(traces.c.owner))
             if before is not None:
                 wanted = wanted.where(traces.c.id < storable(before))
             with self.reading() as connection:
@@ -225,8 +224,7 @@ class SqlTraceStore(TraceStore):
     def missions(self, ids: Collection[str]) -> dict[str, str]:
         """Return the missions of some main sessions, of those that are there, as their snapshots have them."""
         wanted = sa.select(traces.c.id, traces.c.goals).where(traces.c.id.in_(ids))
-        if self.only is not None:
-            wanted = wanted.where(traces.c.owner == self.only)
+        wanted = wanted.where(*self.owned(traces.c.owner))
         with self.reading() as connection:
             rows = connection.execute(wanted).all()
         return {row.id: str(_object(row.goals).get("mission", "")) for row in rows}
@@ -370,7 +368,16 @@ class SqlTraceStore(TraceStore):
         if self.only is None:
             return sa.true()
         main = sa.alias(traces)
-        return sa.exists().where(main.c.id == root_of(trace_id), main.c.owner == self.only)
+        return sa.exists().where(main.c.id == root_of(trace_id), *self.owned(main.c.owner))
+
+    def owned(self, column: sa.ColumnElement[str], owner: str | None = None) -> list[sa.ColumnElement[bool]]:
+        """Return the conditions that a row is of ``only`` and of ``owner``, by its column; none for whoever is None."""
+        names = (self.only, None if owner is None else storable(owner))
+        return [column == name for name in names if name is not None]
+
+    def cut(self) -> None:
+        """Shut the connections: a thread that waits for an answer of a server that hangs gets an error."""
+        cut(self.engine)
 
     @staticmethod
     def _room(connection: Connection, trace_id: str) -> None:

@@ -13,29 +13,26 @@ from playwright.async_api import Locator, expect
 from tests.e2e.conftest import WithModel
 from tests.e2e.vscode import task
 from tests.e2e.vscode.parcels import make_parcels
-from tests.e2e.vscode.survival import HERE, LONG, THOUGHT, Scene, goes_on, play
+from tests.e2e.vscode.survival import HERE, LONG, Scene, goes_on, play
 from tests.e2e.vscode.window import Window
 from tests.support.examples import in_full
 from tests.support.fakes.model_replies import Reply
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="session")]
 
+DRAFT, OTHER_DRAFT = "Is it dearer by sea", "What of the heavy ones"
 EDITED = "And then about sizes."
 KEY = "sk-ant-half-of"
 QUESTIONS = [{"question": "Where to keep them?", "options": ["In a file", "In a database"]}]
 WAITS = f"{sys.executable} -c \"import time; print('counting', flush=True); time.sleep(600)\""
 
 
-async def draft_is_kept(window: Window, workspace: Path) -> None:
-    await expect(window.composer).to_have_value(THOUGHT)
-
-
-async def stream_and_queue(window: Window, workspace: Path) -> None:
+async def stream_and_queue(window: Window, workspace: Path, draft: str = DRAFT) -> None:
     await window.say("Tell me about rates.")
     await expect(window.answers().last).to_contain_text("A long answer")
     await window.say("And then about weights.")
     await expect(queue(window)).to_contain_text("And then about weights.")
-    await window.composer.fill(THOUGHT)
+    await window.composer.fill(draft)
 
 
 def queue(window: Window) -> Locator:
@@ -48,7 +45,7 @@ async def stream_and_queue_kept(window: Window, workspace: Path) -> None:
     )
     await expect(window.answers().last).to_contain_text("A long answer about rates.")
     await expect(queue(window)).to_contain_text("And then about weights.")
-    await draft_is_kept(window, workspace)
+    await expect(window.composer).to_have_value(DRAFT)
 
 
 async def still_streams(window: Window, workspace: Path) -> None:
@@ -66,7 +63,7 @@ async def sends_the_queue(window: Window, workspace: Path) -> None:
     await window.button("Send what is queued").click()
     await expect(window.answers().last).to_contain_text("About weights.")
     await expect(queue(window)).to_have_count(0)
-    await draft_is_kept(window, workspace)
+    await expect(window.composer).to_have_value(DRAFT)
     await window.composer.fill("")
 
 
@@ -109,7 +106,7 @@ async def answered(window: Window, workspace: Path) -> None:
 
 
 async def edit_what_is_queued(window: Window, workspace: Path) -> None:
-    await stream_and_queue(window, workspace)
+    await stream_and_queue(window, workspace, OTHER_DRAFT)
     await window.button("Edit", queue(window)).click()
     await window.chat.get_by_role("textbox", name="Edit waiting prompt").fill(EDITED)
 
@@ -117,7 +114,7 @@ async def edit_what_is_queued(window: Window, workspace: Path) -> None:
 async def edit_kept(window: Window, workspace: Path) -> None:
     await expect(window.answers().last).to_contain_text("A long answer about rates.")
     await expect(window.chat.get_by_role("textbox", name="Edit waiting prompt")).to_have_value(EDITED)
-    await draft_is_kept(window, workspace)
+    await expect(window.composer).to_have_value(OTHER_DRAFT)
 
 
 async def sends_what_was_edited(window: Window, workspace: Path) -> None:
@@ -192,7 +189,7 @@ SCENES = {
         still_streams,
         killed=interrupted,
         end=sends_the_queue,
-        written=THOUGHT,
+        written=DRAFT,
     ),
     "a queued prompt being edited": Scene(
         lambda _: [LONG, HERE, Reply(text="About sizes.")],

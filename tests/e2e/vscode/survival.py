@@ -19,7 +19,6 @@ from tests.support.drivers.waiting import until
 from tests.support.fakes.model_replies import Reply, ReplyLike
 from tests.support.fakes.model_server import ModelServer
 
-THOUGHT = "Half a thought"
 LONG = Reply(text="A long answer about rates. " * 20, fault="hang", fault_after=14)
 """An answer that begins and does not come to its end."""
 HERE = Reply(text="Here I am.")
@@ -48,7 +47,7 @@ class Scene:
     end: Check = nothing
     """Actions of the user after all of this."""
     written: str = ""
-    """Text or choices of the user that only the editor knows."""
+    """Text of the user that only the editor knows; no other test that uses the window may write the same."""
     requests: int = 0
     """How often the model was asked in all of it; 0: as often as there are replies."""
     settings: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -62,10 +61,9 @@ class Scene:
             file.write_text(json.dumps(self.settings))
 
 
-def memories(window: Window, text: str) -> set[Path]:
-    """Return the files in which the extension has stored a text, of all workspaces this server had."""
-    files = (window.server.folder / "user").rglob("memory.json")
-    return {file for file in files if text in file.read_text()}
+def is_stored(window: Window, text: str) -> bool:
+    """Tell whether the extension has stored a text, for any workspace of this server."""
+    return any(text in file.read_text() for file in (window.server.folder / "user").rglob("memory.json"))
 
 
 async def kill(window: Window) -> None:
@@ -84,7 +82,7 @@ async def kill(window: Window) -> None:
 
 async def play(scene: Scene, model: ModelServer, window: Window, workspace: Path) -> None:
     """Go to the moment, reload the window, kill the daemon, and look each time."""
-    others = memories(window, scene.written)  # of other tests that wrote the same
+    assert not scene.written or not is_stored(window, scene.written), "another test has written the same text"
     await window.show_chat()
     await scene.begin(window, workspace)
     await scene.kept(window, workspace)
@@ -92,7 +90,7 @@ async def play(scene: Scene, model: ModelServer, window: Window, workspace: Path
 
     if scene.written:
         # The extension does it a moment after it was typed.
-        await until(lambda: memories(window, scene.written) - others, "the stored text")
+        await until(lambda: is_stored(window, scene.written), "the stored text")
     await window.reload()
     await window.show_chat()
     await scene.again(window, workspace)

@@ -407,13 +407,19 @@ class TraceSettings(_Group):
     store_url: str | None = Field(
         default=None,
         description="A database that gets a copy of all your sessions: sqlite:///PATH or postgresql://HOST/DATABASE. "
-        "Only has an effect in your own file, after a restart of the daemon.",
+        "Without one, or with files:, they are in their folders only. Only has an effect in your own file, after a "
+        "restart of the daemon.",
     )
     debug_trace: bool = Field(
         default=False,
         description="Write the step tree of each running session as tree.txt, tree.md and tree.json into its "
         "folder below .trace, and that of the newest session also into .trace itself.",
     )
+
+    @field_validator("store_url")
+    @classmethod
+    def _database(cls, url: str | None) -> str | None:
+        return None if url in ("", "files", "files:") else url
 
 
 class TelemetrySettings(_Group):

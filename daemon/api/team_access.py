@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 import time
 from collections import OrderedDict, deque
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from daemon.store.sql.tokens import Grant
+
+log = logging.getLogger(__name__)
 
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 _OPEN = re.compile(r"/|/page/[a-z0-9_.-]+|/sign-in|/sign-out")
@@ -185,6 +188,7 @@ class TeamAccess:
         self._check = check
         self.brake = brake or Brake()
         self._clock = clock
+        self._fails = False
         self._remembered: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
 
     def takes(self, method: str, path: str) -> bool:
@@ -272,11 +276,25 @@ class TeamAccess:
         if known is not None and now - known[0] < _REMEMBERED_S:
             return known[1]
         self._remembered.pop(token, None)
-        grant = await self._check(token)
+        grant = await self._looked_up(token)
         if grant is not None:
             self._remembered[token] = now, grant
             while len(self._remembered) > _MOST_REMEMBERED:
                 self._remembered.popitem(last=False)
+        return grant
+
+    async def _looked_up(self, token: str) -> Grant | None:
+        """Ask the database, and log when it begins or ceases to fail. Raises StoreError."""
+        try:
+            grant = await self._check(token)
+        except StoreError as error:
+            if not self._fails:
+                log.warning("nobody is let in: %s", error)
+            self._fails = True
+            raise
+        if self._fails:
+            log.info("tokens are read again")
+        self._fails = False
         return grant
 
     def _shown(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:

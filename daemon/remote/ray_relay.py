@@ -53,6 +53,8 @@ class Relay:
         set_language(words)
         try:
             return await asyncio.to_thread(_connect, address)
+        except OSError as error:
+            raise ClusterError(error.strerror or str(error)) from None
         except Exception as error:  # Ray raises many kinds
             first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise ClusterError(first.strip()) from None
@@ -154,7 +156,9 @@ def _connect(address: str) -> str:
         raise ClusterError(t("Ray Client is not supported: this machine must be a node of the cluster"))
     host, _, port = address.rpartition(":")
     if host:
-        socket.create_connection((host, int(port)), _REACHED_S).close()  # Ray would try for minutes
+        socket.create_connection(
+            (host.strip("[]"), int(port)), _REACHED_S
+        ).close()  # Ray would try for minutes
     local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     ray.init(
         address=address, log_to_driver=False, configure_logging=False, logging_level=logging.CRITICAL, **local

@@ -5,6 +5,7 @@ The JSON may come from a log that another program wrote, so nothing is taken for
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ _LARGEST = 2**63 - 1
 _MOST = 2**40
 """Tokens, milliseconds or dollars of one message at most, so that sums fit into a column."""
 _LONGEST_TEXT = 1_000_000
+_LONGEST_KEY = 600
+"""Characters of what is in an index: PostgreSQL takes 2,700 bytes there."""
 
 
 class Said(NamedTuple):
@@ -84,7 +87,7 @@ def fold(text: str) -> str:
 
 
 def _message(message: dict[str, Any]) -> Facts:
-    message_id, sequence = _text(message.get("message_id")), message.get("sequence")
+    message_id, sequence = _key(_text(message.get("message_id"))), message.get("sequence")
     if not message_id or type(sequence) is not int or abs(sequence) > _LARGEST:
         return Facts()
     usage, cost = mapping(message.get("usage")), message.get("cost")
@@ -106,7 +109,14 @@ def _message(message: dict[str, Any]) -> Facts:
 
 
 def _said(kind: str, key: str, text: str) -> tuple[Said, ...]:
-    return (Said(kind, key, text[:_LONGEST_TEXT]),) if text.strip() else ()
+    return (Said(kind, _key(key), text[:_LONGEST_TEXT]),) if text.strip() else ()
+
+
+def _key(name: str) -> str:
+    """Return a name, or for one that is too long its beginning and a hash of all of it."""
+    if len(name) <= _LONGEST_KEY:
+        return name
+    return f"{name[: _LONGEST_KEY // 2]}…{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def _text(value: object) -> str:

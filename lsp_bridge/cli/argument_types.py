@@ -69,6 +69,11 @@ def address(text: str) -> tuple[str, int]:
     return host or "127.0.0.1", port(digits)
 
 
+def store(text: str) -> str:
+    """Return the address of a database, or ``files``, which may be written as an address, too."""
+    return "files" if text == "files:" else text
+
+
 def count(text: str) -> int:
     """Return 1 or more."""
     return _whole(text, noted("{text!r} is not a whole number from {least} on"), least=1)

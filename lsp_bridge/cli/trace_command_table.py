@@ -27,7 +27,9 @@ _TRACE = value(
 )
 _OF_BRANCH = value("--branch", "ID", noted("a branch or sub-agent of it, e.g. A or s1"))
 _OF_TRACE = (*BASE, NO_COLOR)
-_STORE = value("--store", "URL", noted("a database, or files (default: the setting store_url, else files)"))
+_STORE = value(
+    "--store", "URL", noted("a database, or files (default: the setting store_url, else files)"), of.store
+)
 _DATABASE = value("--store", "URL", noted("the database (default: the setting store_url)"))
 _TEAM_USER = value("name", "NAME", noted("the user, as sessions have it (see: goalwright stats --by user)"))
 _USER = value("--user", "NAME", noted("sessions of this user only"))
@@ -189,8 +191,13 @@ TRACE_COMMANDS = (
         noted("copy sessions to a database, or from one"),
         "trace.databases:copy",
         (
-            value("source", "FROM", noted("files (those of this folder), sqlite:///PATH or postgresql://…")),
-            value("target", "TO", noted("where to: the same")),
+            value(
+                "source",
+                "FROM",
+                noted("files (those of this folder), sqlite:///PATH or postgresql://…"),
+                of.store,
+            ),
+            value("target", "TO", noted("where to: the same"), of.store),
             value("--trace", "TRACE", noted("this session only")),
             *_OF_TRACE,
         ),

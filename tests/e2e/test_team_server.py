@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from playwright.async_api import expect
 from daemon.store.sql.store import SqlTraceStore
 from tests.e2e.vscode.accessibility import findings
 from tests.support.drivers.command_line import CommandLine
-from tests.support.drivers.postgres import database_for
+from tests.support.drivers.postgres import Postgres, database_for
 from tests.support.drivers.team import ANN, BOB, SECRET, team, tell
 from tests.support.drivers.trace_page import browser_page, pictures
 
@@ -95,6 +96,30 @@ def test_server_and_tokens_on_the_command_line(
     assert told("remove", "ann") == "Removed 1 token.\n"
     missing = told("list", "--store", f"sqlite:///{tmp_path}/no.db", code=1)
     assert "There is no database" in missing and not (tmp_path / "no.db").exists()
+
+
+def test_server_ends_although_its_database_hangs(goalwright: CommandLine) -> None:
+    database = Postgres()
+    try:
+        url = database.database("team")
+        token = goalwright.run("team", "add", "ann", "--store", url).stdout.strip()
+        process = goalwright.popen("team", "serve", "--http", "0", "--json", "--store", url)
+        try:
+            assert process.stdout is not None
+            port = urlsplit(json.loads(process.stdout.readline())["url"]).port
+            database.freeze()
+            with socket.create_connection(("127.0.0.1", port)) as waiting:
+                waiting.sendall(
+                    f"GET /api/me HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+                )
+                process.send_signal(signal.SIGTERM)
+                process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 0
+        database.freeze(signal.SIGCONT)
+    finally:
+        database.end()
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -121,7 +121,8 @@ function plot(measure, groups, daily) {
     if (daily) return bar ? [svg("rect", { class: "bar", ...bar }, tip)] : [];
     const middle = at * ROW + ROW / 2 + 4;
     return [
-      svg("text", { x: 0, y: middle }, clip(shortOf(nameOf(group)), 19), svg("title", {}, nameOf(group))),
+      // Wide letters take more room than 19 of the others: an inner svg shows nothing beyond its width.
+      svg("svg", { width: LABEL - 4, height, role: "none" }, svg("text", { x: 0, y: middle }, clip(shortOf(nameOf(group)), 19), svg("title", {}, nameOf(group)))),
       bar ? svg("rect", { class: "bar", ...bar, x: LABEL }, tip) : null,
       svg("text", { x: LABEL + (bar?.width ?? 0) + 6, y: middle, class: "value" }, measure.text(group)),
     ].filter((one) => one !== null);

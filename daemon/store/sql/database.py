@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -18,11 +16,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from daemon.store.sql.schema import metadata, traces
 from daemon.store.trace_store import RefusedError, StoreError, TooSlowError, UnreachableError
-from tools.localization import t
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from sqlalchemy import Connection, Engine
 
@@ -31,13 +29,12 @@ log = logging.getLogger(__name__)
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 _MIGRATIONS = Path(__file__).with_name("migrations")
 _VERSIONS = "alembic_version"
-_CONNECT_S = 10
-_SILENT_S = 20
-"""Seconds after which a connection without any answer is looked into, or given up when it does not take data."""
 _TOOK_TOO_LONG = "57014"
 """The state of a statement that PostgreSQL ended at our limit."""
-_CONNECTIONS: WeakKeyDictionary[Engine, WeakSet[Any]] = WeakKeyDictionary()
-"""The driver's connections that were made for an engine."""
+_CONNECTIONS = "goalwright_connections"
+"""The option of an engine that has its ``Connections``."""
+_BUSY_S = 30.0
+"""How long SQLite waits for another program that writes."""
 _LOCK = 0x676F616C
 """PostgreSQL's advisory lock under which one program at a time migrates."""
 
@@ -68,34 +65,25 @@ def address(url: str) -> URL:
     )
 
 
-def open_database(url: str, *, existing: bool = False, filled: bool = False, longest_s: int = 0) -> Engine:
+def open_database(
+    url: str,
+    *,
+    existing: bool = False,
+    filled: bool = False,
+    longest_s: int = 0,
+    silent_s: int | None = None,
+) -> Engine:
     """Return a pool of connections to a database whose tables are in the newest version. Blocking.
 
     ``existing``: make no new file. ``filled``: make no tables where none are. ``longest_s``: PostgreSQL ends statements
-    that take longer; 0: none. Raises StoreError, and UnreachableError when nobody answers.
+    that take longer; 0: none. ``silent_s``: a connection on which it does not answer for so long is lost. Raises
+    StoreError, and UnreachableError when nobody answers.
     """
     found = address(url)
-    if existing and found.get_backend_name() == SQLITE and not Path(found.database or "").exists():
+    is_sqlite = found.get_backend_name() == SQLITE
+    if existing and is_sqlite and not Path(found.database or "").exists():
         raise StoreError(t("There is no database {file}.", file=found.database))
-    if found.get_backend_name() == SQLITE:
-        engine = _sqlite(found)
-    else:
-        arguments: dict[str, object] = {
-            "connect_timeout": _CONNECT_S, "application_name": "goalwright",
-            # A network that was cut sends no word of it.
-            "keepalives_idle": _SILENT_S, "keepalives_interval": 5, "keepalives_count": 3,
-            "tcp_user_timeout": 1000 * _SILENT_S,
-        }  # fmt: skip
-        if longest_s:
-            arguments["options"] = f"-c statement_timeout={longest_s}s"
-        try:
-            engine = sa.create_engine(found, connect_args=arguments, pool_pre_ping=True, pool_size=4)
-            known = _CONNECTIONS.setdefault(engine, WeakSet())
-            event.listen(engine, "connect", _adder(known))
-        except (ImportError, NoSuchModuleError) as error:
-            raise StoreError(
-                t("PostgreSQL needs more packages. Install goalwright[postgres], and try again.")
-            ) from error
+    engine = _sqlite(found) if is_sqlite else _postgresql(found, silent_s, longest_s)
     with in_words(engine):
         if filled:
             _check_there(engine)
@@ -103,18 +91,34 @@ def open_database(url: str, *, existing: bool = False, filled: bool = False, lon
     return engine
 
 
-def _adder(known: WeakSet[Any]) -> Callable[[Any, object], None]:
-    return lambda connection, _record: known.add(connection)
+def _postgresql(found: URL, silent_s: int | None, longest_s: int) -> Engine:
+    try:
+        from daemon.store.sql.connections import Connections
+
+        connections = Connections(silent_s)
+        arguments = connections.arguments
+        if longest_s:
+            arguments["options"] = f"-c statement_timeout={longest_s}s"
+        engine = sa.create_engine(
+            found,
+            connect_args=arguments,
+            execution_options={_CONNECTIONS: connections},
+            pool_pre_ping=True,
+            pool_size=4,
+        )
+    except (ImportError, NoSuchModuleError) as error:
+        raise StoreError(
+            t("PostgreSQL needs more packages. Install goalwright[postgres], and try again.")
+        ) from error
+    event.listen(engine, "do_connect", connections.connect)
+    return engine
 
 
 def cut(engine: Engine) -> None:
-    """Shut the connections to PostgreSQL: a thread that waits for an answer of a server that hangs gets an error."""
-    for connection in list(_CONNECTIONS.get(engine, ())):
-        with (
-            contextlib.suppress(Exception),  # closed meanwhile
-            socket.socket(fileno=os.dup(connection.fileno())) as twin,
-        ):
-            twin.shutdown(socket.SHUT_RDWR)
+    """Have threads that wait for PostgreSQL get an error within a moment, and everything afterwards; before the end."""
+    connections = engine.get_execution_options().get(_CONNECTIONS)
+    if connections is not None:
+        connections.cut()
 
 
 def _check_there(engine: Engine) -> None:
@@ -137,9 +141,10 @@ def in_words(engine: Engine) -> Generator[None]:
         for secret in _secrets(engine.url):
             why = why.replace(secret, "***")
         if _is_lost(error):
-            raise UnreachableError(
-                t("The database {where} cannot be reached: {why}", where=where, why=why)
-            ) from error
+            words = noted("The database {where} cannot be reached: {why}")
+            if engine.dialect.name == SQLITE:  # such as a disk that is full
+                words = noted("The database {where} cannot be used: {why}")
+            raise UnreachableError(t(words, where=where, why=why)) from error
         if getattr(error.orig, "sqlstate", None) == _TOOK_TOO_LONG:
             raise TooSlowError(
                 t("The database ended this because it took too long. Ask for less, such as fewer days.")
@@ -165,16 +170,19 @@ def _sqlite(found: URL) -> Engine:
         # Others must not read sessions; the files beside it get the same permissions.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
-        raise StoreError(
-            t("{file} cannot be opened: {strerror}.", file=path, strerror=error.strerror or error)
-        ) from error
-    _check_ours(path, found)
-    engine = sa.create_engine(found, connect_args={"timeout": 30.0})
+        if not os.access(path, os.R_OK):
+            raise StoreError(
+                t("{file} cannot be opened: {strerror}.", file=path, strerror=error.strerror or error)
+            ) from error
+        engine = sa.create_engine(found, creator=lambda: _read_only(path))
+    else:
+        _check_ours(path, found)
+        engine = sa.create_engine(found, connect_args={"timeout": _BUSY_S})
+        event.listen(engine, "connect", _shared)
 
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # transactions begin below
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA foreign_keys=ON")
 
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql(
@@ -184,6 +192,23 @@ def _sqlite(found: URL) -> Engine:
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", begin)
     return engine
+
+
+def _shared(connection: sqlite3.Connection, _record: object) -> None:
+    """Let others read while this writes."""
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """Open a file that we may only read. Without a log beside it nobody writes to it, and SQLite need not lock it."""
+    import sqlite3
+
+    is_still = not path.with_name(f"{path.name}-wal").exists()
+    options = "mode=ro&immutable=1" if is_still else "mode=ro"
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{options}", uri=True, timeout=_BUSY_S, check_same_thread=False
+    )
 
 
 def _check_ours(path: Path, found: URL) -> None:
@@ -219,6 +244,7 @@ def _migrate(engine: Engine) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells each of its steps
     newest = ScriptDirectory.from_config(config).get_current_head()
     with engine.connect() as connection:
         if _version(connection) == newest:
@@ -253,7 +279,7 @@ def _version(connection: Connection) -> str | None:
 def place(url: URL) -> str:
     """Return a database as messages name it: without password and parameters."""
     if url.get_backend_name() == SQLITE:
-        return f"sqlite:///{url.database}"
+        return f"sqlite:///{url.database or ''}"
     kind = url.drivername.partition("+")[0]
     return URL.create(kind, url.username, None, url.host, url.port, url.database).render_as_string()
 

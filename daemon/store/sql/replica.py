@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,7 @@ _EVERY_S = 0.5
 _LONGEST_WAIT_S = 60.0
 _END_S = 3.0
 """Time for the last events when the daemon ends; the next one copies the rest."""
-_SILENT_S = 60.0
+_SILENT_S = 60
 """Seconds without an answer after which the database counts as lost."""
 _LINES = 500
 """Events of one transaction."""
@@ -55,8 +54,6 @@ class Replica:
         self._database: SqlTraceStore | None = None
         self._opening = threading.Lock()
         self._changed: set[str] = set()
-        self._heard_at = 0.0
-        """When the database answered last, by the monotonic clock."""
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -74,6 +71,8 @@ class Replica:
         if self._work is not None:
             await asyncio.wait([self._work], timeout=_END_S)
             self._work.cancel()
+            if self._database is not None:
+                self._database.cut()
             await asyncio.gather(self._work, return_exceptions=True)
         if self._database is not None:
             await asyncio.to_thread(self._database.close)
@@ -98,7 +97,7 @@ class Replica:
             wanted, self._changed = self._changed, set()
             try:
                 if wanted:
-                    await self._copied(wanted)
+                    await asyncio.to_thread(self._copy, wanted)
                 self.problem, wait_s = "", _EVERY_S
             except StoreError as error:
                 self._changed |= wanted
@@ -111,26 +110,6 @@ class Replica:
                 await self._wake.wait()
             await _passed(self._ending, wait_s)
 
-    async def _copied(self, wanted: Collection[str]) -> None:
-        """Copy in a thread; a server that hangs is let go. Raises StoreError."""
-        self._heard_at = time.monotonic()
-        copying = asyncio.create_task(asyncio.to_thread(self._copy, wanted))
-        try:
-            while not (await asyncio.wait({copying}, timeout=_SILENT_S))[0]:
-                if time.monotonic() - self._heard_at >= _SILENT_S:
-                    self._cut()
-        finally:
-            if not copying.done():
-                self._cut()
-        await copying
-
-    def _cut(self) -> None:
-        if self._database is not None:
-            self._database.cut()
-
-    def _answered(self) -> None:
-        self._heard_at = time.monotonic()
-
     def _copy(self, wanted: Collection[str]) -> None:
         """Copy what the database does not have of these sessions. Raises StoreError.
 
@@ -142,7 +121,7 @@ class Replica:
             if trace_id.partition(":")[0] not in own:
                 continue
             try:
-                copy_session(self._store, self._opened(), trace_id, self._answered)
+                copy_session(self._store, self._opened(), trace_id)
             except UnknownTraceError:
                 continue  # it was deleted meanwhile
             except UnreachableError:
@@ -166,25 +145,22 @@ class Replica:
             if self._database is None:
                 from daemon.store.sql.store import SqlTraceStore
 
-                self._database = SqlTraceStore.open(self.url)
+                self._database = SqlTraceStore.open(self.url, silent_s=_SILENT_S)
             return self._database
 
 
-def copy_session(
-    files: FileTraceStore, database: SqlTraceStore, trace_id: str, answered: Callable[[], None] = lambda: None
-) -> None:
-    """Copy what a database does not have of one session. Blocking. Raises UnknownTraceError, StoreError.
-
-    ``answered`` is called whenever the database has answered.
-    """
+def copy_session(files: FileTraceStore, database: SqlTraceStore, trace_id: str) -> None:
+    """Copy what a database does not have of one session. Blocking. Raises UnknownTraceError, StoreError."""
     snapshot, last = files.snapshot(trace_id), database.copied(trace_id)
+    lines = files.lines(trace_id, after=last)
+    some = list(islice(lines, _LINES))
+    if not last and not some:
+        return  # without events it is no session yet, and could not be copied back
     if not last or database.snapshot(trace_id) != snapshot:
         database.put_trace(trace_id, *snapshot)
-    lines = files.lines(trace_id, after=last)
-    while some := list(islice(lines, _LINES)):
-        answered()
+    while some:
         database.put_lines(trace_id, some)
-    answered()
+        some = list(islice(lines, _LINES))
 
 
 async def _passed(event: asyncio.Event, seconds: float) -> None:

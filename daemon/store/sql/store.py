@@ -69,9 +69,11 @@ class SqlTraceStore(TraceStore):
         existing: bool = False,
         filled: bool = False,
         longest_s: int = 0,
+        silent_s: int | None = None,
     ) -> SqlTraceStore:
         """Open the database at ``url``, see ``open_database``. Blocking. Raises StoreError."""
-        return cls(open_database(url, existing=existing, filled=filled, longest_s=longest_s), owner)
+        engine = open_database(url, existing=existing, filled=filled, longest_s=longest_s, silent_s=silent_s)
+        return cls(engine, owner)
 
     def of_user(self, name: str | None) -> SqlTraceStore:
         """Return the same database with the sessions of one user only; None: of all. It shares the connections."""
@@ -376,7 +378,7 @@ class SqlTraceStore(TraceStore):
         return [column == name for name in names if name is not None]
 
     def cut(self) -> None:
-        """Shut the connections: a thread that waits for an answer of a server that hangs gets an error."""
+        """Have threads that wait for a server get an error; the store is of no use afterwards."""
         cut(self.engine)
 
     @staticmethod

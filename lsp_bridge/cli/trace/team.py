@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LONGEST_S = 20
 """Seconds after which the database ends a statement of the server."""
+_SILENT_S = 30
+"""Seconds without an answer after which a connection to the database is lost."""
 _BUSY = 8
 """Requests that read the database at the same time; a pool of the database has as many connections."""
 
@@ -54,7 +56,7 @@ async def serve(
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, stopping.set)
     try:
-        with _opened(cli, store, longest_s=_LONGEST_S) as database:
+        with _opened(cli, store, longest_s=_LONGEST_S, silent_s=_SILENT_S) as database:
             server = await serve_team(
                 database, *http, public_url=public_url, plain=plain_http, keep_days=keep_days
             )
@@ -68,6 +70,7 @@ async def serve(
             await stopping.wait()
             tending.cancel()
             await server.close()
+            database.cut()  # threads may still wait for it
     except (StoreError, ApiError) as error:
         return cli.failed(error)
     return EXIT_OK
@@ -151,14 +154,16 @@ def _line(one: Grant, now: datetime) -> str:
 
 
 @contextlib.contextmanager
-def _opened(cli: Invocation, address: str | None, *, longest_s: int = 0) -> Generator[SqlTraceStore]:
+def _opened(
+    cli: Invocation, address: str | None, *, longest_s: int = 0, silent_s: int | None = None
+) -> Generator[SqlTraceStore]:
     """Open the database that was named, or that of the settings. Raises StoreError."""
     from daemon.store.sql.store import SqlTraceStore
 
     place = address or database_of_settings(cli)
     if place is None:
         raise StoreError(t("Name a database with --store, or in the setting store_url."))
-    store = SqlTraceStore.open(place, existing=True, longest_s=longest_s)
+    store = SqlTraceStore.open(place, existing=True, longest_s=longest_s, silent_s=silent_s)
     try:
         yield store
     finally:

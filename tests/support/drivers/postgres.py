@@ -93,6 +93,8 @@ class Postgres:
         """Stop it and remove its folder."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGQUIT)  # at once, without a last checkpoint
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            self.freeze(signal.SIGCONT)  # a test that failed may have left it frozen
         self._process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -428,6 +429,28 @@ async def test_killed_database_is_told_and_comes_back(tmp_path: Path) -> None:
             assert (await bench.get("ann", f"/api/traces/{ANN}/messages")).status_code == 200
             async with watched(bench.port, ANN, bench.bearer("ann")) as socket:
                 assert "harmless" in str(await socket.recv())
+        store.close()
+    finally:
+        server.end()
+
+
+async def test_database_that_hangs_is_told_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_access, "_REMEMBERED_S", 0.0)
+    server = Postgres()
+    try:
+        store = SqlTraceStore.open(server.database("team"), silent_s=1)
+        tell(store, ANN, "ann", "harmless")
+        async with team(store) as bench:
+            assert (await bench.get("ann", f"/api/traces/{ANN}/messages")).status_code == 200
+            server.freeze()
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(bench.get("ann", f"/api/traces/{ANN}/messages")) for _ in range(3)]
+            assert {one.result().status_code for one in asked} == {503}
+            assert caplog.text.count("nobody is let in: The database postgresql://goalwright@/team") == 1
+            server.freeze(signal.SIGCONT)
+            assert (await bench.get("ann", f"/api/traces/{ANN}/messages")).status_code == 200
         store.close()
     finally:
         server.end()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import signal
 import sqlite3
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -23,6 +26,7 @@ from sqlalchemy import event
 
 from daemon.bus import Bus
 from daemon.model.encoding import json_bytes
+from daemon.model.events import FileChanged
 from daemon.model.goals import GoalTree
 from daemon.store.archive import export_trace
 from daemon.store.event_log import StoredLine
@@ -39,6 +43,7 @@ from daemon.store.sql.store import SqlTraceStore
 from daemon.store.sql.tokens import grants, issue
 from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
 from tests.support.drivers.postgres import Postgres, database_for, shared
+from tests.support.drivers.team import tell
 from tests.support.drivers.waiting import until
 from tests.support.scenarios.stores import ID, NOW, added, branch_trace, message, started, trace
 
@@ -269,7 +274,7 @@ def test_killed_server_loses_nothing_that_was_acknowledged() -> None:
 async def test_a_server_that_hangs_keeps_no_daemon_from_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daemon.store.sql.replica._SILENT_S", 0.5)
+    monkeypatch.setattr("daemon.store.sql.replica._SILENT_S", 1)
     server = Postgres()
     try:
         files, bus = FileTraceStore(tmp_path), Bus()
@@ -316,6 +321,60 @@ def test_costs_that_are_none_are_left_out(cost: object) -> None:
     row = facts(event).message
     assert row is not None
     assert row["cost"] in (None, 1.0)
+
+
+def test_names_of_any_length_are_stored_and_found(store: SqlTraceStore) -> None:
+    letters = random.Random(1)
+    name, other = ("".join(letters.choices("abcdefghijklmnopqrstuvwxyz/说", k=4000)) for _ in range(2))
+    store.create(trace())
+    for path in (name, other, name):
+        changed = {
+            "path": path,
+            "kind": "update",
+            "version": "1",
+            "tool_call_id": "c",
+            "added": 1,
+            "removed": 1,
+        }
+        store.append(FileChanged.model_validate({"trace_id": ID, "time": NOW, **changed}))
+    store.append(added(message(1, "said").model_copy(update={"message_id": name})))
+    assert [len(search(store, text, limit=9)) for text in (name[-80:], other[-80:], "said")] == [1, 1, 1]
+    assert store.messages(ID)[0].message_id == name
+
+
+def test_session_without_events_is_not_copied(store: SqlTraceStore, tmp_path: Path) -> None:
+    files = FileTraceStore(tmp_path / ".trace")
+    files.create(trace())
+    copy_session(files, store, ID)
+    assert store.traces(limit=9) == []
+    files.append(started())
+    copy_session(files, store, ID)
+    assert store.copied(ID) == 1
+
+
+@pytest.mark.parametrize("written_to", [False, True])
+def test_a_file_that_may_only_be_read_is_read(tmp_path: Path, written_to: bool) -> None:
+    url = f"sqlite:///{tmp_path}/traces.db"
+    store = SqlTraceStore.open(url)
+    tell(store, ID, "ann", "harmless")
+    if not written_to:
+        store.close()
+    read = (
+        "import sys; from daemon.store.sql.store import SqlTraceStore\n"
+        "from daemon.store.sql.search import search\n"
+        "store = SqlTraceStore.open(sys.argv[1], existing=True)\n"
+        "print(len(search(store, 'harmless', limit=9)))\n"
+        "try:\n    store.delete(sys.argv[2])\nexcept Exception as error:\n    print(error)"
+    )
+    whole_disk = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    done = subprocess.run(
+        [*whole_disk, sys.executable, "-c", read, url, ID],
+        capture_output=True, text=True, cwd=Path.cwd(), check=False,
+    )  # fmt: skip
+    found, _, refused = done.stdout.partition("\n")
+    assert int(found or 0) > 0, done.stderr
+    assert "cannot be used: attempt to write a readonly database" in refused
+    store.close()
 
 
 def test_inherited_answers_are_counted_once(store: SqlTraceStore) -> None:
@@ -499,6 +558,7 @@ async def test_replica_does_not_bring_deleted_sessions_back(
 def test_deleting_beside_writing_leaves_nothing_behind(store: SqlTraceStore, tmp_path: Path) -> None:
     files = FileTraceStore(tmp_path / ".trace")
     files.create(trace())
+    files.append(started())
     for name in "ABCDEFGH":
         files.create(branch_trace(f"{ID}:{name}"))
         files.append(started(trace_id=f"{ID}:{name}"))

@@ -336,7 +336,7 @@ async def test_slow_sender_is_answered(store: SqlTraceStore, monkeypatch: pytest
     monkeypatch.setattr(team_server, "HEAD_S", 0.05)
     async with team(store) as bench:
         host = f"127.0.0.1:{bench.port}"
-        head = f"POST /sign-in HTTP/1.1\nHost: {host}\nOrigin: http://{host}\nContent-Length: 900\n\n{{"
+        head = f"POST /sign-in HTTP/1.1\nHost: {host}\nOrigin: http://{host}\nConnection: close\nContent-Length: 900\n\n{{"
         assert (await raw(bench.port, head)).status == 422
 
 
@@ -438,6 +438,7 @@ async def test_database_that_hangs_is_told_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(team_access, "_REMEMBERED_S", 0.0)
+    monkeypatch.setattr("daemon.store.sql.connections._CONNECT_S", 2)
     server = Postgres()
     try:
         store = SqlTraceStore.open(server.database("team"), silent_s=1)

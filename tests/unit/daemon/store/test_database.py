@@ -275,6 +275,7 @@ async def test_a_server_that_hangs_keeps_no_daemon_from_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daemon.store.sql.replica._SILENT_S", 1)
+    monkeypatch.setattr("daemon.store.sql.connections._CONNECT_S", 2)
     server = Postgres()
     try:
         files, bus = FileTraceStore(tmp_path), Bus()

@@ -10,11 +10,11 @@ Frozen cycles are found when the daemon is idle. See https://docs.python.org/3/l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class GcTuner:
             gc.set_threshold(700, 10, 10)
             sys.setswitchinterval(0.005)
 
-    @contextmanager
+    @contextlib.contextmanager
     def building(self) -> Generator[None]:
         """While very much is made, in a thread: nothing is collected meanwhile, and what then is there stays."""
         if not self._installed:
@@ -125,7 +125,10 @@ class GcTuner:
         self._unseen = self._unseen or mark != self._ever
 
     async def tend(self, looks_s: float = _LOOKS_S) -> None:
-        """Scan all objects when there may be something to find and the daemon is idle; until canceled."""
+        """Scan all objects when there may be something to find and the daemon is idle, and give memory back.
+
+        Until canceled.
+        """
         busy = self._busy()
         while True:
             await asyncio.sleep(looks_s)
@@ -133,6 +136,7 @@ class GcTuner:
             wanted = self._unseen or self.settlings >= _SETTLINGS
             if wanted and not self._building and busy - before < _QUIET * looks_s:
                 self.look_at_all()
+                await asyncio.to_thread(give_back)
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
         if phase == "stop" and info["generation"] == 2:
@@ -142,6 +146,14 @@ class GcTuner:
         gc.freeze()
         self.settlings += 1
         self._ever += 1
+
+
+def give_back() -> None:
+    """Return memory that the C library keeps free to the system, where the library can (glibc)."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 COLLECTOR = GcTuner()

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import threading
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from daemon.gc_tuning import GcTuner
+from daemon.gc_tuning import GcTuner, give_back
 from tests.support.drivers.waiting import until
 
 
@@ -140,3 +142,15 @@ def test_collection_resumes_after_the_last_building_thread(collector: GcTuner) -
 def test_uninstalled_collector_changes_nothing() -> None:
     with GcTuner().building():
         assert gc.isenabled()
+
+
+def test_free_memory_goes_back_to_the_system() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    pieces = [bytes(2_000) for _ in range(40_000)]
+    kept, before = pieces[::100], resident()  # between the others, so that the C library alone keeps these
+    del pieces
+    give_back()
+    assert resident() < before - 40_000_000
+    assert len(kept) == 400

@@ -336,7 +336,8 @@ async def test_slow_sender_is_answered(store: SqlTraceStore, monkeypatch: pytest
     monkeypatch.setattr(team_server, "HEAD_S", 0.05)
     async with team(store) as bench:
         host = f"127.0.0.1:{bench.port}"
-        head = f"POST /sign-in HTTP/1.1\nHost: {host}\nOrigin: http://{host}\nConnection: close\nContent-Length: 900\n\n{{"
+        head = f"POST /sign-in HTTP/1.1\nHost: {host}\nOrigin: http://{host}\nConnection: close\n"
+        head += "Content-Length: 900\n\n{"
         assert (await raw(bench.port, head)).status == 422
 
 

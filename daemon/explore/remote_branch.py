@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 LOST = "branch_node_lost"
 """Code of the notice that a branch is started again."""
 ATTEMPTS = 2
+_PLACINGS, _AGAIN_S = 15, 2.0
+"""Tries to get a node that lives, and the seconds between them."""
 _RESERVED = 1_000
 """Numbers of messages that are kept for one attempt: the worker cannot ask for each."""
 _END_S = 30.0
@@ -165,7 +167,7 @@ class RemoteBranch:
 
     async def _attempt(self) -> BranchOutcome:
         self._own, self._heard_of = False, 0
-        node = self._node = await self._cluster.open(self._cpus)
+        node = self._node = await self._place()
         order = await self._order()
         peer = self._peer = Peer(
             node,
@@ -187,6 +189,15 @@ class RemoteBranch:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
             await self._cluster.release(node)
+
+    async def _place(self) -> Node:
+        """Return a node. Ray may offer one that was just lost for some seconds more, which counts as no attempt."""
+        for _ in range(_PLACINGS):
+            try:
+                return await self._cluster.open(self._cpus)
+            except NodeLostError:
+                await asyncio.sleep(_AGAIN_S)
+        return await self._cluster.open(self._cpus)
 
     # -- the order --
 

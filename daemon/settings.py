@@ -419,7 +419,12 @@ class TraceSettings(_Group):
     @field_validator("store_url")
     @classmethod
     def _database(cls, url: str | None) -> str | None:
-        return None if url in ("", "files", "files:") else url
+        if url in (None, "", "files", "files:"):
+            return None
+        kind, found, path = url.partition("sqlite:///")
+        if found and not kind and path and not path.startswith(("/", "~", ":")) and path[1:2] != ":":
+            return f"sqlite:///~/.goalwright/{path}"  # not below each workspace's folder
+        return url
 
 
 class TelemetrySettings(_Group):

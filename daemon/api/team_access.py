@@ -189,6 +189,7 @@ class TeamAccess:
         self.brake = brake or Brake()
         self._clock = clock
         self._fails = False
+        self._looking: dict[str, asyncio.Task[Grant | None]] = {}
         self._remembered: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
 
     def takes(self, method: str, path: str) -> bool:
@@ -276,12 +277,25 @@ class TeamAccess:
         if known is not None and now - known[0] < _REMEMBERED_S:
             return known[1]
         self._remembered.pop(token, None)
-        grant = await self._looked_up(token)
+        grant = await self._shared(token)
         if grant is not None:
             self._remembered[token] = now, grant
             while len(self._remembered) > _MOST_REMEMBERED:
                 self._remembered.popitem(last=False)
         return grant
+
+    async def _shared(self, token: str) -> Grant | None:
+        """Ask the database once for all requests that wait for the same token. Raises StoreError."""
+        looking = self._looking.get(token)
+        if looking is None:
+            looking = self._looking[token] = asyncio.create_task(self._looked_up(token))
+            looking.add_done_callback(lambda done: self._known_now(token, done))
+        return await asyncio.shield(looking)
+
+    def _known_now(self, token: str, looking: asyncio.Task[Grant | None]) -> None:
+        self._looking.pop(token, None)
+        if not looking.cancelled():
+            looking.exception()  # nobody may wait for it any more
 
     async def _looked_up(self, token: str) -> Grant | None:
         """Ask the database, and log when it begins or ceases to fail. Raises StoreError."""

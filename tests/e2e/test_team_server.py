@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import psycopg
 import pytest
 from playwright.async_api import expect
 
@@ -102,6 +103,15 @@ def test_server_ends_although_its_database_hangs(goalwright: CommandLine) -> Non
     database = Postgres()
     try:
         url = database.database("team")
+        with psycopg.connect(url) as held:
+            held.execute("LOCK TABLE traces, messages, texts IN ACCESS EXCLUSIVE MODE")
+            for command in (("stats",), ("trace", "search", "word")):
+                waiting = goalwright.popen(*command, "--store", url)
+                while not held.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
+                    assert waiting.poll() is None
+                waiting.send_signal(signal.SIGINT)
+                waiting.communicate(timeout=60)
+                assert waiting.returncode == 130
         token = goalwright.run("team", "add", "ann", "--store", url).stdout.strip()
         process = goalwright.popen("team", "serve", "--http", "0", "--json", "--store", url)
         try:

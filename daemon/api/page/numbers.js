@@ -15,6 +15,7 @@ const WIDTH = 320;
 const HEIGHT = 110;
 const ROW = 22;
 const LABEL = 130;
+const AGAIN_MS = 5000;
 /** Groups in a plot; the table has all. */
 const MOST_ROWS = 10;
 
@@ -87,7 +88,9 @@ export class NumbersView {
       answer = await this.api.get("stats", { by, days, limit: by === "day" ? 400 : 100 });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (asked === this.asked) this.note.textContent = error.message;
+      if (asked !== this.asked) return;
+      this.note.textContent = error.message;
+      setTimeout(() => asked === this.asked && !this.place.hidden && void this.show(), AGAIN_MS);
       return;
     }
     if (asked !== this.asked) return;

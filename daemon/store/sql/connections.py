@@ -27,8 +27,8 @@ _UNSENT_S = 20
 class Connections:
     """Makes the connections of one pool, and ends what they wait for. For several threads."""
 
-    def __init__(self, silent_s: int | None) -> None:
-        """``silent_s``: how long to wait for an answer; None: as long as it takes."""
+    def __init__(self, silent_s: int) -> None:
+        """``silent_s``: how long to wait for an answer."""
         self.arguments: dict[str, object] = {
             "connect_timeout": _CONNECT_S, "application_name": "goalwright",
             "keepalives_idle": _UNSENT_S, "keepalives_interval": 5, "keepalives_count": 3,
@@ -41,7 +41,10 @@ class Connections:
     def connect(self, *asked: Any) -> psycopg.Connection[Any]:
         """Return a connection: a listener of SQLAlchemy's event ``do_connect``. Raises psycopg.Error."""
         self._check(0.0)
-        made = _Connection.connect(**asked[-1])
+        try:
+            made = _Connection.connect(**asked[-1])
+        except UnicodeError as error:  # a name that no host can have
+            raise psycopg.OperationalError(str(error)) from error
         made.check = self._check
         return made
 
@@ -53,7 +56,7 @@ class Connections:
         """Raise psycopg.OperationalError for who should not wait any longer."""
         if self._cut.is_set():
             raise psycopg.OperationalError(t("the connection was ended here"))
-        if self._silent_s is not None and waited_s >= self._silent_s:
+        if waited_s >= self._silent_s:
             raise psycopg.OperationalError(
                 n("no answer for {count} second", "no answer for {count} seconds", self._silent_s)
             )

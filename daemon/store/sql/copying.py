@@ -16,7 +16,8 @@ from daemon.model.branches import child_id
 from daemon.store.archive import MANIFEST, TOP, kind_of, manifest_line, manifest_of, session_in, write_archive
 from daemon.store.event_log import LogLine, StoredLine, fitting
 from daemon.store.ids import folder_names
-from daemon.store.trace_store import with_children
+from daemon.store.trace_store import StoreError, with_children
+from tools.localization import t
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,11 @@ def store_archive(store: SqlTraceStore, archive: Path) -> Copied:
             for name in names
             if kind_of(name) == "log"
         }
+        own = _lines(_member(packed, TOP + "events.jsonl"))
+        if next(fitting(own, LogLine.event_id, lambda _: None), None) is None:
+            raise StoreError(
+                t("Session {trace_id} has no event log, so there is nothing to export.", trace_id=trace_id)
+            )
         for session_id in sorted(logs.values()):
             folder = TOP + "".join(f"{part}/" for part in folder_names(session_id)[1:])
             meta, goals = (_member(packed, folder + name).read() for name in ("meta.json", "goal.json"))
@@ -90,12 +96,15 @@ def _files(store: SqlTraceStore, trace_id: str) -> Iterator[tuple[str, IO[bytes]
 def _put_log(store: SqlTraceStore, session_id: str, log: IO[bytes]) -> tuple[int, int]:
     """Store the events of a log; returns how many are new, and how many lines are damaged."""
     skipped: list[LogLine] = []
-    lines = (LogLine(0, len(line), line[:-1]) for line in log)
-    found = fitting(lines, LogLine.event_id, skipped.append)
+    found = fitting(_lines(log), LogLine.event_id, skipped.append)
     count = 0
     while some := [StoredLine(event_id, line.data) for event_id, line in islice(found, _LINES)]:
         count += store.put_lines(session_id, some)
     return count, len(skipped)
+
+
+def _lines(log: IO[bytes]) -> Iterator[LogLine]:
+    return (LogLine(0, len(line), line[:-1]) for line in log)
 
 
 def _member(packed: tarfile.TarFile, name: str) -> IO[bytes]:

@@ -50,10 +50,18 @@ def address(url: str) -> URL:
     except (ArgumentError, ValueError) as error:
         raise StoreError(t("{url} is not the address of a database.", url=_shown(url))) from error
     kind = found.get_backend_name()
-    if "@" in (found.host or ""):
-        # Part of the password would be taken for the host, and shown.
-        raise StoreError(t("{url} is not the address of a database.", url=_shown(url)))
-    if kind == SQLITE and found.database and found.database != ":memory:" and found.drivername == SQLITE:
+    if kind != SQLITE and url.count("@") > 1:
+        # Part of the password would be taken for the host or the database, and shown.
+        raise StoreError(
+            t("{url} is not the address of a database. Write @ as %40, and / as %2F.", url=_shown(url))
+        )
+    if (
+        kind == SQLITE
+        and found.database
+        and found.database != ":memory:"
+        and found.drivername == SQLITE
+        and not found.query
+    ):
         return found.set(database=os.path.expanduser(found.database))  # noqa: PTH111 -- it is no path yet
     if kind == POSTGRESQL and found.drivername in (POSTGRESQL, "postgresql+psycopg"):
         return found.set(drivername="postgresql+psycopg")
@@ -71,7 +79,7 @@ def open_database(
     existing: bool = False,
     filled: bool = False,
     longest_s: int = 0,
-    silent_s: int | None = None,
+    silent_s: int = 60,
 ) -> Engine:
     """Return a pool of connections to a database whose tables are in the newest version. Blocking.
 
@@ -91,7 +99,7 @@ def open_database(
     return engine
 
 
-def _postgresql(found: URL, silent_s: int | None, longest_s: int) -> Engine:
+def _postgresql(found: URL, silent_s: int, longest_s: int) -> Engine:
     try:
         from daemon.store.sql.connections import Connections
 
@@ -170,7 +178,7 @@ def _sqlite(found: URL) -> Engine:
         # Others must not read sessions; the files beside it get the same permissions.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
-        if not os.access(path, os.R_OK):
+        if not (path.is_file() and os.access(path, os.R_OK)):
             raise StoreError(
                 t("{file} cannot be opened: {strerror}.", file=path, strerror=error.strerror or error)
             ) from error
@@ -237,6 +245,7 @@ def _foreign(found: URL) -> StoreError:
 
 def _migrate(engine: Engine) -> None:
     """Bring the tables to the newest version; programs that open the database at once wait for each other."""
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells each of its steps
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -244,7 +253,6 @@ def _migrate(engine: Engine) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells each of its steps
     newest = ScriptDirectory.from_config(config).get_current_head()
     with engine.connect() as connection:
         if _version(connection) == newest:
@@ -295,4 +303,4 @@ def _secrets(url: URL) -> list[str]:
 def _shown(url: str) -> str:
     """Return an address that could not be read, without what may be a password."""
     scheme, separator, _ = url.partition("://")
-    return f"{scheme}{separator}…" if separator else "…"
+    return f"{scheme}{separator}…" if separator or "@" in url else url

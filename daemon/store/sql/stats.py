@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -53,7 +53,9 @@ def sums(
     ``since``: only what models answered since then. ``owner``: only this user's sessions.
     """
     main = sa.alias(traces)
-    key = main.c.owner if by == "user" else _key(store, by)
+    # A branch works in a copy: its folder is that of the main session.
+    of_main = {"user": main.c.owner, "folder": main.c.folder}
+    key = of_main[by] if by in of_main else _key(store, by)
     total = [sa.func.coalesce(sa.func.sum(column), 0) for column in _TOKENS]
     cost = sa.func.coalesce(sa.func.sum(messages.c.cost), 0.0)
     finished = sa.case((main.c.status == "end_turn", main.c.id))
@@ -89,7 +91,7 @@ def sums(
 _TOKENS = (messages.c.input, messages.c.output, messages.c.cache_read, messages.c.cache_write)
 
 
-def _key(store: SqlTraceStore, by: Literal["day", "model", "agent", "folder"]) -> sa.ColumnElement[Any]:
+def _key(store: SqlTraceStore, by: StatsBy) -> sa.ColumnElement[Any]:
     if by == "day":
         if store.engine.dialect.name == POSTGRESQL:
             day = sa.func.to_char(sa.func.timezone("UTC", messages.c.created_at), "YYYY-MM-DD")
@@ -98,7 +100,7 @@ def _key(store: SqlTraceStore, by: Literal["day", "model", "agent", "folder"]) -
         return sa.func.coalesce(day, "")
     if by == "model":
         return sa.func.coalesce(messages.c.model, "")
-    return traces.c.agent if by == "agent" else traces.c.folder
+    return traces.c.agent
 
 
 def root_id(store: SqlTraceStore, trace: sa.ColumnElement[str]) -> sa.ColumnElement[str]:

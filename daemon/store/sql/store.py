@@ -69,7 +69,7 @@ class SqlTraceStore(TraceStore):
         existing: bool = False,
         filled: bool = False,
         longest_s: int = 0,
-        silent_s: int | None = None,
+        silent_s: int = 60,
     ) -> SqlTraceStore:
         """Open the database at ``url``, see ``open_database``. Blocking. Raises StoreError."""
         engine = open_database(url, existing=existing, filled=filled, longest_s=longest_s, silent_s=silent_s)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,15 +109,22 @@ async def _import(cli: Invocation, target: SqlTraceStore | None, archive: Path) 
 
 
 @contextmanager
+def ended_by_ctrl_c() -> Generator[None]:
+    """Have the first Ctrl+C end what waits for a database; asyncio's own would cancel a task that does not run."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _opened(place: str, *, existing: bool) -> Generator[SqlTraceStore]:
     """Open a database; ``existing``: only one that is there. Raises StoreError."""
     from daemon.store.sql.store import SqlTraceStore
 
-    store = SqlTraceStore.open(place, existing=existing, filled=existing)
-    try:
+    with ended_by_ctrl_c(), closing(SqlTraceStore.open(place, existing=existing, filled=existing)) as store:
         yield store
-    finally:
-        store.close()
 
 
 # -- search --

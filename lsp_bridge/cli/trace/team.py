@@ -12,7 +12,7 @@ from daemon.api.address import ApiError
 from daemon.store.trace_store import StoreError
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.text import one_line
-from lsp_bridge.cli.trace.databases import database_of_settings
+from lsp_bridge.cli.trace.databases import database_of_settings, ended_by_ctrl_c
 from tools.localization import n, t
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _LONGEST_S = 20
 """Seconds after which the database ends a statement of the server."""
 _SILENT_S = 30
 """Seconds without an answer after which a connection to the database is lost."""
+_FINISH_S = 2.0
+"""Seconds for requests under way when the server ends."""
 _BUSY = 8
 """Requests that read the database at the same time; a pool of the database has as many connections."""
 
@@ -56,7 +58,7 @@ async def serve(
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, stopping.set)
     try:
-        with _opened(cli, store, longest_s=_LONGEST_S, silent_s=_SILENT_S) as database:
+        with _served(cli, store, longest_s=_LONGEST_S, silent_s=_SILENT_S) as database:
             server = await serve_team(
                 database, *http, public_url=public_url, plain=plain_http, keep_days=keep_days
             )
@@ -69,8 +71,10 @@ async def serve(
                 cli.console.write(t("The sessions are at {url}. Ctrl+C stops the server.\n", url=url))
             await stopping.wait()
             tending.cancel()
-            await server.close()
-            database.cut()  # threads may still wait for it
+            closing = asyncio.create_task(server.close())
+            await asyncio.wait((closing,), timeout=_FINISH_S)
+            database.cut()  # requests and threads may still wait for it
+            await closing
     except (StoreError, ApiError) as error:
         return cli.failed(error)
     return EXIT_OK
@@ -154,8 +158,15 @@ def _line(one: Grant, now: datetime) -> str:
 
 
 @contextlib.contextmanager
-def _opened(
-    cli: Invocation, address: str | None, *, longest_s: int = 0, silent_s: int | None = None
+def _opened(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
+    """Open the database that was named, or that of the settings, for a command that ends. Raises StoreError."""
+    with ended_by_ctrl_c(), _served(cli, address) as store:
+        yield store
+
+
+@contextlib.contextmanager
+def _served(
+    cli: Invocation, address: str | None, *, longest_s: int = 0, silent_s: int = 60
 ) -> Generator[SqlTraceStore]:
     """Open the database that was named, or that of the settings. Raises StoreError."""
     from daemon.store.sql.store import SqlTraceStore

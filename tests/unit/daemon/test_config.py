@@ -10,7 +10,7 @@ import pytest
 
 from daemon.config import WORKSPACE_FILE, Config, load_config
 from daemon.permission.rules import SHIPPED, RuleSet
-from daemon.settings import SETTINGS, Settings, settings_schema
+from daemon.settings import SETTINGS, Settings, TraceSettings, settings_schema
 
 
 def decide(config: Config, permission: str, target: str = "x") -> str:
@@ -341,3 +341,19 @@ def test_language_comes_from_the_user_file_and_must_be_known(user_file: Path, wo
     assert config.problems == (
         f"{user_file}: language: 'fr' is not a language of Goalwright. Choose one of: en, zh-CN.",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("", None),
+        ("files:", None),
+        ("sqlite:///traces.db", "sqlite:///~/.goalwright/traces.db"),
+        ("sqlite:////srv/traces.db", "sqlite:////srv/traces.db"),
+        ("sqlite:///~/traces.db", "sqlite:///~/traces.db"),
+        ("sqlite:///C:\\traces.db", "sqlite:///C:\\traces.db"),
+        ("postgresql://host/traces", "postgresql://host/traces"),
+    ],
+)
+def test_place_of_the_database_is_the_same_in_all_folders(given: str, meant: str | None) -> None:
+    assert TraceSettings(store_url=given).store_url == meant

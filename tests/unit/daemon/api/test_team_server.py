@@ -19,11 +19,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api import team_access, team_server
 from daemon.api.address import ApiError
-from daemon.api.team_access import Brake, public_place
+from daemon.api.team_access import Brake, TeamAccess, public_place
 from daemon.store.sql.schema import metadata
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.sql.tokens import grant_of, grants, issue, revoke
-from daemon.store.trace_store import StoreError, UnknownTraceError
+from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
 from tests.support.drivers.postgres import Postgres, database_for
 from tests.support.drivers.team import ANN, BOB, SECRET, team, tell
 from tests.support.drivers.trace_api import get, raw, upgrade
@@ -403,6 +403,27 @@ async def test_hostile_ids_and_parameters_find_nothing(store: SqlTraceStore) -> 
             answer = await get(bench.port, path, f"Authorization: Bearer {bench.tokens['ann']}")
             assert answer.status in (200, 400, 404, 422), (path, answer.status)
             assert SECRET.encode() not in answer.body, path
+
+
+async def test_requests_with_one_token_ask_the_database_once() -> None:
+    asked: list[str] = []
+    go = asyncio.Event()
+
+    async def check(token: str) -> None:
+        asked.append(token)
+        await go.wait()
+        raise UnreachableError("gone")
+
+    access = TeamAccess(public_place(None, "127.0.0.1", 1, plain=False), check)
+    waiting = [asyncio.create_task(access.signed_in(token)) for token in "aaab"]
+    await until(lambda: len(asked) == 2, "both tokens")
+    waiting[0].cancel()
+    go.set()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [getattr(one, "status", None) for one in answers] == [None, 503, 503, 503]
+    assert asked == ["a", "b"]
+    assert getattr(await access.signed_in("a"), "status", None) == 503
+    assert asked == ["a", "b", "a"]
 
 
 async def test_killed_database_is_told_and_comes_back(tmp_path: Path) -> None:

@@ -76,6 +76,9 @@ def store(url: str) -> Iterator[SqlTraceStore]:
         "sqlite+aiosqlite:///x",
         "postgresql+asyncpg://u:geheim@h/d",
         "postgresql://u:ge@heim@h/d",
+        "postgresql://u:a@geheim/heim@h:1/d",
+        "postgresql://u:a@h?geheim@h/d",
+        "sqlite:///x?geheim=1",
         "mysql://h/d?password=geheim",
     ],
 )
@@ -341,6 +344,22 @@ def test_names_of_any_length_are_stored_and_found(store: SqlTraceStore) -> None:
     store.append(added(message(1, "said").model_copy(update={"message_id": name})))
     assert [len(search(store, text, limit=9)) for text in (name[-80:], other[-80:], "said")] == [1, 1, 1]
     assert store.messages(ID)[0].message_id == name
+
+
+def test_archive_without_events_is_not_stored(store: SqlTraceStore, tmp_path: Path) -> None:
+    files = FileTraceStore(tmp_path / ".trace")
+    files.create(trace())
+    (tmp_path / ".trace" / ID / "events.jsonl").touch()
+    export_trace(files, ID, tmp_path / "one.tar.gz")
+    with pytest.raises(StoreError, match="nothing to export"):
+        store_archive(store, tmp_path / "one.tar.gz")
+    assert store.traces(limit=9) == []
+
+
+def test_branches_count_in_the_folder_of_their_session(store: SqlTraceStore) -> None:
+    tell(store, ID, "ann", "harmless")
+    (total,) = sums(store, "folder")
+    assert (total.key, total.calls) == ("/harmless", 2)
 
 
 def test_session_without_events_is_not_copied(store: SqlTraceStore, tmp_path: Path) -> None:

@@ -196,6 +196,8 @@ class RemoteBranch:
             try:
                 return await self._cluster.open(self._cpus)
             except NodeLostError:
+                if self._canceled:
+                    raise
                 await asyncio.sleep(_AGAIN_S)
         return await self._cluster.open(self._cpus)
 

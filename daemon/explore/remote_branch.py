@@ -192,14 +192,15 @@ class RemoteBranch:
 
     async def _place(self) -> Node:
         """Return a node. Ray may offer one that was just lost for some seconds more, which counts as no attempt."""
-        for _ in range(_PLACINGS):
+        left = _PLACINGS
+        while True:
             try:
                 return await self._cluster.open(self._cpus)
             except NodeLostError:
-                if self._canceled:
+                if not left or self._canceled:
                     raise
-                await asyncio.sleep(_AGAIN_S)
-        return await self._cluster.open(self._cpus)
+            left -= 1
+            await asyncio.sleep(_AGAIN_S)
 
     # -- the order --
 

@@ -156,9 +156,8 @@ def _connect(address: str) -> str:
         raise ClusterError(t("Ray Client is not supported: this machine must be a node of the cluster"))
     host, _, port = address.rpartition(":")
     if host:
-        socket.create_connection(
-            (host.strip("[]"), int(port)), _REACHED_S
-        ).close()  # Ray would try for minutes
+        # Ray would try for minutes.
+        socket.create_connection((host.strip("[]"), int(port)), _REACHED_S).close()
     local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
     ray.init(
         address=address, log_to_driver=False, configure_logging=False, logging_level=logging.CRITICAL, **local

@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -107,8 +108,9 @@ def test_server_ends_although_its_database_hangs(goalwright: CommandLine) -> Non
             held.execute("LOCK TABLE traces, messages, texts IN ACCESS EXCLUSIVE MODE")
             for command in (("stats",), ("trace", "search", "word")):
                 waiting = goalwright.popen(*command, "--store", url)
+                deadline = time.monotonic() + 60
                 while not held.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
-                    assert waiting.poll() is None
+                    assert waiting.poll() is None and time.monotonic() < deadline
                 waiting.send_signal(signal.SIGINT)
                 waiting.communicate(timeout=60)
                 assert waiting.returncode == 130

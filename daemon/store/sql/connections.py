@@ -27,14 +27,16 @@ _UNSENT_S = 20
 class Connections:
     """Makes the connections of one pool, and ends what they wait for. For several threads."""
 
-    def __init__(self, silent_s: int) -> None:
-        """``silent_s``: how long to wait for an answer."""
+    def __init__(self, silent_s: int, longest_s: int) -> None:
+        """``silent_s``: how long to wait for an answer. ``longest_s``: how long a statement may take; 0: any time."""
         self.arguments: dict[str, object] = {
             "connect_timeout": _CONNECT_S, "application_name": "goalwright",
             "keepalives_idle": _UNSENT_S, "keepalives_interval": 5, "keepalives_count": 3,
             "tcp_user_timeout": 1000 * _UNSENT_S,
         }  # fmt: skip
         """For SQLAlchemy, which adds those of the address."""
+        if longest_s:
+            self.arguments["options"] = f"-c statement_timeout={longest_s}s"
         self._silent_s = silent_s
         self._cut = threading.Event()
 

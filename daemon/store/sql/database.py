@@ -33,6 +33,8 @@ _TOOK_TOO_LONG = "57014"
 """The state of a statement that PostgreSQL ended at our limit."""
 _CONNECTIONS = "goalwright_connections"
 """The option of an engine that has its ``Connections``."""
+SILENT_S = 60
+"""How long PostgreSQL may leave a connection without an answer, unless its user says otherwise."""
 _BUSY_S = 30.0
 """How long SQLite waits for another program that writes."""
 _LOCK = 0x676F616C
@@ -55,13 +57,7 @@ def address(url: str) -> URL:
         raise StoreError(
             t("{url} is not the address of a database. Write @ as %40, and / as %2F.", url=_shown(url))
         )
-    if (
-        kind == SQLITE
-        and found.database
-        and found.database != ":memory:"
-        and found.drivername == SQLITE
-        and not found.query
-    ):
+    if found.drivername == SQLITE and found.database and found.database != ":memory:" and not found.query:
         return found.set(database=os.path.expanduser(found.database))  # noqa: PTH111 -- it is no path yet
     if kind == POSTGRESQL and found.drivername in (POSTGRESQL, "postgresql+psycopg"):
         return found.set(drivername="postgresql+psycopg")
@@ -79,7 +75,7 @@ def open_database(
     existing: bool = False,
     filled: bool = False,
     longest_s: int = 0,
-    silent_s: int = 60,
+    silent_s: int = SILENT_S,
 ) -> Engine:
     """Return a pool of connections to a database whose tables are in the newest version. Blocking.
 
@@ -103,13 +99,10 @@ def _postgresql(found: URL, silent_s: int, longest_s: int) -> Engine:
     try:
         from daemon.store.sql.connections import Connections
 
-        connections = Connections(silent_s)
-        arguments = connections.arguments
-        if longest_s:
-            arguments["options"] = f"-c statement_timeout={longest_s}s"
+        connections = Connections(silent_s, longest_s)
         engine = sa.create_engine(
             found,
-            connect_args=arguments,
+            connect_args=connections.arguments,
             execution_options={_CONNECTIONS: connections},
             pool_pre_ping=True,
             pool_size=4,

@@ -25,7 +25,7 @@ from daemon.store.event_log import StoredLine
 from daemon.store.facts import facts, fold, title_text, trace_row
 from daemon.store.ids import folder_names, order_of_children, parent_of
 from daemon.store.migrations import FORMATS
-from daemon.store.sql.database import POSTGRESQL, cut, in_words, open_database
+from daemon.store.sql.database import POSTGRESQL, SILENT_S, cut, in_words, open_database
 from daemon.store.sql.schema import attachments, deleted, events, messages, texts, traces
 from daemon.store.trace_store import EventT, NewerFormatError, StoreError, TraceStore, UnknownTraceError
 from tools.localization import t
@@ -69,7 +69,7 @@ class SqlTraceStore(TraceStore):
         existing: bool = False,
         filled: bool = False,
         longest_s: int = 0,
-        silent_s: int = 60,
+        silent_s: int = SILENT_S,
     ) -> SqlTraceStore:
         """Open the database at ``url``, see ``open_database``. Blocking. Raises StoreError."""
         engine = open_database(url, existing=existing, filled=filled, longest_s=longest_s, silent_s=silent_s)

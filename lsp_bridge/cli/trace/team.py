@@ -48,6 +48,7 @@ async def serve(
     from daemon.gc_tuning import COLLECTOR
     from daemon.logfile import configure_logging
     from daemon.runtime import keep_memory_private
+    from daemon.store.sql.store import SqlTraceStore
 
     configure_logging(None)
     keep_memory_private()
@@ -58,7 +59,10 @@ async def serve(
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, stopping.set)
     try:
-        with _served(cli, store, longest_s=_LONGEST_S, silent_s=_SILENT_S) as database:
+        opened = SqlTraceStore.open(
+            _place(cli, store), existing=True, longest_s=_LONGEST_S, silent_s=_SILENT_S
+        )
+        with contextlib.closing(opened) as database:
             server = await serve_team(
                 database, *http, public_url=public_url, plain=plain_http, keep_days=keep_days
             )
@@ -160,22 +164,18 @@ def _line(one: Grant, now: datetime) -> str:
 @contextlib.contextmanager
 def _opened(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
     """Open the database that was named, or that of the settings, for a command that ends. Raises StoreError."""
-    with ended_by_ctrl_c(), _served(cli, address) as store:
+    from daemon.store.sql.store import SqlTraceStore
+
+    with (
+        ended_by_ctrl_c(),
+        contextlib.closing(SqlTraceStore.open(_place(cli, address), existing=True)) as store,
+    ):
         yield store
 
 
-@contextlib.contextmanager
-def _served(
-    cli: Invocation, address: str | None, *, longest_s: int = 0, silent_s: int = 60
-) -> Generator[SqlTraceStore]:
-    """Open the database that was named, or that of the settings. Raises StoreError."""
-    from daemon.store.sql.store import SqlTraceStore
-
+def _place(cli: Invocation, address: str | None) -> str:
+    """Return the address that was given, or that of the settings. Raises StoreError."""
     place = address or database_of_settings(cli)
     if place is None:
         raise StoreError(t("Name a database with --store, or in the setting store_url."))
-    store = SqlTraceStore.open(place, existing=True, longest_s=longest_s, silent_s=silent_s)
-    try:
-        yield store
-    finally:
-        store.close()
+    return place

@@ -13,12 +13,21 @@ import httpx
 
 from daemon.api.team_server import TeamServer, serve_team
 from daemon.model.branches import BranchMeta
-from daemon.model.events import BranchStarted, FileChanged, GoalAdded, SessionCreated
+from daemon.model.events import BranchStarted, GoalAdded, SessionCreated
 from daemon.model.goals import Goal, GoalTree
 from daemon.model.messages import TextPart, ToolCallPart, Usage
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.sql.tokens import issue
-from tests.support.scenarios.stores import NOW, added, branch_trace, created, message, started, trace
+from tests.support.scenarios.stores import (
+    NOW,
+    added,
+    branch_trace,
+    created,
+    file_changed,
+    message,
+    started,
+    trace,
+)
 
 ANN, BOB = "20260101-000000-aaaaaa", "20260101-000001-bbbbbb"
 """The sessions of the users ann and bob. Each has a branch A."""
@@ -51,12 +60,7 @@ def tell(store: SqlTraceStore, trace_id: str, owner: str, said: str) -> None:
             "duration_ms": 2000,
         }
         own.append(added(answer.model_copy(update=counted), session_id))
-        change = {"path": f"src/{said}.py", "kind": "update", "version": "1", "tool_call_id": "c"}
-        own.append(
-            FileChanged.model_validate(
-                {"trace_id": session_id, "time": NOW, **change, "added": 1, "removed": 1}
-            )
-        )
+        own.append(file_changed(f"src/{said}.py", session_id))
     branch = BranchMeta(id="A", explore_start_id="1", description=said)
     own.append(BranchStarted(trace_id=trace_id, time=NOW, explore_start_id="1", branch=branch))
     own.save_snapshot(

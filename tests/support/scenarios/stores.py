@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from daemon.model.events import MessageAdded, SessionCreated, TurnStarted
+from daemon.model.events import FileChanged, MessageAdded, SessionCreated, TurnStarted
 from daemon.model.messages import Message, Role, TextPart
 from daemon.model.traces import BranchTrace, Trace
 from daemon.store.files import FileTraceStore
@@ -106,6 +106,19 @@ def created(trace_id: str = ID) -> SessionCreated:
 
 def started(prompt: str = "p", trace_id: str = ID) -> TurnStarted:
     return TurnStarted(trace_id=trace_id, time=NOW, prompt_id=prompt)
+
+
+def file_changed(path: str, trace_id: str = ID) -> FileChanged:
+    return FileChanged(
+        trace_id=trace_id,
+        time=NOW,
+        path=path,
+        kind="update",
+        version="1",
+        tool_call_id="c",
+        added=1,
+        removed=1,
+    )
 
 
 def message(

@@ -26,7 +26,6 @@ from sqlalchemy import event
 
 from daemon.bus import Bus
 from daemon.model.encoding import json_bytes
-from daemon.model.events import FileChanged
 from daemon.model.goals import GoalTree
 from daemon.store.archive import export_trace
 from daemon.store.event_log import StoredLine
@@ -45,7 +44,7 @@ from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableE
 from tests.support.drivers.postgres import Postgres, database_for, shared
 from tests.support.drivers.team import tell
 from tests.support.drivers.waiting import until
-from tests.support.scenarios.stores import ID, NOW, added, branch_trace, message, started, trace
+from tests.support.scenarios.stores import ID, NOW, added, branch_trace, file_changed, message, started, trace
 
 OTHER = "20260101-000001-bbbbbb"
 
@@ -332,15 +331,7 @@ def test_names_of_any_length_are_stored_and_found(store: SqlTraceStore) -> None:
     name, other = ("".join(letters.choices("abcdefghijklmnopqrstuvwxyz/说", k=4000)) for _ in range(2))
     store.create(trace())
     for path in (name, other, name):
-        changed = {
-            "path": path,
-            "kind": "update",
-            "version": "1",
-            "tool_call_id": "c",
-            "added": 1,
-            "removed": 1,
-        }
-        store.append(FileChanged.model_validate({"trace_id": ID, "time": NOW, **changed}))
+        store.append(file_changed(path))
     store.append(added(message(1, "said").model_copy(update={"message_id": name})))
     assert [len(search(store, text, limit=9)) for text in (name[-80:], other[-80:], "said")] == [1, 1, 1]
     assert store.messages(ID)[0].message_id == name

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.model.events import FileChanged, GoalAdded
+from daemon.model.events import GoalAdded
 from daemon.model.goals import Goal, GoalTree
 from daemon.store import searching
 from daemon.store.files import FileTraceStore
@@ -15,7 +15,17 @@ from daemon.store.searching import Found
 from daemon.store.sql import search as sql_search
 from daemon.store.sql.store import SqlTraceStore
 from daemon.store.trace_store import TraceStore
-from tests.support.scenarios.stores import BACKENDS, DURABLE, ID, NOW, added, branch_trace, message, trace
+from tests.support.scenarios.stores import (
+    BACKENDS,
+    DURABLE,
+    ID,
+    NOW,
+    added,
+    branch_trace,
+    file_changed,
+    message,
+    trace,
+)
 
 OTHER = "20260101-000001-bbbbbb"
 
@@ -43,15 +53,7 @@ def test_search_finds_parts_of_words_in_any_case(
 ) -> None:
     store.create(trace(title="Straße nach Köln"))
     store.append(added(message(1, 'Lower the "local"\n RATES by 10%_x, please')))
-    changed = {
-        "path": "src/rates.py",
-        "kind": "update",
-        "version": "1",
-        "tool_call_id": "c",
-        "added": 1,
-        "removed": 1,
-    }
-    store.append(FileChanged.model_validate({"trace_id": ID, "time": NOW, **changed}))
+    store.append(file_changed("src/rates.py"))
     goal = Goal(id="1", description="Ask the carriers")
     store.append(GoalAdded(trace_id=ID, time=NOW, goal=goal))
     store.save_snapshot(trace(title="Straße nach Köln", last_event_id=3), GoalTree(goals=[goal]))

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING  # noqa: E402
 if TYPE_CHECKING:
     import argparse
     import asyncio
-    from collections.abc import Mapping
 
     from daemon.api.lazy_server import LazyApiServer
     from daemon.core import Daemon
@@ -226,6 +225,21 @@ async def _open_api(
     return ""
 
 
+async def _load_late(core: Daemon) -> None:
+    """Import what a first turn needs and clients can connect without, while the first one is on its way."""
+    import asyncio
+    import gc
+
+    from daemon.provider import http
+
+    def load() -> None:
+        core.load_tools()
+        http.load()
+
+    await asyncio.to_thread(load)
+    gc.freeze()  # loaded modules stay, and need not be scanned by every full collection
+
+
 async def _preload(wanted: bool) -> None:
     """Have a process ready that the next daemon starts from, soon."""
     import asyncio
@@ -260,7 +274,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from daemon.api.lazy_server import LazyApiServer
         from daemon.config import load_config
         from daemon.core import Daemon
-        from daemon.gc_tuning import COLLECTOR
+        from daemon.gc_tuning import COLLECTOR, share_memory
         from daemon.provider.models import ProviderModels
         from daemon.runtime import Address, new_token, state_dir
         from daemon.trust import TrustedFolders
@@ -277,7 +291,9 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         from lsp_bridge.server.editor.editor_source import EditorSource, EditorTiming
         from lsp_bridge.server.listen import Listener
         from tools.localization import set_language
+        from tools.process.background import Background
 
+    share_memory()
     log = logging.getLogger("goalwright")
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -292,13 +308,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
         idle_timeout = 0.0  # a shared daemon does not stop when it has had no clients for a while
     command_line = {"model": args.model, "idle_timeout_s": idle_timeout}
     models = ProviderModels()
-
-    async def warm(env: Mapping[str, str], configured: str | None) -> None:
-        """When a client has been greeted: it will want to begin a turn."""
-        await asyncio.to_thread(core.load_tools)
-        await models.warm_for(env, configured)
-
-    bridge = Bridge(product_version(), models.choose, warm)
+    bridge = Bridge(product_version(), models.choose)
     trusted = TrustedFolders(user_folder).trust(workspace) == "trusted"
     settings = load_config(workspace, user_folder / "config.json", trusted=trusted).settings
     set_language(settings.daemon.language)
@@ -359,6 +369,7 @@ async def _serve(args: argparse.Namespace, paths: RuntimePaths) -> int:
     log.info("serving %s (process %d)", workspace, os.getpid())
     COLLECTOR.install()
     gc.enable()
+    Background("loading for the first turn").start(_load_late(core))
     tending = asyncio.create_task(COLLECTOR.tend())
     idle = asyncio.create_task(core.wait_until_idle())
     stopped = asyncio.create_task(stopping.wait())

@@ -31,6 +31,7 @@ _LONGEST_S = 10.0
 _LOOKS_S = 60.0
 _QUIET = 0.05
 """Share of one processor below which the process has nothing to do."""
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3  # of malloc.h
 _SETTLINGS = 100
 """Freezes before all objects are scanned again."""
 
@@ -148,12 +149,25 @@ class GcTuner:
         self._ever += 1
 
 
+def share_memory() -> None:
+    """Have the threads share one pool of the C library (glibc), and take blocks above 256 KB from the system.
+
+    Otherwise each thread has a pool, and what one has freed the others cannot use. Call it before threads are started.
+    """
+    _c("mallopt", _M_ARENA_MAX, 1)
+    _c("mallopt", _M_MMAP_THRESHOLD, 256 * 1024)
+
+
 def give_back() -> None:
     """Return memory that the C library keeps free to the system, where the library can (glibc)."""
+    _c("malloc_trim", 0)
+
+
+def _c(function: str, *args: int) -> None:
     import ctypes
 
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+        getattr(ctypes.CDLL(None), function)(*args)
 
 
 COLLECTOR = GcTuner()

@@ -217,7 +217,7 @@ class _Same:
         return isinstance(other, _Same) and (self.rules is other.rules or self._ids == other._ids)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=64)
 def _table(rules: _Same, permission: str, around: PatternRoots) -> _Table:
     # The key references the rules, so their ids cannot be reused while it exists.
     return _Table(rules.rules, permission, around)

@@ -25,7 +25,7 @@ from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     import aiohttp
 
@@ -41,10 +41,6 @@ class AnthropicProvider:
         """``read_timeout_s``: silence after which a stream counts as dead; a living one sends pings."""
         self._http = http.Http(read_timeout_s=read_timeout_s)
         self._sign_in = SignIn()
-
-    def warm(self, env: Mapping[str, str]) -> None:
-        """Import what the first model call needs. Call it from a thread."""
-        http.warm()
 
     async def aclose(self) -> None:
         """Close all connections."""

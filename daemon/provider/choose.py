@@ -160,16 +160,6 @@ def access_problem(model: str, env: Mapping[str, str]) -> str:
     return ""
 
 
-def warm(model: str, env: Mapping[str, str]) -> None:
-    """Load what the model's provider needs before its first call. Blocks: call it from a thread."""
-    try:
-        provider, _ = provider_for(model)
-    except ProviderError:
-        return  # the first prompt will report it
-    if isinstance(provider, AnthropicProvider | LiteLLMProvider):
-        provider.warm(env)
-
-
 async def aclose() -> None:
     """Close all connections."""
     providers = list(_made.values())

@@ -31,7 +31,7 @@ _FAILED_BODY = 1_000_000
 """Bytes read of the answer to a failed request."""
 
 
-def warm() -> None:
+def load() -> None:
     """Import the library and load the certificates. Takes 0.2 s: call it from a thread before the first request."""
     import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
@@ -94,7 +94,7 @@ class Http:
     async def _opened(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or self._session[1] is not loop:
-            await asyncio.to_thread(warm)
+            await asyncio.to_thread(load)
             import aiohttp
 
             timeout = aiohttp.ClientTimeout(

@@ -220,10 +220,6 @@ class LiteLLMProvider:
         """Raise ProviderError when no call of ``model`` can be made, because its key or address is missing."""
         target_for(self._family, ModelRequest(model, (), (), env=env))
 
-    def warm(self, env: Mapping[str, str]) -> None:
-        """Import the library. Call it from a thread."""
-        warm()
-
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Play one call; see ``Provider.stream``."""
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from daemon.model.messages import Usage
 
-_WARM_AFTER_S = 0.5
 _CHOICE_LASTS_S = 5.0
 
 
@@ -33,7 +31,6 @@ class ProviderModels:
     clock: Callable[[], float] = time.monotonic
     windows: Windows = field(default_factory=Windows)
     _chosen: tuple[float, object, ModelChoice] | None = field(default=None, repr=False)
-    _warm: bool = field(default=False, repr=False)
 
     def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
         """Stream an answer of the provider that the part of ``model`` before the first slash names."""
@@ -84,21 +81,6 @@ class ProviderModels:
         choice = await default_model(env, configured)
         self._chosen = (self.clock(), question, choice)
         return choice
-
-    async def warm_for(self, env: Mapping[str, str], configured: str | None) -> None:
-        """Import what the first request of a client will need, soon after the client has been answered; once.
-
-        litellm is not imported: it is large, and its users wait for the model much longer than for the import.
-        """
-        await self.sleep(_WARM_AFTER_S)
-        if self._warm or not (env or configured):
-            return
-        choice = await self.choose(env, configured)
-        if choice.model.startswith("anthropic/") and not self._warm:
-            self._warm = True
-            await asyncio.to_thread(choose.warm, choice.model, env)
-            # Objects loaded so far stay, and need not be scanned by every full collection.
-            gc.freeze()
 
     async def aclose(self) -> None:
         """Close the connections to the models."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_KEPT = 8
+_KEPT = 4
 """Traces whose index is remembered."""
 _END = 16 * 1024 * 1024
 """Bytes at the end of a log in which the first page is looked for."""

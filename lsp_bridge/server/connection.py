@@ -26,7 +26,7 @@ from daemon.gc_tuning import COLLECTOR
 from daemon.model.events import Delta, Event, PermissionAsked, TraceCompleted, TurnEnded
 from daemon.model.meters import Metered
 from daemon.provider.editor_models import EDITORS
-from daemon.provider.variables import is_cloud_variable, is_provider_variable, provider_env
+from daemon.provider.variables import is_cloud_variable, is_provider_variable
 from lsp_bridge.protocol import sessions as p
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode, RequestError
 from lsp_bridge.server.documents.attached_editors import AttachedEditors
@@ -41,11 +41,10 @@ from lsp_bridge.server.requests.client_state import ClientState
 from lsp_bridge.server.requests.request_context import ModelChooser, RequestContext
 from lsp_bridge.server.requests.router import REQUESTS, Requests
 from tools.localization import set_language, t
-from tools.process.background import Background
 from tools.text.validation import wrong_values
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Generator, Mapping
     from pathlib import Path
 
     import cattrs
@@ -71,11 +70,8 @@ class Bridge:
 
     version: str
     choose: ModelChooser
-    warm: Callable[[dict[str, str], str | None], Coroutine[Any, Any, None]] | None = None
-    """Prepares for the model of a client with this environment and configured model."""
     decisions: SharedDecisions = field(default_factory=SharedDecisions)
     """Decisions hunk by hunk in any of the editors."""
-    _warming: Background = field(default_factory=lambda: Background("preparing for the first prompt"))
     editors: AttachedEditors = field(default_factory=AttachedEditors)
     """Open documents of all editors."""
     peers: EditorPeers = field(default_factory=EditorPeers)
@@ -91,12 +87,6 @@ class Bridge:
         """
         said = {client.trusted for client in self.clients} - {None}
         return False not in said and (listed or True in said)
-
-    def client_came(self, env: dict[str, str], configured: str | None) -> None:
-        """A client has initialized: prepare for its first prompt while it has other things to do."""
-        if self.warm is None:
-            return
-        self._warming.start(self.warm(env, configured))  # a prompt after a failure will report its own error
 
     def unsaved_text(self, path: Path) -> str | None:
         """Return the unsaved text of a file in any attached editor."""
@@ -352,12 +342,9 @@ class ClientServer:
             editor = EditorWithModels(self._server.protocol.send_request_async, self._write)
             self._client.editor = editor.id
             EDITORS.came(editor)
-        env = {**provider_env(os.environ), **self._client.env}
-        settings = self._requests.context.client_config().settings
         if "language" in self._client.settings:
             # The whole daemon has one language: that of the editor that connected last.
-            set_language(settings.daemon.language)
-        self._bridge.client_came(env, settings.model.model)
+            set_language(self._requests.context.client_config().settings.daemon.language)
 
     def _attach(self) -> None:
         """Let the daemon request this client's diagnostics."""

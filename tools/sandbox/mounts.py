@@ -64,7 +64,7 @@ class TooMuchToLookAtError(Exception):
 
 _RACY_NS = 100_000_000
 """A folder that changed so shortly before it was looked at may change again without another time stamp."""
-_CACHES = 8
+_CACHES = 4
 """Workspaces, with the rules for them, that are remembered."""
 
 

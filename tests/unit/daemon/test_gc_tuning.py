@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import resource
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -154,3 +156,26 @@ def test_free_memory_goes_back_to_the_system() -> None:
     give_back()
     assert resident() < before - 40_000_000
     assert len(kept) == 400
+
+
+def test_threads_share_one_pool_of_memory() -> None:
+    program = """
+import ctypes, sys, threading
+from daemon.gc_tuning import share_memory
+if sys.argv[1] == "shared":
+    share_memory()
+pieces = []
+def work(gate=threading.Barrier(8)):
+    gate.wait()
+    pieces.extend(bytes(2_000) for _ in range(100))
+threads = [threading.Thread(target=work) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+ctypes.CDLL(None).malloc_stats()
+"""
+
+    def pools(how: str) -> int:
+        run = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, check=True)
+        return run.stderr.count("Arena ")
+
+    assert pools("shared") == 1 < pools("apart")

@@ -99,20 +99,6 @@ async def test_client_keys_reach_the_model_but_no_log(caplog: pytest.LogCaptureF
     assert "key-of-the-test" not in json.dumps(client.seen)
 
 
-async def test_the_model_of_a_client_is_prepared_for_with_its_own_keys() -> None:
-    asked: list[tuple[dict[str, str], str | None]] = []
-
-    async def warm(env: dict[str, str], configured: str | None) -> None:
-        asked.append((env, configured))
-        raise OSError("must harm nobody")
-
-    async with served() as door:
-        door.bridge.warm = warm
-        client = await door.client(env={"ANTHROPIC_API_KEY": "own"}, settings={"model": "anthropic/x"})
-        assert await client.request("goalwright/daemon/status")
-    assert [(env["ANTHROPIC_API_KEY"], model) for env, model in asked] == [("own", "anthropic/x")]
-
-
 async def test_client_settings_keep_their_keys_unchanged() -> None:
     settings = {"permission": {"edit": {"*": "deny", "a.txt": "allow", "src/*.py": "ask"}}, "max_tokens": 777}
     async with served(WRITE, "ok") as door:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pydantic import Field
 
 from tools.change import apply_changes, on_base
 from tools.localization import t
 from tools.matching.match import find_edit
-from tools.paths import Target, did_you_mean, resolve
+from tools.paths import Target, did_you_mean, meant_hint, resolve
 from tools.text.decoding import Text, decode, readings, splice_bytes
 from tools.tool import FileChange, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
@@ -26,12 +24,6 @@ class EditInput(ToolInput):
     replace_all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _PlannedEdit:
-    after: bytes
-    note: str = ""
-
-
 class EditTool(Tool[EditInput]):
     """Finds ``old_string`` by the match strategies of ``tools.matching.match`` and writes through ``tools.change``."""
 
@@ -41,23 +33,22 @@ class EditTool(Tool[EditInput]):
 
     async def run(self, args: EditInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.file_path, ctx)
-        before, planned = await on_base(target, ctx, lambda base: _plan(base, args, target))
-        change = FileChange(target.path, before, planned.after)
-        outcome = await apply_changes([change], ctx)
-        return outcome.result(planned.note)
+        before, (after, note) = await on_base(target, ctx, lambda base: _plan(base, args, target))
+        outcome = await apply_changes([FileChange(target.path, before, after)], ctx)
+        return outcome.result(note)
 
 
-def _plan(before: bytes | None, args: EditInput, target: Target) -> _PlannedEdit:
+def _plan(before: bytes | None, args: EditInput, target: Target) -> tuple[bytes, str]:
+    """Return the new content, and a note on how ``old_string`` differed."""
     name = target.rule
     if before is None:
         if args.old_string:
-            names = [] if target.outside else did_you_mean(target.path)
-            hint = f" Did you mean: {', '.join(names)}?" if names else ""
+            hint = "" if target.outside else meant_hint(did_you_mean(target.path))
             raise ToolError(
                 f"{name} does not exist.{hint} To create it, send an empty old_string.",
                 told=t("The file does not exist."),
             )
-        return _PlannedEdit(Text("", "utf-8").encode(args.new_string))
+        return Text("", "utf-8").encode(args.new_string), ""
     if len(before) > MAX_FILE_BYTES:
         raise ToolError(
             f"{name} has {len(before) // 1_000_000} MB; edit takes files of at most {MAX_FILE_BYTES // 1_000_000} MB. "
@@ -67,7 +58,7 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _PlannedEdit
     if not args.old_string:
         if decoded.text:
             raise ToolError(f"{name} exists and is not empty: old_string must contain the text to replace.")
-        return _PlannedEdit(decoded.encode(args.new_string))
+        return decoded.encode(args.new_string), ""
     old, new = args.old_string, args.new_string
     if decoded.bom:
         old, new = old.removeprefix("\ufeff"), new.removeprefix("\ufeff")
@@ -75,4 +66,4 @@ def _plan(before: bytes | None, args: EditInput, target: Target) -> _PlannedEdit
         decoded = next(readings(before, old), decoded)
     edit = find_edit(decoded.text, old, new, args.replace_all)
     spans = [(span.start, span.end, span.replacement) for span in edit.spans]
-    return _PlannedEdit(splice_bytes(before, decoded, spans), edit.note)
+    return splice_bytes(before, decoded, spans), edit.note

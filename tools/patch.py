@@ -62,7 +62,7 @@ async def _bases(steps: Sequence[NamedSection], ctx: ToolContext) -> dict[Path, 
 
 async def _new_base(target: Target, ctx: ToolContext) -> bytes | None:
     """Return the content of a file that should not exist yet: only to check whether it equals the patch's result."""
-    if ctx.files.unsaved(target.path) is not None:
+    if ctx.files.editors.unsaved(target.path) is not None:
         return await base_of(target, ctx)
     try:
         return await asyncio.to_thread(atomic.read_or_none, target.path)

@@ -80,11 +80,11 @@ def merge(base: bytes, ours: bytes, theirs: bytes, *, close: bool = False) -> by
     return _merged(*texts, lambda text: _readable(text, codec, ours), close).encode(codec)
 
 
-def merge_texts(base: str, ours: str, theirs: str, *, close: bool = False) -> str:
-    """Return the merge of three texts. Raises MergeConflictError."""
+def merge_texts(base: str, ours: str, theirs: str) -> str:
+    """Return the merge of three texts, ``close`` as in ``merge``. Raises MergeConflictError."""
     if ours in (base, theirs):
         return theirs
-    return ours if theirs == base else _merged(base, ours, theirs, str, close)
+    return ours if theirs == base else _merged(base, ours, theirs, str, close=True)
 
 
 def _merged(base: str, ours: str, theirs: str, readable: Callable[[str], str], close: bool) -> str:

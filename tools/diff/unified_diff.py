@@ -7,11 +7,12 @@ for reading; changes themselves always travel as bytes (``FileChange``).
 from __future__ import annotations
 
 import difflib
+import operator
 import unicodedata
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tools.text.decoding import Line, decode, line_number, split_lines
+from tools.text.terminal import UNSEEN
 from tools.tool import Diff, FileChange, ToolError
 
 if TYPE_CHECKING:
@@ -22,39 +23,13 @@ CONTEXT = 3
 MAX_LINES = 400
 MAX_BYTES = 64 * 1024
 
-_UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _NO_END = "\\ No newline at end of file"
 _SLOW = 25_000_000
 """Above this product of line counts difflib may leave frequent lines out of its alignment."""
 _TOO_SLOW = 400_000_000
 
+T = TypeVar("T")
 Opcode = tuple[str, int, int, int, int]
-
-__all__ = [
-    "Diff",
-    "DiffHunk",
-    "hunk_spans",
-    "hunks",
-    "limited",
-    "of_change",
-    "opcodes",
-    "shown_name",
-    "unified",
-    "without_head",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class DiffHunk:
-    """One hunk of a diff, parsed back. Line numbers count from 1; ``lines`` keep their first character."""
-
-    old_start: int
-    old_lines: int
-    new_start: int
-    new_lines: int
-    added: int
-    removed: int
-    lines: tuple[str, ...]
 
 
 def unified(before: str | None, after: str | None, path: str) -> Diff:
@@ -110,7 +85,7 @@ def shown_name(path: str) -> str:
     A name may hold line ends, and with them lines that look like those of a diff of another file.
     """
     return "".join(
-        char.encode("unicode_escape").decode("ascii") if unicodedata.category(char) in _UNSHOWN else char
+        char.encode("unicode_escape").decode("ascii") if unicodedata.category(char) in UNSEEN else char
         for char in path
     )
 
@@ -127,30 +102,6 @@ def of_change(change: FileChange, path: str, base: bytes | None = None) -> Diff:
     except ToolError:
         return Diff(f"Binary file {shown_name(path)}\n", 0, 0, binary=True)
     return unified(None if old is None else old.text, None if new is None else new.text, path)
-
-
-def hunks(diff: str) -> tuple[DiffHunk, ...]:
-    """Return the hunks of a diff of any number of files, parsed by ``unidiff``. Raises ToolError if malformed."""
-    from unidiff.errors import UnidiffParseError
-    from unidiff.patch import PatchSet
-
-    try:
-        files = PatchSet(diff)
-    except UnidiffParseError as error:
-        raise ToolError(f"Not a unified diff: {error}") from error
-    return tuple(
-        DiffHunk(
-            hunk.source_start,
-            hunk.source_length,
-            hunk.target_start,
-            hunk.target_length,
-            hunk.added,
-            hunk.removed,
-            tuple(f"{line.line_type}{line.value}".removesuffix("\n") for line in hunk),
-        )
-        for file in files
-        for hunk in file
-    )
 
 
 def without_head(diff: str) -> str:
@@ -175,14 +126,25 @@ def limited(diff: str, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -
     return "\n".join(shown) + f"\n… {total - len(shown)} more lines of this diff are not shown.\n"
 
 
-def opcodes(old: Sequence[object], new: Sequence[object]) -> list[Opcode]:
-    """Like difflib's opcodes of two sequences of hashable lines, fast when they differ in few places."""
+def common_ends(
+    old: Sequence[T], new: Sequence[T], same: Callable[[T, T], bool] = operator.eq
+) -> tuple[int, int]:
+    """Return how many items two sequences share at the beginning, and of the others at the end."""
     top, least = 0, min(len(old), len(new))
-    while top < least and old[top] == new[top]:
+    while top < least and same(old[top], new[top]):
         top += 1
     tail = 0
-    while tail < least - top and old[-1 - tail] == new[-1 - tail]:
+    while tail < least - top and same(old[-1 - tail], new[-1 - tail]):
         tail += 1
+    return top, tail
+
+
+def opcodes(old: Sequence[object], new: Sequence[object]) -> list[Opcode]:
+    """Like difflib's opcodes of two sequences of hashable lines, fast when they differ in few places.
+
+    Common beginnings and ends are always reported as such, so that an insertion is where it was made.
+    """
+    top, tail = common_ends(old, new)
     a, b = old[top : len(old) - tail], new[top : len(new) - tail]
     codes: list[Opcode] = [("equal", 0, top, 0, top)] if top else []
     if a and b and len(a) * len(b) <= _TOO_SLOW:

@@ -6,13 +6,13 @@ characters); added text is adapted by the difference between the two, e.g. re-in
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from tools.diff.unified_diff import opcodes
 from tools.matching.typography import Spelling, plain_edges
 from tools.text.decoding import Line, line_end_at, split_lines
 
@@ -210,7 +210,7 @@ def transfer(
         return None  # three kinds of line ends: the file's, old_string's and new_string's
     said = [_without_excess(piece.body, excess) for piece in wanted]
     made = [_Piece(_without_excess(piece.body, excess), piece.end) for piece in made]
-    codes = _opcodes(said, [piece.body for piece in made])
+    codes = opcodes(said, [piece.body for piece in made])
     spelling = _spelling(there, wanted, made, codes, text) if folded else None
     for tag, i1, i2, j1, j2 in codes:
         if tag == "equal":
@@ -297,7 +297,7 @@ def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequ
     ours, theirs = [piece.body for piece in there], [piece.body for piece in wanted]
     new = [piece.body for piece in made]
     like_old = like_file = 0
-    for tag, i1, i2, j1, j2 in _opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in new]):
+    for tag, i1, i2, j1, j2 in opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in new]):
         for i, j in zip(range(i1, i2), range(j1, j2), strict=False):
             if tag == "equal" and new[j].strip(" \t") and _indent(ours[i]) != _indent(theirs[i]):
                 like_old += _indent(new[j]) == _indent(theirs[i])
@@ -317,7 +317,7 @@ def written_for_the_file(before: str, found: str, old: str, new: str) -> bool:
     """
     ours, theirs, made = ([piece.body for piece in _pieces(text)] for text in (found, old, new))
     repeated = 0
-    for tag, i1, i2, j1, j2 in _opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in made]):
+    for tag, i1, i2, j1, j2 in opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in made]):
         if tag != "equal" or not (j2 - j1):
             continue
         for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
@@ -338,25 +338,6 @@ def said(bodies: Sequence[str]) -> list[str]:
 
 def _leftmost(bodies: Sequence[str]) -> str | None:
     return min((_indent(body) for body in bodies if body.strip(" \t")), key=len, default=None)
-
-
-def _opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
-    """Return opcodes like ``difflib``'s, but with common beginnings and ends always reported as such.
-
-    That makes them cheap, and an insertion is where it was made: difflib looks for the longest common part first.
-    """
-    top = 0
-    while top < min(len(a), len(b)) and a[top] == b[top]:
-        top += 1
-    tail = 0
-    while tail < min(len(a), len(b)) - top and a[-1 - tail] == b[-1 - tail]:
-        tail += 1
-    middle = difflib.SequenceMatcher(None, a[top : len(a) - tail], b[top : len(b) - tail], autojunk=False)
-    codes: list[tuple[str, int, int, int, int]] = [("equal", 0, top, 0, top)] if top else []
-    codes += [(tag, i1 + top, i2 + top, j1 + top, j2 + top) for tag, i1, i2, j1, j2 in middle.get_opcodes()]
-    if tail:
-        codes.append(("equal", len(a) - tail, len(a), len(b) - tail, len(b)))
-    return codes
 
 
 def _adapt_block(made: Sequence[str], reindent: Reindent | None) -> list[str] | None:

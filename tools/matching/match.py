@@ -34,7 +34,6 @@ from tools.matching.strategies import (
     by_look_alikes_and_indentation,
     by_trailing_blanks,
     exact,
-    in_line_ends,
     same_words,
 )
 from tools.matching.variants import Variant, variants, with_real_line_ends
@@ -42,8 +41,6 @@ from tools.text.decoding import line_number, to_lf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-__all__ = ["Edit", "MatchError", "MatchStrategy", "Span", "find_edit"]
 
 MatchStrategy = Literal[
     "exact", "line ends", "trailing blanks", "indentation", "tabs and spaces", "look-alike characters",
@@ -280,8 +277,8 @@ def _literal_span(hay: Haystack, place: FoundText, old: str, new: str) -> Span:
     if indent := _deleted_indentation(hay, place, old, new):
         return Span(place.start - len(indent), place.end, "")
     piece = hay.text[place.start : place.end]
-    if hay.line_end and piece == in_line_ends(old, hay.line_end):
-        return Span(place.start, place.end, in_line_ends(new, hay.line_end))
+    if hay.line_end and piece == old.replace("\n", hay.line_end):
+        return Span(place.start, place.end, new.replace("\n", hay.line_end))
     made = transfer(hay.text, place.start, place.end, old, new)
     if made is None:
         raise unclear(line_number(hay.text, place.start), _NOT_TRANSFERABLE)
@@ -337,7 +334,9 @@ def _stands_already(text: str, span: Span) -> bool:
         if at < 0:
             break
         first = span.start - at
-        if first >= 0 and (text.startswith(new, first) or text[first:] == _without_last_end(new)):
+        if first >= 0 and (
+            text.startswith(new, first) or text[first:] == new.removesuffix("\n").removesuffix("\r")
+        ):
             return True
         at = new.find(piece, at + 1)
     return False
@@ -407,10 +406,6 @@ def _lines_of(hay: Haystack, variant: Variant) -> Sequence[int]:
     except MatchError as error:
         return list(error.lines)
     return [] if edit is None else [_line_of(hay, edit.spans[0])]
-
-
-def _without_last_end(text: str) -> str:
-    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _without_surplus_end(hay: Haystack, old: str, new: str) -> Edit | None:

@@ -174,7 +174,7 @@ def _nth_character(number: int) -> str:
 def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[FoundText]:
     """Places of ``old``, whose line ends are ``\\n``, in the file with its own line ends."""
     if hay.line_end:
-        text, sought, original = hay.text, in_line_ends(old, hay.line_end), int
+        text, sought, original = hay.text, old.replace("\n", hay.line_end), int
     else:
         text, sought, original = hay.plain.text, old, hay.plain.original
     at, end = text.find(sought), 0
@@ -190,17 +190,12 @@ def exact(hay: Haystack, old: str, overlapping: bool = True) -> Iterator[FoundTe
             yield FoundText(original(first), original(len(text)))
 
 
-def in_line_ends(text: str, end: str) -> str:
-    """``text``, which has ``\\n``, with another line end."""
-    return text if end == "\n" else text.replace("\n", end)
-
-
-def in_form(form: _Form, old: str, whole_tokens: bool, to_line_end: bool = False) -> Iterator[FoundText]:
+def in_form(form: _Form, old: str, to_line_end: bool) -> Iterator[FoundText]:
     """Places of ``old`` in a form of the file. ``to_line_end``: it must end where a line's body does."""
     at = form.text.find(old)
     while at >= 0:
         end = at + len(old)
-        fits = not whole_tokens or not (
+        fits = not (
             _cuts_a_token(form.text, at)
             or _cuts_a_token(form.text, end)
             or begins_inside_indentation(form.text, at, old)
@@ -230,7 +225,7 @@ def _trim_lines(old: str) -> tuple[str, bool]:
 def by_trailing_blanks(hay: Haystack, old: str) -> Iterator[FoundText]:
     """Lines that differ in blanks at their ends."""
     trimmed, lost = _trim_lines(old)
-    yield from in_form(hay.trimmed, trimmed, whole_tokens=True, to_line_end=lost)
+    yield from in_form(hay.trimmed, trimmed, to_line_end=lost)
 
 
 def by_indentation(hay: Haystack, old: str) -> Iterator[FoundText]:
@@ -241,7 +236,7 @@ def by_indentation(hay: Haystack, old: str) -> Iterator[FoundText]:
 def by_look_alikes(hay: Haystack, old: str) -> Iterator[FoundText]:
     """Text that differs in look-alike characters, and perhaps in blanks at line ends."""
     trimmed, lost = _trim_lines(fold(old))
-    return in_form(hay.folded, trimmed, whole_tokens=True, to_line_end=lost)
+    return in_form(hay.folded, trimmed, to_line_end=lost)
 
 
 def by_look_alikes_and_indentation(hay: Haystack, old: str) -> Iterator[FoundText]:

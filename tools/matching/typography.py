@@ -10,6 +10,8 @@ import difflib
 import re
 from typing import TYPE_CHECKING
 
+from tools.diff.unified_diff import common_ends
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -110,12 +112,7 @@ def _parts(body: str) -> tuple[str, str, str]:
 
 def shared(a: str, b: str) -> list[tuple[int, int, int]]:
     """Return the parts that two texts share, as offsets and sizes; common beginnings and ends come first."""
-    top = 0
-    while top < min(len(a), len(b)) and a[top] == b[top]:
-        top += 1
-    tail = 0
-    while tail < min(len(a), len(b)) - top and a[-1 - tail] == b[-1 - tail]:
-        tail += 1
+    top, tail = common_ends(a, b)
     middle = difflib.SequenceMatcher(None, a[top : len(a) - tail], b[top : len(b) - tail], autojunk=False)
     inner = [(i + top, j + top, size) for i, j, size in middle.get_matching_blocks()]
     return [(0, 0, top), *inner, (len(a) - tail, len(b) - tail, tail)]

@@ -217,7 +217,7 @@ def _without_numbers(old: str, new: str) -> Iterator[Variant]:
         return
     if any(b.number != a.number + 1 for a, b in itertools.pairwise(heads)):
         return
-    padded = first.separator not in ("→", "\t") and _all_padded([h.rest for h in heads])
+    padded = first.separator not in ("→", "\t") and all(h.rest.startswith(" ") for h in heads if h.rest)
     certain = len(heads) > 1 or first.separator == "→"
     # A blank after the separator belongs to the separator or to the line. Try an exact fit first.
     for at_its_depth, pad in ((True, ""), (True, " "), (False, " " if padded else "")):
@@ -236,10 +236,6 @@ def _without_numbers(old: str, new: str) -> Iterator[Variant]:
             line=first.number,
             refuse=refuse or (_UNSURE_NUMBER if mixed and not at_its_depth else ""),
         )
-
-
-def _all_padded(rests: list[str]) -> bool:
-    return all(rest.startswith(" ") for rest in rests if rest)
 
 
 def _new_without_numbers(new: str, heads: list[_Numbered], old: list[str], pad: str) -> tuple[str, bool, str]:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tools.patching.model import FilePatch, Hunk, HunkLine, Kind, Names, Numbers, PatchError, at_line, shown
+from tools.patching.model import (
+    FilePatch,
+    Hunk,
+    HunkDraft,
+    HunkLine,
+    Kind,
+    Names,
+    PatchError,
+    at_line,
+    finished,
+    shown,
+    without_final_end,
+)
 from tools.patching.unified import range_of
 
 _SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File:\s*(.*?)\s*$", re.IGNORECASE)
@@ -14,6 +26,7 @@ _BEGIN = re.compile(r"\*\*\* Begin Patch\s*$", re.IGNORECASE)
 _END = re.compile(r"\*\*\* End Patch\s*$", re.IGNORECASE)
 _END_OF_FILE = re.compile(r"\*\*\* End of File\s*$", re.IGNORECASE)
 _WRAPPER = re.compile(r"(?:```|~~~)\w*\s*$|['\"]?[A-Z_]{2,20}['\"]?\)?$|[)'\"]$")
+_NAMES = re.compile(r"--- .*\n\+\+\+ ")
 _COMMAND = re.compile(r".*<<-?\s*['\"]?\w+['\"]?|(?:apply_patch|patch)\b")
 
 
@@ -33,21 +46,12 @@ def parse_envelope(lines: list[str]) -> list[FilePatch]:
 
 
 @dataclass(slots=True)
-class _HunkDraft:
-    header: str = ""
-    numbers: Numbers | None = None
-    anchors: list[str] = field(default_factory=list[str])
-    lines: list[HunkLine] = field(default_factory=list[HunkLine])
-    at_end: bool = False
-
-
-@dataclass(slots=True)
 class _Section:
     kind: str
     path: str
     line: int
     move: str | None = None
-    hunks: list[_HunkDraft] = field(default_factory=list[_HunkDraft])
+    hunks: list[HunkDraft] = field(default_factory=list[HunkDraft])
     added: list[HunkLine] = field(default_factory=list[HunkLine])
 
 
@@ -129,7 +133,7 @@ class _Reader:
         elif not line.strip():
             section.added.append(HunkLine("+", "", raw.endswith("\r"), soft=True))
         elif line.startswith("\\ ") and section.added:
-            section.added[-1] = _marked(section.added[-1])
+            without_final_end(section.added)
         else:
             raise at_line(
                 at + 1, f"{shown(line)}: every line of a file in *** Add File: must begin with '+'."
@@ -141,36 +145,30 @@ class _Reader:
         if line.startswith("@@"):
             numbers, anchor = range_of(line)
             if current is None or current.lines or current.at_end:
-                current = _HunkDraft()
+                current = HunkDraft()
                 section.hunks.append(current)
             current.header = f"{current.header} {line}".strip()
             current.numbers = numbers
             if anchor:
-                current.anchors.append(anchor)
+                current.anchors += (anchor,)
             return
         if _END_OF_FILE.match(line):
             if current is None:
                 raise at_line(at + 1, "*** End of File belongs at the end of a hunk.")
             current.at_end = True
             return
-        names = line.startswith("--- ") and self._next(at).startswith("+++ ")
-        if current is None and (names or (line.startswith("+++ ") and at and self._is_minus(at - 1))):
+        pairs = ("\n".join(self.plain[first : first + 2]) for first in (at - 1, at))
+        if current is None and any(map(_NAMES.match, pairs)):
             return
         if current is None or current.at_end:
             if not line.strip():
                 return
-            current = _HunkDraft()
+            current = HunkDraft()
             section.hunks.append(current)
         if line.startswith("\\ ") and current.lines:
-            current.lines[-1] = _marked(current.lines[-1])
+            without_final_end(current.lines)
             return
         current.lines.append(self._hunk_line(at))
-
-    def _next(self, at: int) -> str:
-        return self.plain[at + 1] if at + 1 < len(self.plain) else ""
-
-    def _is_minus(self, at: int) -> bool:
-        return self.plain[at].startswith("--- ")
 
     def _hunk_line(self, at: int) -> HunkLine:
         line, cr = self.plain[at], self.raw[at].endswith("\r")
@@ -208,29 +206,14 @@ class _Reader:
     def _update(self, section: _Section, source: str) -> FilePatch:
         drafts = [draft for draft in section.hunks if draft.lines or draft.at_end]
         stated = self._stated([line for draft in drafts for line in draft.lines])
-        hunks = tuple(
-            Hunk(
-                number,
-                draft.header,
-                tuple(draft.lines),
-                draft.numbers,
-                tuple(draft.anchors),
-                at_end=draft.at_end,
-                ends_stated=stated,
-            )
-            for number, draft in enumerate(drafts, 1)
-        )
-        if not hunks and section.move is None:
+        if not drafts and section.move is None:
             raise PatchError(f"{source} has no changes below it. Nothing was changed.")
         names = Names(section.path, section.move or section.path)
-        return FilePatch("update", names, hunks, moves=section.move is not None, source=source)
+        moves = section.move is not None
+        return FilePatch("update", names, finished(drafts, stated), moves=moves, source=source)
 
     def _stated(self, lines: list[HunkLine]) -> bool:
         return not self.cr_text and any(line.cr for line in lines)
-
-
-def _marked(line: HunkLine) -> HunkLine:
-    return HunkLine(line.kind, line.text, line.cr, no_end=True, soft=line.soft)
 
 
 def _is_crlf(lines: list[str]) -> bool:

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from tools.patching.model import FilePatch, Names, PatchError, at_line, shown
+from tools.patching.model import Action, FilePatch, Names, PatchError, at_line, shown
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)", re.DOTALL)
@@ -144,12 +144,11 @@ class GitHeader:
                     self.line, f"{shown(self.source)} is about {kind}, which patch does not change."
                 )
         blobs = values.get("old blob", ""), values.get("new blob", "")
-        for what, action in (("rename", "update"), ("copy", "copy")):
+        for what in ("rename", "copy"):
             if f"{what} from" in values and f"{what} to" in values:
                 names = Names(values[f"{what} from"], values[f"{what} to"])
-                return self._made(
-                    "copy" if action == "copy" else "update", names, blobs, moves=what == "rename"
-                )
+                action = "copy" if what == "copy" else "update"
+                return self._made(action, names, blobs, moves=what == "rename")
         old, new = (self.old, self.new) if self.named else (self.pair or (None, None))
         if "new file mode" in values:
             old = None
@@ -161,25 +160,15 @@ class GitHeader:
         if names.old is not None and names.new is not None and names.old != names.new:
             # In a diff of ``git diff --no-index``, the existing files decide which of the two names is intended.
             names = Names(names.old, names.new, "weak")
-        return self._made(
-            "add" if names.old is None else "delete" if names.new is None else "update", names, blobs
-        )
+        action = "add" if names.old is None else "delete" if names.new is None else "update"
+        return self._made(action, names, blobs)
 
-    def _made(self, action: str, names: Names, blobs: tuple[str, str], moves: bool = False) -> FilePatch:
+    def _made(self, action: Action, names: Names, blobs: tuple[str, str], moves: bool = False) -> FilePatch:
         mode = self.fields.get("new mode") or self.fields.get("new file mode")
-        kinds = {"add": "add", "update": "update", "delete": "delete", "copy": "copy"}
         executable = None if mode is None else mode == "100755"
         if action == "add" and executable is False:
             executable = None
-        return FilePatch(
-            kinds[action],  # pyright: ignore[reportArgumentType]  # the keys are the literals
-            names,
-            moves=moves,
-            executable=executable,
-            old_blob=blobs[0],
-            new_blob=blobs[1],
-            source=self.source,
-        )
+        return FilePatch(action, names, (), moves, executable, *blobs, self.source)
 
     def _bare(self, name: str | None, side: int) -> str | None:
         """Return the name without its prefix; the ``diff --git`` line shows whether there is one."""

@@ -19,11 +19,7 @@ _FIRST_WORD = re.compile(r"[A-Za-z_$]\w*")
 
 
 class MissingHeadingError(Exception):
-    """No line of the file reads like this heading (after those before it)."""
-
-    def __init__(self, heading: str) -> None:
-        super().__init__(heading)
-        self.heading = heading
+    """No line of the file reads like the heading that is its message (after those before it)."""
 
 
 def after_headings(file: FileLines, headings: Sequence[str], places: Sequence[HunkPlace]) -> list[HunkPlace]:

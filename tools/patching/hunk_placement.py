@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,7 @@ class _HunkMatches:
         return [place.first + 1 for place in self.places]
 
 
+_first = operator.attrgetter("first")
 _DRIFT = 3
 """Lines by which two distances may differ and still be one."""
 
@@ -161,7 +163,7 @@ class _Headings:
         except MissingHeadingError as missing:
             raise unclear(
                 self._hunk,
-                f"no line of the file reads {missing.heading!r}. Copy the line after @@ from the file, "
+                f"no line of the file reads {str(missing)!r}. Copy the line after @@ from the file, "
                 "or leave it out and give more context lines.",
             ) from missing
         if not left:
@@ -286,10 +288,6 @@ def _latest(found: Sequence[_HunkMatches]) -> list[Placed]:
             index -= 1
         chosen.append(one.placed(index))
     return chosen[::-1]
-
-
-def _first(place: HunkPlace) -> int:
-    return place.first
 
 
 def _follows(before: Placed, after: Placed) -> bool:

@@ -8,7 +8,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tools.matching.adapt import Reindent, retab, shift
+from tools.matching.adapt import Reindent, reindents
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.model import HunkLine, PatchError
 from tools.text.decoding import split_lines
@@ -140,7 +140,7 @@ class FileLines:
             if all(a.rstrip(_BLANKS) == b.rstrip(_BLANKS) for a, b in zip(folded, there, strict=True)):
                 found.append(HunkPlace(at, at + len(texts)))
                 continue
-            adapt = shift(folded, there) or retab(folded, there)
+            adapt, _ = reindents(folded, there)
             if adapt is not None:
                 found.append(HunkPlace(at, at + len(texts), adapt))
         return found
@@ -148,7 +148,8 @@ class FileLines:
     def _search(self, index: _LineIndex, wanted: tuple[str, ...]) -> list[int]:
         solid = [(len(index.where.get(key, ())), at) for at, key in enumerate(wanted) if key]
         if not solid:
-            return self._blank(index, wanted)
+            # Blank lines alone: a place only if the whole file is that.
+            return [0] if wanted and index.keys == list(wanted) else []
         _, anchor = min(solid)
         found: list[int] = []
         listed = list(wanted)
@@ -163,10 +164,6 @@ class FileLines:
                 if len(found) >= MAX_PLACES:
                     break
         return found
-
-    def _blank(self, index: _LineIndex, wanted: tuple[str, ...]) -> list[int]:
-        """Blank lines alone: a place only if the whole file is that."""
-        return [0] if wanted and index.keys == list(wanted) else []
 
     def _spend(self, steps: int) -> None:
         self._work -= steps

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tools.diff.unified_diff import common_ends
 from tools.matching.typography import LOOK_ALIKES
 from tools.patching.hunk_search import HUNK_STRATEGIES, HunkStrategy
 from tools.patching.model import Hunk, HunkLine
@@ -48,12 +49,7 @@ def _without_repeats(at: int, removed: list[HunkLine], added: list[HunkLine], en
     def same(a: HunkLine, b: HunkLine) -> bool:
         return a.text == b.text and a.no_end == b.no_end and (a.cr == b.cr or not ends)
 
-    top = 0
-    while top < min(len(removed), len(added)) and same(removed[top], added[top]):
-        top += 1
-    tail = 0
-    while tail < min(len(removed), len(added)) - top and same(removed[-1 - tail], added[-1 - tail]):
-        tail += 1
+    top, tail = common_ends(removed, added, same)
     return ChangeGroup(
         at + top, tuple(removed[top : len(removed) - tail]), tuple(added[top : len(added) - tail])
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[" ", "-", "+"]
 Style = Literal["exact", "pair", "weak"]
+Action = Literal["add", "update", "delete", "copy"]
 
 MAX_PATCH_CHARS = 8_000_000
 MAX_HUNKS = 10_000
@@ -92,6 +93,32 @@ class Hunk:
         return f"hunk {self.number} ({header})" if header else f"hunk {self.number}"
 
 
+@dataclass(slots=True)
+class HunkDraft:
+    """A hunk while its lines are read."""
+
+    header: str = ""
+    numbers: Numbers | None = None
+    anchors: tuple[str, ...] = ()
+    lines: list[HunkLine] = field(default_factory=list[HunkLine])
+    at_end: bool = False
+
+
+def without_final_end(lines: list[HunkLine]) -> None:
+    """Mark the last line: a ``\\ No newline at end of file`` follows it."""
+    lines[-1] = replace(lines[-1], no_end=True)
+
+
+def finished(drafts: Sequence[HunkDraft], ends_stated: bool) -> tuple[Hunk, ...]:
+    """Return the hunks of one file."""
+    return tuple(
+        Hunk(
+            number, draft.header, tuple(draft.lines), draft.numbers, draft.anchors, draft.at_end, ends_stated
+        )
+        for number, draft in enumerate(drafts, 1)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The names of a file in its header, and how certain they are.
@@ -111,7 +138,7 @@ class Names:
 class FilePatch:
     """The changes of one file. A file may have several of them in a patch, one applied on the other's result."""
 
-    action: Literal["add", "update", "delete", "copy"]
+    action: Action
     names: Names
     hunks: tuple[Hunk, ...] = ()
     moves: bool = False

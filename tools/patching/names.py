@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tools.patching.headers import has_prefix, without_first
 from tools.patching.model import FilePatch, PatchError
-from tools.paths import Target, did_you_mean, resolve
+from tools.paths import Target, did_you_mean, meant_hint, resolve
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
@@ -149,8 +149,7 @@ class _Namer:
     def _existing(self, name: str) -> Target:
         target = resolve(name, self.ctx)
         if not self._exists(name):
-            hints = did_you_mean(target.path)
-            hint = f" Did you mean: {', '.join(hints)}?" if hints else ""
+            hint = meant_hint(did_you_mean(target.path))
             moved = " An earlier part of the patch removes it." if target.path in self.gone else ""
             raise PatchError(
                 f"{target.rule} does not exist.{moved}{hint} Nothing was changed. "

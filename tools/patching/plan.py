@@ -181,10 +181,7 @@ def plan_changes(
         planner.take(step)
     changes = planner.changes()
     if not changes:
-        raise PatchError(
-            "The patch changes nothing.",
-            told=t("The file already has the agent's change."),
-        )
+        raise PatchError("The patch changes nothing.", told=t("The file already has the agent's change."))
     notes = planner.notes[:_MAX_NOTES]
     if len(planner.notes) > _MAX_NOTES:
         notes.append(f"… and {len(planner.notes) - _MAX_NOTES} more hunks differed.")

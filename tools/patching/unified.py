@@ -1,7 +1,6 @@
 """Unified diffs: of git, of ``diff -u`` and of models that count badly. Pure.
 
-Where a hunk ends is decided here, by its lines rather than by the counts in its header; with counts made right,
-the hunks then go through ``unidiff``.
+Where a hunk ends is decided here, by its lines rather than by the counts in its header.
 """
 
 from __future__ import annotations
@@ -18,7 +17,17 @@ from tools.patching.headers import (
     plain_names,
     without_first,
 )
-from tools.patching.model import FilePatch, Hunk, HunkLine, Numbers, PatchError, at_line, shown
+from tools.patching.model import (
+    FilePatch,
+    HunkDraft,
+    HunkLine,
+    Numbers,
+    PatchError,
+    at_line,
+    finished,
+    shown,
+    without_final_end,
+)
 
 _RANGE = re.compile(r"-(\d{1,9})(?:,(\d{1,9}))?\s+\+(\d{1,9})(?:,(\d{1,9}))?\s*(?=@@|$)")
 _VERSION = re.compile(r"\d+\.\d+[\w.+() -]*$")
@@ -39,22 +48,11 @@ _LONE_DIFF = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?$")
 
 
 @dataclass(slots=True)
-class RawHunk:
-    """A hunk as it is in the patch: lines with their prefix, none lost or changed."""
-
-    header: str
-    numbers: Numbers | None
-    anchors: tuple[str, ...]
-    cr_header: bool
-    lines: list[str] = field(default_factory=list[str])
-    soft: set[int] = field(default_factory=set[int])
-    """Indexes of ``lines`` that were blank and had no prefix."""
-
-
-@dataclass(slots=True)
 class _Section:
     file: FilePatch | GitHeader
-    hunks: list[RawHunk] = field(default_factory=list[RawHunk])
+    hunks: list[HunkDraft] = field(default_factory=list[HunkDraft])
+    cr_header: bool = False
+    """Whether an ``@@`` line ends with ``\\r``."""
 
 
 def range_of(header: str) -> tuple[Numbers | None, str]:
@@ -146,45 +144,46 @@ class _Scanner:
     def _bare_hunk(self, at: int) -> int:
         """Changes directly after the names: the ``@@`` line was left out."""
         if self._line(at)[:1] in ("+", "-", " ") and not self._is_names(at, None):
-            return self._body(at, self.sections[-1], RawHunk("", None, (), False))
+            return self._body(at, self.sections[-1], HunkDraft())
         return at
 
     def _hunk(self, at: int, section: _Section) -> int:
         numbers, anchor = range_of(self.plain[at])
         if anchor:
             self.anchors.append(anchor)
-        hunk = RawHunk(self.plain[at], numbers, tuple(self.anchors), self.raw[at].endswith("\r"))
+        hunk = HunkDraft(self.plain[at], numbers, tuple(self.anchors))
         if anchor and self._line(at + 1).startswith("@@"):
             return at + 1
         self.anchors.clear()
-        return self._body(at + 1, section, hunk)
+        end = self._body(at + 1, section, hunk)
+        section.cr_header |= bool(hunk.lines) and self.raw[at].endswith("\r")
+        return end
 
-    def _body(self, at: int, section: _Section, hunk: RawHunk) -> int:
+    def _body(self, at: int, section: _Section, hunk: HunkDraft) -> int:
         """Collect the lines of a hunk. Returns where they end."""
         body = _Count(hunk.numbers)
         while at < len(self.plain):
             line = self.plain[at]
-            kind = line[:1]
+            kind, cr = line[:1], self.raw[at].endswith("\r")
             if kind == "":
                 if body.satisfied() and self._over(at, strict=True):
                     break
-                hunk.soft.add(len(hunk.lines))
                 body.take(" ")
-                hunk.lines.append(" " + self.raw[at])
-            elif kind in "+- ":
+                hunk.lines.append(HunkLine(" ", "", cr, soft=True))
+            elif kind == "+" or kind == "-" or kind == " ":
                 if self._is_names(at, body) or self._is_signature(at, body):
                     break
                 if kind == " " and body.satisfied() and self._is_layout(at):
                     break
                 body.take(kind)
-                hunk.lines.append(self.raw[at])
+                hunk.lines.append(HunkLine(kind, line[1:], cr))
             elif kind == "\\":
                 if hunk.lines:
-                    hunk.lines.append("\\ No newline at end of file")
+                    without_final_end(hunk.lines)
             elif kind == "\t":
                 # A context line may have lost its first blank, because prose does not begin with a tab.
                 body.take(" ")
-                hunk.lines.append(" " + self.raw[at])
+                hunk.lines.append(HunkLine(" ", line, cr))
             else:
                 if not body.satisfied():
                     self._over(at, strict=False)
@@ -277,52 +276,6 @@ def _is_pair(old: str, new: str) -> bool:
 
 def _finish(section: _Section) -> FilePatch:
     file = section.file.file() if isinstance(section.file, GitHeader) else section.file
-    return replace(file, hunks=read_hunks(section.hunks))
-
-
-def read_hunks(raw: list[RawHunk]) -> tuple[Hunk, ...]:
-    """Return the hunks of one file, their bodies parsed by ``unidiff`` under headers whose counts fit."""
-    if not raw:
-        return ()
-    from unidiff.errors import UnidiffParseError
-    from unidiff.patch import PatchSet
-
-    stated = _ends_are_stated(raw)
-    text: list[str] = ["--- old\n", "+++ new\n"]
-    for hunk in raw:
-        old = sum(line[0] in " -" for line in hunk.lines)
-        new = sum(line[0] in " +" for line in hunk.lines)
-        text.append(f"@@ -1,{old} +1,{new} @@\n")
-        text += [f"{line}\n" for line in hunk.lines]
-    try:
-        parsed = PatchSet(text)[0]
-    except (UnidiffParseError, IndexError) as error:
-        raise PatchError(f"The hunks could not be read: {error}. Nothing was changed.") from error
-    hunks: list[Hunk] = []
-    for number, (hunk, found) in enumerate(zip(raw, parsed, strict=True), 1):
-        lines: list[HunkLine] = []
-        soft_lines = _soft_without_marks(hunk)
-        for line in found:
-            kind = line.line_type
-            if kind == " " or kind == "+" or kind == "-":
-                body = line.value.removesuffix("\n")
-                soft = len(lines) in soft_lines
-                lines.append(HunkLine(kind, body.removesuffix("\r"), body.endswith("\r"), soft=soft))
-            elif lines:
-                lines[-1] = replace(lines[-1], no_end=True)
-        hunks.append(Hunk(number, hunk.header, tuple(lines), hunk.numbers, hunk.anchors, ends_stated=stated))
-    return tuple(hunks)
-
-
-def _soft_without_marks(hunk: RawHunk) -> set[int]:
-    if not hunk.soft:
-        return hunk.soft
-    marks = [index for index, line in enumerate(hunk.lines) if line[0] == "\\"]
-    return {index - sum(mark < index for mark in marks) for index in hunk.soft}
-
-
-def _ends_are_stated(raw: list[RawHunk]) -> bool:
-    """Line ends mean something when the patch itself has ``\\n`` but some of its content ``\\r\\n``."""
-    if any(hunk.cr_header for hunk in raw):
-        return False
-    return any(line.endswith("\r") for hunk in raw for line in hunk.lines)
+    # Line ends mean something when the patch itself has ``\n`` but some of its content ``\r\n``.
+    stated = not section.cr_header and any(line.cr for hunk in section.hunks for line in hunk.lines)
+    return replace(file, hunks=finished(section.hunks, stated))

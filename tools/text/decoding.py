@@ -46,12 +46,6 @@ _LEGACY = (
 )  # fmt: skip
 
 
-_STATELESS = frozenset(
-    {"utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "latin-1", "latin_1", "cp1252"}
-)
-"""Codecs in which each character has bytes of its own, independent of its neighbours: no need to check the result."""
-
-
 class BinaryFileError(ToolError):
     """The bytes are not text."""
 
@@ -158,14 +152,6 @@ def readings(data: bytes, piece: str) -> Iterator[Text]:
             yield found
 
 
-def is_binary(data: bytes) -> bool:
-    """Return whether the beginning of a file looks like binary data (NUL bytes that are not UTF-16)."""
-    head = data[:SNIFF_BYTES]
-    if any(data.startswith(bom) for bom, _ in _BOMS):
-        return False
-    return b"\0" in head and _utf16_without_bom(head[: len(head) & ~1]) is None
-
-
 def _round_trip(data: bytes, codec: str, bom: bytes = b"") -> Text | None:
     try:
         text = data[len(bom) :].decode(codec)
@@ -253,14 +239,6 @@ def split_lines(text: str) -> list[Line]:
     """
     lines: list[Line] = []
     at = 0
-    if "\r" not in text:
-        for piece in text.split("\n"):
-            lines.append(Line(at, piece, "\n"))
-            at += len(piece) + 1
-        last = lines.pop()
-        if last.body:
-            lines.append(Line(last.start, last.body, ""))
-        return lines
     for found in _LINE_END.finditer(text):
         lines.append(Line(at, text[at : found.start()], found.group()))
         at = found.end()
@@ -294,29 +272,13 @@ def line_end_at(text: str, offset: int) -> str:
     return "\r\n" if text[before] == "\n" and text[before - 1 : before] == "\r" else text[before]
 
 
-def splice(text: str, start: int, end: int, replacement: str) -> str:
-    """Return ``text`` with the span replaced; lines of ``replacement`` take the line ends of their neighbours.
-
-    The n-th line end of the replacement becomes the n-th one of the replaced span, and when that has no more,
-    the one that follows in the text.
-    """
-    ends = [found.group() for found in _LINE_END.finditer(text, start, end)]
-    pieces = to_lf(replacement).split("\n")
-    rest = ends[-1] if ends else line_end_at(text, start)
-    out = [pieces[0]]
-    for index, piece in enumerate(pieces[1:]):
-        out.append(ends[index] if index < len(ends) else rest)
-        out.append(piece)
-    return text[:start] + "".join(out) + text[end:]
-
-
 def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str]]) -> bytes:
     """Return the bytes of a file with spans ``(start, end, replacement)`` of its text replaced, all others untouched.
 
     Spans are in rising order and disjoint; a replacement is used unchanged, including line ends. Raises ToolError when
     the encoding cannot represent it, or has state, so that a span has no bytes of its own.
     """
-    out = [decoded.bom]
+    out, made = [decoded.bom], list[str]()
     text, codec = decoded.text, decoded.codec
     one_byte = len(text) == len(data) - len(decoded.bom)
     at, offset = 0, len(decoded.bom)
@@ -324,17 +286,12 @@ def splice_bytes(data: bytes, decoded: Text, spans: Sequence[tuple[int, int, str
         kept = start - at if one_byte else len(text[at:start].encode(codec))
         gone = end - start if one_byte else len(text[start:end].encode(codec))
         out += data[offset : offset + kept], decoded.encode_part(replacement)
+        made += text[at:start], replacement
         at, offset = end, offset + kept + gone
     out.append(data[offset:])
     result = b"".join(out)
-    if codec not in _STATELESS:
-        # This fails for codecs with shift states (ISO-2022, HZ) or combined characters, and for no other known one.
-        pieces: list[str] = []
-        at = 0
-        for start, end, replacement in spans:
-            pieces += text[at:start], replacement
-            at = end
-        again = _round_trip(result, codec, decoded.bom)
-        if again is None or again.text != "".join(pieces) + text[at:]:
-            raise ToolError(f"A file encoded as {codec} cannot be changed in part without touching the rest.")
+    # This fails for codecs with shift states (ISO-2022, HZ) or combined characters, and for no other known one.
+    again = _round_trip(result, codec, decoded.bom)
+    if again is None or again.text != "".join(made) + text[at:]:
+        raise ToolError(f"A file encoded as {codec} cannot be changed in part without touching the rest.")
     return result

@@ -10,7 +10,7 @@ from tools.text.truncate import abridged
 LONGEST_TITLE = 160
 """Characters of a command in a title, which is one line."""
 _TO_LOOK_AT = re.compile(r"[^\n\t -~]")
-_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's categories of invisible characters: controls, formats, halves of pairs, separators."""
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0100-\U000e01ef]"
@@ -40,7 +40,7 @@ def _shape(found: re.Match[str]) -> str:
         return chr(0x2400 + number)  # ␛, ␇, ␍: Unicode's pictures of the control characters
     if number == 0x7F:
         return "␡"
-    if _BLANK.match(letter) or unicodedata.category(letter) in _UNSEEN:
+    if _BLANK.match(letter) or unicodedata.category(letter) in UNSEEN:
         return f"<U+{number:04X}>"
     return letter
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import stat
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,13 @@ from tools.writing.apply_rollback import (
     place,
     put_back,
 )
-from tools.writing.journal import Batch, Journal, Mark, new_batch
+from tools.writing.journal import Batch, Journal, new_batch
 from tools.writing.recovery import Recovered, recover
 from tools.writing.type_changes import TypeChanges, type_changes
 from tools.writing.type_changes import in_order as writable_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from tools.tool import FileChange
@@ -47,7 +48,6 @@ __all__ = [
     "NotUndoneError",
     "Recovered",
     "read_or_none",
-    "read_resolved",
     "recover",
     "verify",
     "write_all",
@@ -75,11 +75,6 @@ def read_or_none(path: Path) -> bytes | None:
     """Return the bytes of a regular file, or None when nothing is there. Raises OSError otherwise."""
     found = disk.read_stamped(path)
     return None if found is None else found[0]
-
-
-def read_resolved(path: Path) -> bytes | None:
-    """Read a file whose links were resolved before: only the file that is really there, see disk."""
-    return disk.read_resolved(path)
 
 
 def verify(changes: Sequence[FileChange]) -> None:
@@ -180,7 +175,8 @@ def _stage(changes: Sequence[FileChange], batch: Batch) -> None:
     try:
         for change, item in zip(changes, batch.items, strict=True):
             if change.after is not None:
-                waiting.append(disk.begin_new(item.temp, change.after, change.mode, _model(change)))
+                like = change.moved_from if change.before is None else change.path
+                waiting.append(disk.begin_new(item.temp, change.after, change.mode, like))
             if len(waiting) == _OPEN_AT_ONCE:
                 waiting, full = [], waiting
                 disk.flush(full)
@@ -190,11 +186,6 @@ def _stage(changes: Sequence[FileChange], batch: Batch) -> None:
                 disk.close(descriptor)
         raise
     disk.flush(waiting)
-
-
-def _model(change: FileChange) -> Path | None:
-    """Return the file whose owner, bits and attributes the new one gets."""
-    return change.moved_from if change.before is None else change.path
 
 
 def _verified(changes: Sequence[FileChange], turns: TypeChanges) -> list[Stamp | None]:
@@ -242,7 +233,9 @@ def _check_backups(batch: Batch, stamps: Sequence[Stamp | None]) -> None:
 
 def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, placed: bool) -> None:
     """Undo the batch. Raises NotUndoneError when something is left that only ``recover`` can fix."""
-    marked = record is None or "commit" not in batch.marks or _mark(record, batch, "undo")
+    marked = (
+        record is None or "commit" not in batch.marks or _works(functools.partial(record.mark, batch, "undo"))
+    )
     undone = put_back(batch, placed=placed)
     if undone.failed:
         undone = put_back(batch, placed=placed)  # a disk that has just failed may work again
@@ -250,7 +243,7 @@ def _roll_back(batch: Batch, record: Journal | None, error: BaseException, *, pl
         if record is not None:
             record.close()
         raise NotUndoneError(undone.failed, error, record is not None) from error
-    if record is not None and not _forget(record) and not marked:
+    if record is not None and not (_works(record.remove) or _works(record.remove)) and not marked:
         # Otherwise the next start would carry it out.
         raise NotUndoneError([(record.path, OSError(errno.EIO, "cannot be removed"))], error, True) from error
 
@@ -259,34 +252,21 @@ def _finish(batch: Batch, record: Journal | None, alone: bool) -> None:
     """Finish a change that is committed. Failures from here on are tidied up at the next start."""
     if not alone:
         if record is not None:
-            _mark(record, batch, "done")
-        if not _clean(batch) and not _clean(batch):
+            _works(functools.partial(record.mark, batch, "done"))
+        cleaning = functools.partial(clean, batch)
+        if not (_works(cleaning) or _works(cleaning)):
             if record is not None:
                 record.close()
             return
-    if record is not None:
-        _forget(record)
+    if record is not None and not _works(record.remove):
+        _works(record.remove)
 
 
-def _mark(record: Journal, batch: Batch, mark: Mark) -> bool:
+def _works(step: Callable[[], object]) -> bool:
+    """Return whether a step raised no OSError."""
     with contextlib.suppress(OSError):
-        record.mark(batch, mark)
+        step()
         return True
-    return False
-
-
-def _clean(batch: Batch) -> bool:
-    with contextlib.suppress(OSError):
-        clean(batch)
-        return True
-    return False
-
-
-def _forget(record: Journal) -> bool:
-    for _ in range(2):
-        with contextlib.suppress(OSError):
-            record.remove()
-            return True
     return False
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tools.localization import t
-from tools.text.decoding import Text, decode
+from tools.text.decoding import Text, decode, split_lines
 from tools.tool import FileChange, Files, ToolError
 from tools.writing import atomic
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tools.ports import OpenFile
-
-_LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +161,9 @@ def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
 
 def _editor_keeps(before: str, after: str) -> bool:
     """Return whether an editor that uses one kind of line end for a file writes the text unchanged."""
-    ends = {found.group() for found in _LINE_END.finditer(before)} or {os.linesep}
-    return len(ends) == 1 and "\r" not in ends and {f.group() for f in _LINE_END.finditer(after)} <= ends
+    ends, wanted = ({line.end for line in split_lines(text) if line.end} for text in (before, after))
+    ends = ends or {os.linesep}
+    return len(ends) == 1 and "\r" not in ends and wanted <= ends
 
 
 async def settled(parts: Parts) -> dict[Path, bytes | None]:

@@ -75,7 +75,9 @@ def _recover(record: Journal, batch: Batch) -> list[Recovered]:
             clean(batch)
             record.remove()
             return []
-        if "commit" in batch.marks and "undo" not in batch.marks and _can_go_on(batch):
+        begun = "commit" in batch.marks and "undo" not in batch.marks
+        # Not if a file that was still to be replaced has changed: the new contents belong together.
+        if begun and all(_state(batch, item) != "against" for item in batch.items):
             return [_forward(record, batch)]
         alone = len(batch.items) == 1 and disk.look(batch.items[0].temp) is None
         came = _back(record, batch)
@@ -136,19 +138,10 @@ def _back(record: Journal, batch: Batch) -> Recovered:
         disk.sync_folder(folder)
     record.remove()
     if not placed:
-        text = t(
-            "The daemon stopped before it changed {paths}. Nothing was written.",
-            paths=_named(paths),
-        )
+        text = t("The daemon stopped before it changed {paths}. Nothing was written.", paths=_named(paths))
         return Recovered("untouched", paths, text)
     text = t("The daemon stopped while it changed {paths}. The change was undone.", paths=_named(paths))
     return Recovered("undone", paths, text + _about(undone))
-
-
-def _can_go_on(batch: Batch) -> bool:
-    """Return whether to continue; not if a file that was still to be replaced has changed: the new contents belong
-    together."""
-    return all(_state(batch, item) != "against" for item in batch.items)
 
 
 def _is_as_planned(batch: Batch, item: Item) -> bool:

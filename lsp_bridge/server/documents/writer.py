@@ -316,7 +316,7 @@ async def take_back(writer: DocumentWriter, document: OpenDocument, before: str,
         if not document.known:
             return False
         try:
-            wanted = await asyncio.to_thread(merge_texts, after, text, before, close=True)
+            wanted = await asyncio.to_thread(merge_texts, after, text, before)
         except MergeConflictError:
             return False
         if wanted == text:
@@ -333,11 +333,11 @@ def _stands(document: OpenDocument, before: str, after: str) -> bool:
     """Return whether an edit is in the text, in which more may have been typed."""
     text = document.text
     try:
-        return merge_texts(after, text, before, close=True) != text
+        return merge_texts(after, text, before) != text
     except MergeConflictError:
         pass
     try:
-        merge_texts(before, text, after, close=True)
+        merge_texts(before, text, after)
     except MergeConflictError:
         return True  # unknown; the text on disk after the save shows it
     return False

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unidiff.patch import PatchSet
 
-from tools.diff.unified_diff import hunk_spans, hunks, unified
+from tools.diff.unified_diff import hunk_spans, unified
 from tools.tool import FileChange, ProposedFile, ToolError
 from tools.writing.proposal import alterations, hunk_count, keep_line_ends, propose, with_hunks, with_text
 
@@ -33,7 +34,7 @@ def after_of(changes: tuple[FileChange, ...]) -> bytes | None:
 @given(LINES, LINES)
 def test_hunk_spans_equal_the_diff_and_rebuild_the_change(old: str, new: str) -> None:
     spans = hunk_spans(old, new)
-    assert len(spans) == unified(old, new, "x").hunks == len(hunks(unified(old, new, "x").text))
+    assert len(spans) == unified(old, new, "x").hunks == sum(map(len, PatchSet(unified(old, new, "x").text)))
     made, at = "", 0
     for start, end, first, last in spans:
         made += old[at:start] + new[first:last]
@@ -53,7 +54,7 @@ def test_a_part_and_then_the_rest_is_the_whole(old: str, new: str, random: objec
         return
     half = after_of(part)
     assert half is not None
-    removed = sum(hunk.removed for n, hunk in enumerate(hunks(file.diff.text)) if n in numbers)
+    removed = sum(hunk.removed for n, hunk in enumerate(PatchSet(file.diff.text)[0]) if n in numbers)
     assert proposed(before, half).diff.removed <= removed
     rest = [n for n in range(count) if n not in numbers]
     spans = hunk_spans(old, new)

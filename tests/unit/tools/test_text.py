@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from tools.text.decoding import (
     BinaryFileError,
     decode,
-    is_binary,
     line_number,
-    splice,
     splice_bytes,
     split_lines,
     to_lf,
@@ -97,7 +95,6 @@ def test_utf16_without_mark_is_read_only_when_certain() -> None:
     [b"a\0b\n", b"a\0b\n" * 50, b"a\0\n\0", b"a\0b\0c\0d\0e\0f\0", b"one\0two\0\n", b"\0a\0b\0c\0d\0e"],
 )
 def test_text_with_nul_characters_is_not_utf16(data: bytes) -> None:
-    assert is_binary(data)
     with pytest.raises(BinaryFileError):
         decode(data)
 
@@ -113,12 +110,6 @@ def test_invalid_text_after_a_byte_order_mark_is_refused() -> None:
 def test_binary_data_is_refused(data: bytes) -> None:
     with pytest.raises(BinaryFileError):
         decode(data)
-
-
-def test_is_binary_checks_only_nul_bytes() -> None:
-    assert is_binary(b"\0\1\2\3")
-    assert not is_binary("some text".encode("utf-16-le"))
-    assert not is_binary(b"plain")
 
 
 def test_stateful_encodings_are_refused_rather_than_mangled() -> None:
@@ -139,23 +130,6 @@ def test_split_lines_loses_nothing(text: str) -> None:
 def test_line_numbers_count_every_kind_of_line_end() -> None:
     text = "a\r\nb\rc\nd"
     assert [line_number(text, text.index(c)) for c in "abcd"] == [1, 2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("text", "span", "replacement", "expected"),
-    [
-        ("a\r\nb\r\n", (0, 1), "x\ny", "x\r\ny\r\nb\r\n"),
-        ("a\nb\r\nc", (2, 3), "x\ny", "a\nx\r\ny\r\nc"),
-        ("a\r\nb", (3, 4), "x\ny", "a\r\nx\r\ny"),
-        ("a\rb\r", (0, 1), "x\ny", "x\ry\rb\r"),
-        ("a", (0, 1), "x\r\ny", "x\ny"),
-        ("a\r\nb\nc\n", (0, 5), "x\ny\nz\n", "x\r\ny\nz\nc\n"),
-    ],
-)
-def test_spliced_lines_take_the_ends_of_their_neighbours(
-    text: str, span: tuple[int, int], replacement: str, expected: str
-) -> None:
-    assert splice(text, *span, replacement) == expected
 
 
 @given(TEXT)

@@ -34,10 +34,6 @@ MAX_GROUPS = 1000
 MAX_BRACES = 64
 
 
-def _no_files(folder: Path, pattern: str) -> Sequence[str] | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class CommandPlace:
     """The folder of a command line, and the lookups that are allowed there."""
@@ -47,7 +43,7 @@ class CommandPlace:
     home: Path
     real: Callable[[Path], Path] = lambda path: path
     """Follows links (``os.path.realpath``); by default nothing is looked up."""
-    files: Callable[[Path, str], Sequence[str] | None] = _no_files
+    files: Callable[[Path, str], Sequence[str] | None] = lambda folder, pattern: None
     """Returns the files that match a shell wildcard in a folder, or that are below a folder (``**``), relative to that
     folder or absolute; None: unknown."""
     others: Callable[[Path], Sequence[Path]] = lambda path: ()

@@ -51,7 +51,7 @@ class UnclearError(Exception):
 
 _PLAIN = re.compile(r"[^ \t\n;&|()<>'\"\\$`*?\[\]{}~]+")
 _IN_QUOTES = re.compile(r'[^"\\$`]+')
-_IN_DOCUMENT = re.compile(r"[^\\$`]+")
+DOCUMENT = re.compile(r"[^\\$`]+")
 _OPERAND = re.compile(r"[^'\"\\$`{}<>()&;|]+")
 _VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-])")
 _BARE_DOLLAR = re.compile(r"\$(?=[ \t\n\"/.:,=%+@^;&|)]|\Z)")
@@ -131,7 +131,7 @@ class WordReader:
             # Most words are this simple.
             text = self.real(start, end)
             return Word(text, source=text)
-        found, known = _Pieces(), self.text[start : start + 1] != "#"
+        found, known = Pieces(), self.text[start : start + 1] != "#"
         at = start
         if not known:
             raise UnclearError(t("a comment that the parser does not see"))
@@ -147,7 +147,7 @@ class WordReader:
         known = known and _HOME_IN_VALUE.match(bare) is None
         return Word(value if known else source, known, glob, source, tilde and known)
 
-    def _piece(self, at: int, start: int, end: int, found: _Pieces) -> int:
+    def _piece(self, at: int, start: int, end: int, found: Pieces) -> int:
         text, char = self.text, self.text[at]
         if match := _PLAIN.match(text, at, end):
             found.add(match.group(), match.group())
@@ -170,7 +170,7 @@ class WordReader:
             return self._expansion(at, end, found, split=True)
         raise UnclearError(t("{char!r} in a place where bash may read it differently", char=char))
 
-    def quoted(self, at: int, end: int, found: _Pieces, plain: re.Pattern[str], closing: str) -> int:
+    def quoted(self, at: int, end: int, found: Pieces, plain: re.Pattern[str], closing: str) -> int:
         """Read the text in double quotes, or in a here-document; returns where it ends."""
         while at < end:
             char = self.text[at]
@@ -192,7 +192,7 @@ class WordReader:
             raise UnclearError(t("a quote without an end"))
         return at
 
-    def _expansion(self, at: int, end: int, found: _Pieces, *, split: bool) -> int:
+    def _expansion(self, at: int, end: int, found: Pieces, *, split: bool) -> int:
         """Read ``$x``, ``${x}``, ``$(…)``, ``$((…))``, backticks, ``<(…)``; ``split``: it is not in quotes."""
         text = self.text
         node = self.places.get(at)
@@ -236,7 +236,7 @@ class WordReader:
         operator = _OPERATOR.match(self.text, match.end(), end)
         if operator is None or match[1]:
             raise UnclearError(t("an unsupported expansion"))
-        here, ignored = operator.end(), _Pieces()
+        here, ignored = operator.end(), Pieces()
         while here < end - 1:
             if plain := _OPERAND.match(self.text, here, end - 1):
                 here = plain.end()
@@ -284,7 +284,7 @@ class WordReader:
 
 
 @dataclass(slots=True)
-class _Pieces:
+class Pieces:
     """A word while it is read. ``bare``: unquoted text, with ``_`` for quoted parts."""
 
     value: list[str] = field(default_factory=list[str])
@@ -294,10 +294,6 @@ class _Pieces:
     def add(self, value: str, bare: str = "_") -> None:
         self.value.append(value)
         self.bare.append(bare)
-
-
-Pieces = _Pieces
-DOCUMENT = _IN_DOCUMENT
 
 
 def _ansi(text: str) -> str:

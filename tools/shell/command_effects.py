@@ -33,8 +33,6 @@ from tools.shell.options import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Meaning", "PathUse", "meaning"]
-
 _SYSTEM = re.compile(r"/(?:usr/)?(?:local/)?s?bin/[^/]+")
 _COMPILER = re.compile(
     r"(?:[\w.]+-)*(?:gcc|gfortran|g\+\+|cc|c\+\+|cpp|clang|clang\+\+|c[89]9|tcc)(?:-[\d.]+)?"
@@ -94,11 +92,10 @@ def _of_row(call: ProgramCall) -> Meaning:
         if mark in row.marks:
             return reader(call)
     if not row.names:
-        return _unknown(call)
+        # Of an unknown program, the words after ``--`` may be a command that it runs.
+        return Meaning(implied_paths(call.args, "read", "write"), through=_after_dashes(call.args))
     paths = (*uses(row, parsed), *_implied(call))
-    opaque = row.reason(call.name)
-    if parsed.has(row.runs):
-        opaque = opaque or t("an option of {name} names a program to run", name=call.name)
+    opaque = row.reason(call.name) or files.runs(call)
     if "strict" in row.marks and (parsed.unknown(row) or parsed.unsure):
         opaque = opaque or t("what these options of {name} do is not known", name=call.name)
     through = _after_dashes(call.args) if opaque else ()
@@ -153,11 +150,6 @@ def _commands_after(call: ProgramCall) -> tuple[Sequence[Word] | str, ...]:
     return () if at is None else ((*call.args[at + 1 :], UNKNOWN),)
 
 
-def _unknown(call: ProgramCall) -> Meaning:
-    """Return the meaning of an unknown program: the words after ``--`` may be a command that it runs."""
-    return Meaning(paths=implied_paths(call.args, "read", "write"), through=_after_dashes(call.args))
-
-
 def _after_dashes(args: Sequence[Word]) -> tuple[Sequence[Word], ...]:
     texts = [word.text for word in args]
     rest = args[texts.index("--") + 1 :] if "--" in texts else ()
@@ -191,7 +183,7 @@ def _wrap(call: ProgramCall) -> Meaning:
     if (
         call.name == "env"
         and (cleared or parsed.has(("-i", "--ignore-environment", "-u", "--unset")))
-        and "git" in _names(rest)
+        and "git" in {word.text.rpartition("/")[2] for word in rest}
     ):
         # These settings keep a cloned repository from naming programs (tools.process.environment).
         opaque = t("git without the settings that stop a repository from running programs")
@@ -209,10 +201,6 @@ def _wrap(call: ProgramCall) -> Meaning:
         return Meaning(paths=(*uses(row, parsed), *written), inner=tuple(inner), opaque=opaque)
     table = "table" in row.marks and environment.harmless(pairs) and not parsed.has(row.writes)
     return Meaning(paths=(*uses(row, parsed), *written), inner=tuple(inner), read_only=table, opaque=opaque)
-
-
-def _names(words: Sequence[Word]) -> set[str]:
-    return {word.text.rpartition("/")[2] for word in words}
 
 
 def _with_input(parsed: Parsed, rest: Sequence[Word]) -> Sequence[Word]:

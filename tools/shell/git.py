@@ -21,9 +21,7 @@ from tools.shell.options import (
     rows,
     uses,
 )
-from tools.shell.options import (
-    read as read_options,
-)
+from tools.shell.options import read as read_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -28,11 +28,10 @@ _SECRETIVE = re.compile(r"/\.|\.(?:env|pem|key|p12|pfx|jks|keystore|kdbx)$|/id_"
 
 
 class _Lookup:
-    def __init__(self, workspace: Path, max_entries: int, max_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, workspace: Path, max_entries: int, clock: Callable[[], float]) -> None:
         self._workspace = workspace
         self._searches = MAX_SEARCHES
         self._left = max_entries
-        self._max_s = max_s
         self._clock = clock
         self._spent = 0.0
 
@@ -99,7 +98,7 @@ class _Lookup:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     self._left -= 1
-                    if self._left < 0 or self._spent + self._clock() - began > self._max_s:
+                    if self._left < 0 or self._spent + self._clock() - began > MAX_S:
                         raise _TooMuchError
                     found.append(entry)
         except OSError:
@@ -114,17 +113,14 @@ class _TooMuchError(Exception):
 def real_place(
     workspace: Path,
     *,
-    home: Path | None = None,
     max_entries: int = MAX_ENTRIES,
-    max_s: float = MAX_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> CommandPlace:
-    """Return the place for one question about a command that starts in the workspace. ``home``: the user's by
-    default."""
-    lookup = _Lookup(workspace, max_entries, max_s, clock)
+    """Return the place for one question about a command that starts in the workspace."""
+    lookup = _Lookup(workspace, max_entries, clock)
     return CommandPlace(
         workspace=workspace,
-        home=home or Path(os.path.realpath(Path.home())),
+        home=Path(os.path.realpath(Path.home())),
         real=lookup.real,
         files=lookup.files,
         others=lambda path: other_names(path, workspace),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["CommandPlace", "question"]
-
 MAX_DEPTH = 5
 """Lines within lines: ``bash -c "bash -c '…'"``."""
 MAX_ACCESSES = 5000
@@ -109,10 +107,8 @@ class _Question:
                 wild = Word(
                     word.text, glob=_WILD.search(word.text) is not None or "[" in word.text, source="'"
                 )
-                for access in self._paths.of_use(
-                    PathUse(wild, "read"), folder, t("a word of the command line")
-                ):
-                    self.accesses.setdefault(access)
+                why = t("a word of the command line")
+                self.accesses |= dict.fromkeys(self._paths.of_use(PathUse(wild, "read"), folder, why))
             found = [access for access in self.accesses if access not in before]
             self.accesses = before | {
                 Access(one.permission, one.target, one.why, implied=True, several=one.several): None
@@ -151,10 +147,8 @@ class _Question:
         for redirection in command.redirections:
             self._redirect(redirection, folder)
         for use in known.paths:
-            for access in self._paths.of_use(
-                use, folder, t("argument of {text}", text=command.words[0].text)
-            ):
-                self.accesses.setdefault(access)
+            why = t("argument of {text}", text=command.words[0].text if command.words else text)
+            self.accesses |= dict.fromkeys(self._paths.of_use(use, folder, why))
         for inner in known.inner:
             if isinstance(inner, str):
                 self.line(inner.strip(), folder, depth + 1, variables)
@@ -198,12 +192,11 @@ class _Question:
         target = redirection.target
         why = f"{redirection.operator} {target.source or target.text}"
         if redirection.writes:
-            for access in self._paths.of_redirection(target, folder, "write", why):
-                self.accesses.setdefault(access)
-                self.read_only = False
+            written = dict.fromkeys(self._paths.of_redirection(target, folder, "write", why))
+            self.read_only = self.read_only and not written
+            self.accesses |= written
         if redirection.reads:
-            for access in self._paths.of_redirection(target, folder, "read", why):
-                self.accesses.setdefault(access)
+            self.accesses |= dict.fromkeys(self._paths.of_redirection(target, folder, "read", why))
 
     def _opaque(self, text: str, reason: str, *, plain: str = "") -> None:
         self._hidden = True

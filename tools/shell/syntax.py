@@ -316,12 +316,11 @@ class _Walk(NodeReader):
         for name, _ in pairs:
             if changes_shell(name):
                 self.doubt(t("it changes {name}", name=name))
-        self.emit(node.start_byte, [], pairs, [*map(self._shown_assignment, nodes)], [])
+        self.emit(
+            node.start_byte, [], pairs, [self.real(each.start_byte, each.end_byte) for each in nodes], []
+        )
         failed = any(mark in self.source(node) for mark in ("$(", "`"))
         return self.folders, self.folders if failed else ()
-
-    def _shown_assignment(self, node: Node) -> str:
-        return self.real(node.start_byte, node.end_byte)
 
     def redirected(self, node: Node, pipe: Sequence[Node] = ()) -> Ways:
         """Handle a command with redirections after it: those of the last command of a list hang below the whole list.
@@ -407,7 +406,7 @@ class _Walk(NodeReader):
         self._check_name(words, node)
         if words and words[0].text == "test":
             self._test_words(words, double=False)
-        shown = [self._shown_assignment(each) for each in given]
+        shown = [self.real(each.start_byte, each.end_byte) for each in given]
         shown += [shown_word(word, first=n == 0) for n, word in enumerate(words)]
         self.emit(node.start_byte, words, pairs, shown, found.files, found.stdin)
         ways = self.effect(words, pairs, found) if words else (self.folders, self.folders)

@@ -55,6 +55,7 @@ def suggested(line: str) -> list[str]:
         ("diff <(a) b", ("diff <(a) b", "a")),
         ("! rm x", ("rm x",)),
         ("FOO=1 git log", ("FOO=1 git log",)),
+        ("GIT_DIR=/x", ("sh -c GIT_DIR=/x",)),
         ("env git log", ("env git log", "git log")),
         ("find . -exec rm {} +", ("find . -exec rm {} +", "rm {}")),
         ("bash -c 'ls; rm x'", ("bash -c 'ls; rm x'", "ls", "rm x")),

@@ -16,12 +16,12 @@ from pydantic import Field
 from tools.access import Access, Suggestion
 from tools.localization import t
 from tools.process import programs as run
+from tools.process.background import despite_cancel
 from tools.process.output import MAX_OUTPUT as MAX_OUTPUT
 from tools.process.output import Output
 from tools.running import (
     changed_line,
     changed_metadata,
-    despite_cancel,
     environment,
     leave,
     safe_name,
@@ -91,12 +91,13 @@ class _Done:
     """Entries that it made and that were moved away, as text for the model."""
     seconds: float
     """How long it ran."""
+    stopped: bool = False
+    """The user stopped it."""
 
     @property
     def never_started(self) -> bool:
-        """Whether the sandbox failed before the command: a socket or file that it was to hide has gone meanwhile."""
-        sandbox = self.ready.sandbox
-        return sandbox is not None and self.ended.exit_code == 1 and self.output.text().startswith("bwrap: ")
+        """Whether a sandbox failed before the command: a socket or file that it was to hide has gone meanwhile."""
+        return self.ended.exit_code == 1 and self.output.text().startswith("bwrap: ")
 
     @property
     def met(self) -> str:
@@ -135,8 +136,10 @@ class BashTool(Tool[BashInput]):
         if args.background:
             return await _start_job(args, ready, ctx)
         done = await self._run(args, ready, ctx)
-        if done.never_started and (again := await _again(ready, args, ctx)) is not None:
-            done = await self._run(args, again, ctx)
+        if (sandbox := ready.sandbox) is not None and done.never_started:
+            network = sandbox.policy.network
+            again = await _boxed(ready.ask, args, ctx, own=ready.own, network=network)
+            done = await self._run(args, again, ctx) if again is not None else done
         if not (why := done.met):
             return _result(args, done, ctx)
         if ctx.sandbox.always:
@@ -197,8 +200,8 @@ class BashTool(Tool[BashInput]):
         except asyncio.CancelledError:
             taken = [*taken, *await leave(ready.sandbox, ctx)]
             seconds = time.monotonic() - began
-            done = _Done(ready, run.Ended(-signal.SIGTERM), output, changed, taken, seconds)
-            ctx.on_stop(_result(args, done, ctx, stopped=True))
+            done = _Done(ready, run.Ended(-signal.SIGTERM), output, changed, taken, seconds, stopped=True)
+            ctx.on_stop(_result(args, done, ctx))
             raise
         except BaseException:
             await leave(ready.sandbox, ctx)
@@ -393,12 +396,6 @@ async def _boxed(
     return _Ready(ask, argv, sandbox.environment(environment(ctx)), sandbox, own)
 
 
-async def _again(ready: _Ready, args: BashInput, ctx: ToolContext) -> _Ready | None:
-    """Return the same in a new sandbox; None where none can be made."""
-    network = ready.sandbox is not None and ready.sandbox.policy.network
-    return await _boxed(ready.ask, args, ctx, own=ready.own, network=network)
-
-
 async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolResult:
     loop = asyncio.get_running_loop()
 
@@ -415,11 +412,10 @@ async def _start_job(args: BashInput, ready: _Ready, ctx: ToolContext) -> ToolRe
             tool_call_id=ctx.tool_call_id,
             on_end=functools.partial(ended, ready.sandbox) if ready.sandbox else None,
         )
-    except OSError as error:
+    except BaseException as error:
         await leave(ready.sandbox, ctx)
-        raise ToolError(f"The command could not be started: {error}") from error
-    except BaseException:
-        await leave(ready.sandbox, ctx)
+        if isinstance(error, OSError):
+            raise ToolError(f"The command could not be started: {error}") from error
         raise
     where = f", its output goes to {job.output_file.as_posix()}" if job.output_file is not None else ""
     text = (
@@ -436,11 +432,9 @@ def _title(args: BashInput) -> str:
     return shown_brief(args.command.strip(), LONGEST_TITLE)
 
 
-def _result(
-    args: BashInput, done: _Done, ctx: ToolContext, note: str = "", *, stopped: bool = False
-) -> ToolResult:
+def _result(args: BashInput, done: _Done, ctx: ToolContext, note: str = "") -> ToolResult:
     output, sandbox = done.output, done.ready.sandbox
-    lines = [_outcome(args, done, stopped)]
+    lines = [_outcome(args, done)]
     if done.ended.stopped_background:
         lines.append("Processes that it left in the background were stopped.")
     if output.cut_bytes and output.spilled:
@@ -464,15 +458,15 @@ def _result(
     return ToolResult(
         "\n".join(lines),
         title=_title(args),
-        metadata=_metadata(args, done, text, ctx.workspace, stopped=stopped),
-        is_error=stopped or done.ended.timed_out,
+        metadata=_metadata(args, done, text, ctx.workspace),
+        is_error=done.stopped or done.ended.timed_out,
     )
 
 
-def _outcome(args: BashInput, done: _Done, stopped: bool) -> str:
+def _outcome(args: BashInput, done: _Done) -> str:
     """Return the first line of the result: how the command ended."""
     ended = done.ended
-    if stopped:
+    if done.stopped:
         return (
             f"Stopped by the user after {done.seconds:.1f} s, with all its processes; part of it may be done."
         )
@@ -483,15 +477,13 @@ def _outcome(args: BashInput, done: _Done, stopped: bool) -> str:
     return f"Exit code: {ended.exit_code}"
 
 
-def _metadata(
-    args: BashInput, done: _Done, text: str, workspace: Path, *, stopped: bool
-) -> dict[str, object]:
+def _metadata(args: BashInput, done: _Done, text: str, workspace: Path) -> dict[str, object]:
     metadata: dict[str, object] = {
         "command": args.command,
         "exit_code": done.ended.exit_code,
         "timed_out": done.ended.timed_out,
     }
-    if stopped:
+    if done.stopped:
         metadata["canceled"] = True
     if colored := done.output.colored():
         metadata["colored"] = colored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tools.diff.unified_diff import shown_name
 from tools.paths import rule_target
@@ -13,13 +13,11 @@ from tools.process.background import finish
 from tools.process.environment import scrubbed_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tools.sandbox.policy import Sandbox
     from tools.tool import CommandChange, ToolContext
-
-T = TypeVar("T")
 
 MAX_NAMED = 20
 MAX_LISTED = 200
@@ -92,15 +90,6 @@ def taken_line(taken: Sequence[str]) -> str:
         f"something, or a rule denies writing it: {named}. If it is needed, create it with unsandboxed: "
         "true and a reason; the user is asked."
     )
-
-
-async def despite_cancel(work: Awaitable[T]) -> T:
-    """Return the result of ``work``, which is not broken off; a cancellation that came meanwhile is raised
-    afterwards."""
-    task = asyncio.ensure_future(work)
-    if await finish(task):
-        raise asyncio.CancelledError
-    return task.result()
 
 
 def changed_line(changed: Sequence[CommandChange], workspace: Path) -> str:

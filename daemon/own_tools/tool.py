@@ -13,11 +13,11 @@ from daemon.own_tools.python_tools import CallContext, FailedError, in_thread
 from tools.access import OWN
 from tools.localization import english, t
 from tools.process import programs
+from tools.process.background import despite_cancel
 from tools.process.runnable import why_not_run
 from tools.running import (
     changed_line,
     changed_metadata,
-    despite_cancel,
     environment,
     leave,
     sandbox_of,

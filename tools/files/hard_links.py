@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 MAX_ENTRIES = 5000
 MAX_S = 0.1
@@ -17,15 +17,7 @@ _HOME_FOLDERS = ("", ".ssh", ".aws", ".gnupg", ".kube", ".docker", ".config/gclo
 _PASSED_BY = frozenset({"node_modules", ".venv", "__pycache__", "objects"})
 
 
-def has_other_names(path: Path) -> bool:
-    """Return whether ``other_names`` would look for any: one look at the file, quick enough for the event loop."""
-    try:
-        return _is_linked(path.stat(follow_symlinks=False))
-    except OSError:
-        return False
-
-
-def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.monotonic) -> list[Path]:
+def other_names(path: Path, workspace: Path) -> list[Path]:
     """Return other paths of the file at ``path``: among the user's secrets and in the workspace.
 
     Searched only when other names exist at all, and within limits: first where secrets are.
@@ -34,12 +26,12 @@ def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.m
         wanted = path.stat(follow_symlinks=False)
     except OSError:
         return []
-    if not _is_linked(wanted):
+    if wanted.st_nlink < 2 or not stat.S_ISREG(wanted.st_mode):
         return []
     found: list[Path] = []
-    deadline = clock() + MAX_S
+    deadline = time.monotonic() + MAX_S
     for number, entry in enumerate(_entries(workspace)):
-        if number >= MAX_ENTRIES or clock() > deadline:
+        if number >= MAX_ENTRIES or time.monotonic() > deadline:
             break
         try:
             if entry.inode() != wanted.st_ino or entry.path == str(path):
@@ -50,10 +42,6 @@ def other_names(path: Path, workspace: Path, clock: Callable[[], float] = time.m
         if (info.st_dev, info.st_ino) == (wanted.st_dev, wanted.st_ino):
             found.append(Path(entry.path))
     return list(dict.fromkeys(found))
-
-
-def _is_linked(info: os.stat_result) -> bool:
-    return info.st_nlink >= 2 and stat.S_ISREG(info.st_mode)
 
 
 def _entries(workspace: Path) -> Iterator[os.DirEntry[str]]:

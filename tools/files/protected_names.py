@@ -77,8 +77,7 @@ OTHER_FILES = {
     **_each(_PACKAGES, ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs"),
     **_each(_START, ".gdbinit .lldbinit .pdbrc .irbrc .pryrc .rprofile .ghci .ocamlinit"),
     **_each(
-        _AGENT,
-        ".mcp.json opencode.json opencode.jsonc .opencode.json crush.json .crush.json .aider.conf.yml",
+        _AGENT, ".mcp.json opencode.json opencode.jsonc .opencode.json crush.json .crush.json .aider.conf.yml"
     ),
 }
 """Descriptions of other protected files by name in lower case."""

@@ -70,21 +70,6 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
 
 
-_LARGE = 2_000_000
-"""Bytes above which a content is not held on to for its hash."""
-_KEPT = 4
-
-_recent: tuple[tuple[bytes, str], ...] = ()
-
-
 def sha256(data: bytes) -> str:
-    """Hash of a file's content in hex. The last few contents are known by identity: bytes do not change."""
-    global _recent
-    for known, digest in _recent:
-        if known is data:
-            return digest
-    digest = hashlib.sha256(data).hexdigest()
-    if len(data) <= _LARGE:
-        # A single assignment, so that threads need no lock: at worst a hash is computed twice.
-        _recent = ((data, digest), *_recent[: _KEPT - 1])
-    return digest
+    """Hash of a file's content in hex."""
+    return hashlib.sha256(data).hexdigest()

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -77,3 +77,12 @@ async def finish(task: asyncio.Future[T]) -> bool:
         except asyncio.CancelledError:
             canceled = True
     return canceled
+
+
+async def despite_cancel(work: Awaitable[T]) -> T:
+    """Return the result of ``work``, which is not broken off; a cancellation that came meanwhile is raised
+    afterwards."""
+    task = asyncio.ensure_future(work)
+    if await finish(task):
+        raise asyncio.CancelledError
+    return task.result()

@@ -22,12 +22,13 @@ PASSED_ON = "GOALWRIGHT_ENVIRONMENT"
 """The variable by which the daemon knows the setting ``environment``: names and wildcards with spaces between them."""
 
 
-def _words(*texts: str) -> tuple[str, ...]:
+def words(*texts: str) -> tuple[str, ...]:
+    """Return the words of a table."""
     return tuple(" ".join(texts).split())
 
 
 _NAMES = frozenset(
-    _words(
+    words(
         # Session and terminal.
         "PATH HOME USER LOGNAME USERNAME SHELL PWD OLDPWD SHLVL HOSTNAME HOSTTYPE MACHTYPE OSTYPE _ TERM COLORTERM "
         "TERM_PROGRAM TERM_PROGRAM_VERSION TERMINFO COLUMNS LINES LANG LANGUAGE TZ TZDIR TMPDIR TMP TEMP TEMPDIR MAIL "
@@ -66,7 +67,7 @@ _NAMES = frozenset(
 )
 """Needed variables, in capitals. They pass whatever their names sound like."""
 
-_FAMILIES = _words(
+_FAMILIES = words(
     "LC_ XDG_ WSL_ PROCESSOR_ KONSOLE_ "
     "PYTHON PYENV_ PYTEST_ PIP_ PIPX_ PIPENV_ POETRY_ UV_ HATCH_ PDM_ CONDA_ _CONDA_ _CE_ MAMBA_ COVERAGE_ TOX_ NOX_ "
     "MYPY RUFF_ FLASK_ NUMBA_ JUPYTER_ NODE_ NPM_ NVM_ FNM_ VOLTA_ YARN_ PNPM_ COREPACK_ VITE_ NEXT_ NUXT_ TURBO_ "
@@ -85,21 +86,12 @@ _FAMILIES = _words(
 _CERTIFICATES = re.compile(r".{0,60}(?:_CA_(?:BUNDLE|CERTS?)|_CAINFO|_SSL_CERT_FILE)", re.DOTALL)
 
 _SECRET_WORDS = frozenset(
-    _words(
+    words(
         "KEY KEYS TOKEN TOKENS SECRET SECRETS PASSWORD PASSWORDS PASS PASSWD PASSPHRASE PWD CREDENTIAL CREDENTIALS "
         "CREDS AUTH AUTHTOKEN AUTHORIZATION PAT JWT BEARER COOKIE COOKIES SESSION WEBHOOK WEBHOOKS DSN LOGIN OTP"
     )
 )
-_SECRET_PARTS = (
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "APIKEY",
-    "ACCESSKEY",
-    "PRIVATEKEY",
-    "AUTHTOKEN",
-    "CREDENTIAL",
-)
+_SECRET_PARTS = words("SECRET PASSWORD PASSWD APIKEY ACCESSKEY PRIVATEKEY AUTHTOKEN CREDENTIAL")
 _WORD = re.compile(r"[A-Z]+|[0-9]+")
 _SECRET_ENDS = ("PASS", "TOKEN")
 # Matches DATABASE_URL and similar. A proxy's password stays, because without it no command reaches the network. A
@@ -206,10 +198,10 @@ def is_proxy(name: str) -> bool:
 
 
 def _sounds_secret(name: str) -> bool:
-    together, words = name.replace("_", "").replace("-", ""), _WORD.findall(name)
+    together, parts = name.replace("_", "").replace("-", ""), _WORD.findall(name)
     return (
-        not _SECRET_WORDS.isdisjoint(words)
-        or any(word.endswith(_SECRET_ENDS) for word in words)
+        not _SECRET_WORDS.isdisjoint(parts)
+        or any(word.endswith(_SECRET_ENDS) for word in parts)
         or any(part in together for part in _SECRET_PARTS)
     )
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from tools.process.background import finish
+from tools.process.background import despite_cancel, finish
 from tools.process.environment import scrubbed_environment as scrubbed_environment
 from tools.process.process_tree import MARK as MARK
 
@@ -109,11 +109,7 @@ async def run(
             await _first([program.ended, program.enough], None)
     finally:
         # A second cancellation must not stop the killing half-way.
-        stopping = asyncio.ensure_future(program.stop(grace_s))
-        canceled = await finish(stopping)
-        stopping.result()
-    if canceled:
-        raise asyncio.CancelledError
+        await despite_cancel(program.stop(grace_s))
     code = program.exit_code
     return Ended(-signal.SIGTERM if code is None else code, timed_out, program.background)
 
@@ -194,14 +190,14 @@ async def _run_on_windows(
             background = not await _first([protocol.closed, protocol.enough], 0.3)
     finally:
         if not (protocol.exited.is_set() and protocol.closed.is_set()):
-            await finish(asyncio.ensure_future(_kill_tree(transport.get_pid())))
+            await finish(asyncio.ensure_future(taskkill(transport.get_pid())))
         transport.close()
     code = transport.get_returncode()
     return Ended(-signal.SIGTERM if code is None else code, timed_out, background)
 
 
-async def _kill_tree(pid: int) -> None:
-    killer = await asyncio.create_subprocess_exec(
-        "taskkill", "/F", "/T", "/PID", str(pid), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+async def taskkill(pid: int, *, force: bool = True) -> None:
+    """Stop a process of Windows with its child processes; without ``force``, ask it to end."""
+    argv = ["taskkill", *(["/F"] if force else []), "/T", "/PID", str(pid)]
+    killer = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     await killer.wait()

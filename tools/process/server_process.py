@@ -11,8 +11,9 @@ import asyncio
 import subprocess
 import sys
 from asyncio.subprocess import SubprocessStreamProtocol
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from tools.process.programs import taskkill
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
@@ -27,46 +28,54 @@ _MAX_UNREAD_BYTES = 1 << 18
 _STDERR_BYTES = 8_000
 
 
-class ServerProcess(Protocol):
+class ServerProcess:
     """A running server."""
 
-    @property
-    def stdout(self) -> asyncio.StreamReader:
-        """Output of the process."""
-        ...
+    stdout: asyncio.StreamReader
+    exited: asyncio.Event
+    """The server itself has ended; its children perhaps not yet."""
 
-    @property
-    def exited(self) -> asyncio.Event:
-        """The server itself has ended; its children perhaps not yet."""
-        ...
+    def __init__(self, on_stderr: Callable[[bytes], None]) -> None:
+        self._on_stderr = on_stderr
+        self._stderr = bytearray()
 
     @property
     def pid(self) -> int:
         """Process id, which is also that of its group (and on POSIX of its session)."""
-        ...
+        raise NotImplementedError
 
     @property
     def exit_code(self) -> int | None:
         """Negative: the signal that ended it."""
-        ...
+        raise NotImplementedError
 
     @property
     def stderr_tail(self) -> str:
         """The end of its stderr output."""
-        ...
+        return tail(self._stderr.decode("utf-8", errors="replace").strip(), 2000)
 
     @property
     def unsent(self) -> int:
         """Bytes that it has not read yet, beyond what its pipe holds."""
-        ...
+        return 0 if self._stdin is None else self._stdin.get_write_buffer_size()
 
     def write(self, data: bytes) -> None:
         """Send to its stdin. Waits for nothing; nothing happens when it has closed it."""
-        ...
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(data)
 
     async def end(self, grace_s: float) -> None:
         """TERM, after ``grace_s`` KILL, to all that belongs to it. Never raises; returns when nothing runs any more."""
-        ...
+        raise NotImplementedError
+
+    @property
+    def _stdin(self) -> asyncio.WriteTransport | None:
+        raise NotImplementedError
+
+    def _complained(self, data: bytes) -> None:
+        self._on_stderr(data)
+        self._stderr += data[-_STDERR_BYTES:]
+        del self._stderr[:-_STDERR_BYTES]
 
 
 async def start_server(
@@ -95,32 +104,14 @@ async def ended(process: ServerProcess, seconds: float) -> bool:
     return True
 
 
-class _StderrTail:
-    """The last bytes of something long."""
-
-    def __init__(self, heard: Callable[[bytes], None]) -> None:
-        """``heard`` gets all of it."""
-        self._data = bytearray()
-        self._heard = heard
-
-    def add(self, data: bytes) -> None:
-        self._heard(data)
-        self._data += data[-_STDERR_BYTES:]
-        del self._data[:-_STDERR_BYTES]
-
-    @property
-    def text(self) -> str:
-        return tail(self._data.decode("utf-8", errors="replace").strip(), 2000)
-
-
-class _SupervisedServer:
-    """Implements ServerProcess beneath a warden."""
+class _SupervisedServer(ServerProcess):
+    """Beneath a warden."""
 
     def __init__(self, on_stderr: Callable[[bytes], None]) -> None:
+        super().__init__(on_stderr)
         self.stdout = asyncio.StreamReader(limit=_MAX_UNREAD_BYTES)
         # A StreamReader uses its transport only to pause it.
         self.stdout.set_transport(cast("Any", self))
-        self._stderr = _StderrTail(on_stderr)
         self._program: SupervisedProcess | None = None
 
     @classmethod
@@ -135,7 +126,7 @@ class _SupervisedServer:
         from tools.process import supervised_process
 
         process = cls(on_stderr)
-        process._program = await supervised_process.start(
+        program = process._program = await supervised_process.start(
             argv,
             cwd=cwd,
             env=environment,
@@ -145,6 +136,7 @@ class _SupervisedServer:
             grace_s=grace_s,
             with_stdin=True,
         )
+        process.exited = program.exited
         return process
 
     @property
@@ -157,26 +149,12 @@ class _SupervisedServer:
         return self._running.family.session
 
     @property
-    def exited(self) -> asyncio.Event:
-        return self._running.exited
-
-    @property
     def exit_code(self) -> int | None:
         return self._running.exit_code
 
     @property
-    def stderr_tail(self) -> str:
-        return self._stderr.text
-
-    @property
-    def unsent(self) -> int:
-        stdin = self._running.stdin
-        return stdin.get_write_buffer_size() if stdin is not None else 0
-
-    def write(self, data: bytes) -> None:
-        stdin = self._running.stdin
-        if stdin is not None and not stdin.is_closing():
-            stdin.write(data)
+    def _stdin(self) -> asyncio.WriteTransport | None:
+        return self._running.stdin
 
     async def end(self, grace_s: float) -> None:
         await self._running.stop(grace_s)
@@ -191,7 +169,7 @@ class _SupervisedServer:
 
     def _on_output(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            self._stderr.add(data)
+            self._complained(data)
         else:
             self.stdout.feed_data(data)
 
@@ -216,18 +194,17 @@ class _Pipes(SubprocessStreamProtocol):
         self.exited.set()
 
 
-class _OwnProcess:
-    """Implements ServerProcess where there are no wardens."""
+class _OwnProcess(ServerProcess):
+    """Where there are no wardens."""
 
     def __init__(
         self, transport: asyncio.SubprocessTransport, pipes: _Pipes, on_stderr: Callable[[bytes], None]
     ) -> None:
-        assert pipes.stdin is not None and pipes.stdout is not None and pipes.stderr is not None
+        super().__init__(on_stderr)
+        assert pipes.stdout is not None and pipes.stderr is not None
         self.stdout = pipes.stdout
         self.exited = pipes.exited
-        self._stdin = pipes.stdin
         self._transport = transport
-        self._stderr = _StderrTail(on_stderr)
         self._draining = asyncio.create_task(self._drain(pipes.stderr))
 
     @classmethod
@@ -259,36 +236,21 @@ class _OwnProcess:
         return self._transport.get_returncode()
 
     @property
-    def stderr_tail(self) -> str:
-        return self._stderr.text
-
-    @property
-    def unsent(self) -> int:
-        return self._stdin.transport.get_write_buffer_size()
-
-    def write(self, data: bytes) -> None:
-        if not self._stdin.is_closing():
-            self._stdin.write(data)
+    def _stdin(self) -> asyncio.WriteTransport | None:
+        return cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
 
     async def end(self, grace_s: float) -> None:
-        await asyncio.to_thread(self._kill_tree, force=False)
+        await taskkill(self.pid, force=False)
         if not await ended(self, grace_s):
-            await asyncio.to_thread(self._kill_tree, force=True)
+            await taskkill(self.pid)
             await ended(self, grace_s)
         self._transport.close()
         self._draining.cancel()
         await asyncio.wait({self._draining})
 
-    def _kill_tree(self, *, force: bool) -> None:
-        subprocess.run(
-            ["taskkill", "/T", *(["/F"] if force else []), "/PID", str(self.pid)],
-            capture_output=True,
-            check=False,
-        )
-
     async def _drain(self, stream: asyncio.StreamReader) -> None:
         try:
             while chunk := await stream.read(4096):
-                self._stderr.add(chunk)
+                self._complained(chunk)
         except (OSError, ValueError):
             return  # the stream has ended, so the stored part is complete

@@ -261,9 +261,8 @@ async def start(
         # A Goalwright started by Goalwright keeps the outer marks, because its processes belong to both.
         marks = ":".join(filter(None, [os.environ.get(MARK), _reaper.mark, mark]))
         program = SupervisedProcess(on_output, mark, on_closed)
-        starting = asyncio.ensure_future(
-            _start(program, [*argv], cwd, {**env, MARK: marks}, merge_stderr, grace_s, with_stdin)
-        )
+        request = {"argv": [*argv], "cwd": str(cwd), "env": {**env, MARK: marks}, "grace": grace_s}
+        starting = asyncio.ensure_future(_start(program, request, merge_stderr, with_stdin))
         # Do not cancel half-way: the program may already run, with children, without being registered.
         canceled = await finish(starting)
         starting.result()
@@ -281,13 +280,7 @@ async def start(
 
 
 async def _start(
-    program: SupervisedProcess,
-    argv: list[str],
-    cwd: Path,
-    env: dict[str, str],
-    merge_stderr: bool,
-    grace_s: float,
-    with_stdin: bool,
+    program: SupervisedProcess, request: Mapping[str, object], merge_stderr: bool, with_stdin: bool
 ) -> None:
     with contextlib.ExitStack() as given:
 
@@ -310,7 +303,6 @@ async def _start(
             else:
                 source = os.open(os.devnull, os.O_RDONLY)
             given.callback(os.close, source)
-            request = {"argv": argv, "cwd": str(cwd), "env": env, "grace": grace_s}
             descriptors = [theirs.fileno(), source, out, err]
             await asyncio.to_thread(_reaper.begin, request, descriptors)
         except BaseException:

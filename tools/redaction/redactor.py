@@ -118,27 +118,20 @@ class Redactor:
     def _keys(self, data: bytes) -> Iterator[shapes.Span]:
         for key in self._known:
             value, head, tail = key.value, key.head, key.tail
-            for at in _occurrences(data, head):
+            for at in shapes.occurrences(data, head):
                 length = len(head)
                 while (
                     length < len(value) and data[at + length : at + length + 1] == value[length : length + 1]
                 ):
                     length += 1
                 yield at, at + length, key.mark
-            for at in _occurrences(data, tail):
+            for at in shapes.occurrences(data, tail):
                 # Long outputs are cut in the middle, so the remainder may end with the end of a key.
                 begin = at
                 left = len(value) - len(tail)
                 while left and begin and data[begin - 1] == value[left - 1]:
                     begin, left = begin - 1, left - 1
                 yield begin, at + len(tail), key.mark
-
-
-def _occurrences(data: bytes, needle: bytes) -> Iterator[int]:
-    at = data.find(needle)
-    while at >= 0:
-        yield at
-        at = data.find(needle, at + len(needle))
 
 
 def _characters(data: bytes, at: int) -> int:

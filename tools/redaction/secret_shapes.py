@@ -34,6 +34,14 @@ _DIGITS = b"0123456789"
 _LABELED_HASH = re.compile(rb"(?:sha|md)[0-9]{1,3}[:-]", re.IGNORECASE)
 
 
+def occurrences(data: bytes, needle: bytes) -> Iterator[int]:
+    """Yield where ``needle`` is, without overlaps."""
+    at = data.find(needle)
+    while at >= 0:
+        yield at
+        at = data.find(needle, at + len(needle))
+
+
 def mark(value: bytes) -> bytes:
     """Return the replacement of ``value``: its last four signs identify it for users, when enough others are hidden."""
     last = value[-4:]
@@ -237,19 +245,16 @@ _IMAGES = (b"docker", b"oci", b"image", b"storage", b"archive", b"daemon")
 
 
 def _signatures(data: bytes) -> Iterator[Span]:
-    at = data.find(b"sig=")
-    while at >= 0:
+    for at in occurrences(data, b"sig="):
         begins = data[max(0, at - 6) : at].endswith((b"?", b"&", b"&amp;", b"\\u0026"))
         if begins and (found := _SIGNED.match(data, at)) is not None:
             yield found.start(1), found.end(1), mark(found[1])
-        at = data.find(b"sig=", at + 4)
 
 
 def _addresses(data: bytes, *, is_json: bool, ends: bool) -> Iterator[Span]:
     if b"@" not in data and not ends:
         return
-    at = data.find(b"://")
-    while at >= 0:
+    for at in occurrences(data, b"://"):
         if (found := _CREDENTIALS.match(data, at)) is not None:
             if found[2][:1] not in b"${<%*":  # a template is only a placeholder for the password
                 yield found.start(2), found.end(2), mark(found[2])
@@ -263,7 +268,6 @@ def _addresses(data: bytes, *, is_json: bool, ends: bool) -> Iterator[Span]:
             last = found.end() == len(data) or is_json
             if mixed and last and value[:1] not in b"%*" and not data[:at].endswith(_IMAGES):
                 yield found.start(1), found.end(1), mark(value)
-        at = data.find(b"://", at + 3)
 
 
 # -- headers and assignments --
@@ -305,12 +309,10 @@ _NOT_THE_SECRET = re.compile(
 
 def _headers(data: bytes) -> Iterator[Span]:
     for name in _HEADER_NAMES:
-        at = data.find(name)
-        while at >= 0:
+        for at in occurrences(data, name):
             found = _HEADER.match(data, at - 1) if at else None
             if found is not None and (_told(found[2]) if found[1] else looks_random(found[2])):
                 yield found.start(2), found.end(2), mark(found[2])
-            at = data.find(name, at + len(name))
 
 
 def _told(value: bytes) -> bool:
@@ -343,13 +345,7 @@ def _words(data: bytes) -> list[int]:
     """Return where _WORDS begin, in order. Most runs are ids and times: where none of them is near, no expression is
     tried."""
     lower = data.lower()
-    found: list[int] = []
-    for word in _WORDS:
-        at = lower.find(word)
-        while at >= 0:
-            found.append(at)
-            at = lower.find(word, at + len(word))
-    return sorted(found)
+    return sorted(at for word in _WORDS for at in occurrences(lower, word))
 
 
 def _is_data(data: bytes, start: int, end: int) -> bool:

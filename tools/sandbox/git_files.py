@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
 import subprocess
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.files.regular_files import read_regular
 from tools.process.programs import find_program, scrubbed_environment
 
 if TYPE_CHECKING:
@@ -183,15 +183,8 @@ def _is_harmless_option(line: str) -> bool:
 
 def _lines(path: Path) -> list[str]:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.fsdecode(read_regular(path, _MAX_STEPS, follow=True)).split("\n")
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         return [f"unreadable: {error.strerror}"]
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return ["unreadable: no file"]
-        content = os.read(fd, _MAX_STEPS + 1)
-    finally:
-        os.close(fd)
-    return ["unreadable: too long"] if len(content) > _MAX_STEPS else os.fsdecode(content).split("\n")

@@ -30,12 +30,9 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tools.sandbox import seccomp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE, _MAKE, _REFER, _TRUNCATE, _DEVICE = 0x30, 0x1780, 1 << 13, 1 << 14, 1 << 15
@@ -200,7 +197,7 @@ def make_plan(fence: Fence, private: Path, abi: int) -> dict[str, Any]:
             path.is_dir()
             and not path.is_symlink()
             and not writes.reaches(path)
-            and not _is_below(path, hidden)
+            and not any(path.is_relative_to(tree) for tree in hidden)
         ):
             edge = edges.setdefault(str(path), {"path": str(path), "kept": sorted(reads.leading(path))})
             edge |= {"writable": True, "fresh": True, "pooled": path != _MEMORY}
@@ -248,10 +245,6 @@ def _made_before(record: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _is_below(path: Path, trees: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(tree) for tree in trees)
-
-
 def _handled(abi: int) -> int:
     """Return all rights to files that this version knows."""
     return (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
@@ -287,8 +280,4 @@ class _Enumeration:
 
     def leading(self, folder: Path) -> set[str]:
         """Return the names in a folder, folded, that are holes or lead to one."""
-        return {path.name.casefold() for path in self._all() if path.parent == folder}
-
-    def _all(self) -> Iterable[Path]:
-        yield from self._holes
-        yield from self._above
+        return {path.name.casefold() for path in self._holes | self._above if path.parent == folder}

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from tools.files.protected_names import is_protected_name
+from tools.process.environment import words
 from tools.sandbox.git_files import (
     KEPT_OF_GIT,
     MADE_OF_GIT,
@@ -31,11 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_HOME_SECRETS = _words(
+_HOME_SECRETS = words(
     ".ssh .gnupg .aws .azure .kube .docker .config/gcloud .config/gh .config/hub .netrc _netrc .git-credentials .npmrc "
     ".pypirc .pgpass .my.cnf .vault-token .s3cfg .boto .cargo/credentials .cargo/credentials.toml .terraform.d "
     ".password-store .local/share/keyrings .config/op .mozilla .config/google-chrome .config/chromium .config/Code "
@@ -126,28 +123,21 @@ class FolderEntries:
     """Inodes of files that are kept."""
 
 
-class _Cache:
-    """Folders of one workspace as they were found under one set of rules."""
-
-    def __init__(self, key: Hashable) -> None:
-        self.key = key
-        self.folders: dict[str, FolderEntries] = {}
-
-
-_caches: OrderedDict[tuple[str, bool], _Cache] = OrderedDict()
+_caches: OrderedDict[tuple[str, bool], tuple[Hashable, dict[str, FolderEntries]]] = OrderedDict()
+"""The folders of a workspace as they were found under one set of rules, with the key of these."""
 _lock = threading.Lock()
 
 
 def _cached(workspace: Path, writable: bool, key: Hashable) -> dict[str, FolderEntries]:
     with _lock:
         name = (str(workspace), writable)
-        cache = _caches.pop(name, None)
-        if cache is None or key is None or cache.key != key:
-            cache = _Cache(key)
-        _caches[name] = cache
+        known, folders = _caches.pop(name, (None, {}))
+        if key is None or known != key:
+            folders = {}
+        _caches[name] = key, folders
         while len(_caches) > _CACHES:
             _caches.popitem(last=False)
-        return cache.folders
+        return folders
 
 
 def stamp_of(path: Path | str) -> tuple[int, int, int] | None:
@@ -165,9 +155,7 @@ def survey(
     *,
     writable: bool,
     key: Hashable = None,
-    max_s: float = MAX_S,
     max_entries: int = MAX_ENTRIES,
-    clock: Callable[[], float] = time.thread_time,
 ) -> WorkspaceSurvey:
     """Look at all files of the workspace; again only at folders that changed. Raises TooMuchToLookAtError.
 
@@ -178,7 +166,7 @@ def survey(
     found = WorkspaceSurvey(read_only=writable and decide("edit", _NEW) == "deny")
     before = _cached(workspace, writable, key)
     look = _Look(workspace, decide, writable)
-    root, deadline, left = os.fspath(workspace), clock() + max_s, max_entries
+    root, deadline, left = os.fspath(workspace), time.thread_time() + MAX_S, max_entries
     waiting, folders = [""], found.known.folders
     while waiting:
         name = waiting.pop()
@@ -197,7 +185,7 @@ def survey(
             except OSError:
                 continue
             left -= count
-            if left < 0 or clock() > deadline:
+            if left < 0 or time.thread_time() > deadline:
                 raise TooMuchToLookAtError("the workspace has too many files to look at before each command")
             if count > _PAUSE_AFTER:
                 time.sleep(_PAUSE_S)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tools.localization import t
-from tools.process.environment import is_proxy
+from tools.process.environment import is_proxy, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,13 +15,9 @@ if TYPE_CHECKING:
 
     from tools.sandbox.state import SandboxState
 
-_NO_WAY_OUT = frozenset(
-    word
-    for line in (
-        "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY ",
-        "XAUTHORITY DOCKER_HOST VSCODE_IPC_HOOK_CLI VSCODE_GIT_IPC_HANDLE GIT_ASKPASS SSH_ASKPASS TMPDIR TMP TEMP",
-    )
-    for word in line.split()
+_NO_WAY_OUT = words(
+    "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY "
+    "XAUTHORITY DOCKER_HOST VSCODE_IPC_HOOK_CLI VSCODE_GIT_IPC_HANDLE GIT_ASKPASS SSH_ASKPASS TMPDIR TMP TEMP"
 )
 _NETWORK = re.compile(
     r"Network is unreachable|ENETUNREACH|EAI_AGAIN|ENOTFOUND|Temporary failure in name resolution|"

@@ -8,6 +8,7 @@ written: existing ones are read-only, and new ones are moved away when the comma
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from pathlib import Path
 
 from tools.sandbox import bwrap, landlock, seatbelt, seccomp
@@ -73,6 +74,18 @@ def _temporary() -> tuple[str, ...]:
     return tuple(folder for folder in _OWN if Path(folder).is_dir() and not Path(folder).is_symlink())
 
 
+@contextlib.contextmanager
+def _reported() -> Generator[None]:
+    """Turn errors of the preparation into UnavailableError."""
+    try:
+        yield
+    except TooMuchToLookAtError as error:
+        raise UnavailableError(str(error)) from error
+    except (OSError, seccomp.UnsupportedError) as error:
+        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
+
+
+@_reported()
 def prepare(
     policy: SandboxPolicy,
     workspace: Path,
@@ -92,17 +105,12 @@ def prepare(
     """
     back_end = available(workspace, policy.copy_of)
     outer = _private(private or scratch.with_name(f"{scratch.name}-sandbox"), workspace, policy)
-    try:
-        earlier = left_over(workspace, outer, (scratch, outer))
-        found = survey(workspace, decide, writable=policy.writes, key=key)
-        if policy.copy_of is not None:
-            found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
-        outside = [*map(_real, concealed(policy.copy_of or workspace))]
-        own = _own(outer, scratch)
-    except TooMuchToLookAtError as error:
-        raise UnavailableError(str(error)) from error
-    except OSError as error:
-        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
+    earlier = left_over(workspace, outer, (scratch, outer))
+    found = survey(workspace, decide, writable=policy.writes, key=key)
+    if policy.copy_of is not None:
+        found.hidden += survey(policy.copy_of, decide, writable=False, key=key).hidden
+    outside = [Path(os.path.realpath(path)) for path in concealed(policy.copy_of or workspace)]
+    own = _own(outer, scratch)
     writable = policy.writes and not found.read_only
     shown = _shown(policy, workspace, writable=writable)
     hidden = _hidden(policy, workspace, [*found.hidden, *outside])
@@ -131,10 +139,7 @@ def prepare(
             prefix = (*landlock.scoped_prefix(program), *prefix)
     guard = None
     if writable:
-        try:
-            guard = SandboxState(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
-        except OSError as error:
-            raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
+        guard = SandboxState(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
     return Sandbox(prefix, policy, guard, tuple(earlier), others, own_tmp)
 
@@ -158,38 +163,28 @@ def _fence(
 
 
 def _fenced(back_end: str, fence: Fence, outer: Path) -> tuple[str, ...]:
-    """Raises UnavailableError."""
+    """Raises UnavailableError, OSError and ``seccomp.UnsupportedError``."""
     if back_end == SEATBELT:
         return seatbelt.prefix(fence)
     if missing := landlock.enforces(fence):
         raise UnavailableError(f"Landlock cannot enforce everything here ({missing[0]})")
     plans = outer / "plans"
-    try:
-        plans.mkdir(exist_ok=True, mode=0o700)
-        return landlock.landlock_prefix(fence, plans / uuid.uuid4().hex)
-    except (OSError, seccomp.UnsupportedError) as error:
-        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
+    plans.mkdir(exist_ok=True, mode=0o700)
+    return landlock.landlock_prefix(fence, plans / uuid.uuid4().hex)
 
 
 def _private(wanted: Path, workspace: Path, policy: SandboxPolicy) -> Path:
-    """Return a folder that no command can write. Raises UnavailableError."""
+    """Return a folder that no command can write. Raises UnavailableError and OSError."""
     real = Path(os.path.realpath(wanted))
     open_to_it = (workspace, *policy.writable)
     if any(real.is_relative_to(folder) for folder in open_to_it):
         key = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
         real = Path(os.path.realpath(tempfile.gettempdir())) / f"goalwright-{os.getuid()}-{key}"
-    try:
-        real.mkdir(parents=True, exist_ok=True, mode=0o700)
-        info = real.lstat()
-        if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
-            raise UnavailableError(f"{real} is not ours")
-        real.chmod(0o700)
-    except OSError as error:
-        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
+    real.mkdir(parents=True, exist_ok=True, mode=0o700)
+    info = real.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
+        raise UnavailableError(f"{real} is not ours")
+    real.chmod(0o700)
     if any(real.is_relative_to(folder) for folder in open_to_it):
         raise UnavailableError("there is no place for its own files outside of what commands may write")
     return real
@@ -228,13 +223,9 @@ def _hidden(policy: SandboxPolicy, workspace: Path, found: Iterable[Path]) -> li
 
 
 def _nothing(outer: Path) -> Path:
-    """Return a file that cannot be opened. Raises UnavailableError."""
+    """Return a file that cannot be opened. Raises OSError."""
     path = outer / "nothing"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.path.lexists(path):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o000))
-        path.chmod(0o000)
-    except OSError as error:
-        raise UnavailableError(f"the sandbox could not be prepared ({error})") from error
+    if not os.path.lexists(path):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o000))
+    path.chmod(0o000)
     return path

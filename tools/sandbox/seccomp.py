@@ -14,6 +14,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tools.process.environment import words
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -63,31 +65,27 @@ _NEXT = 470
 _MACHINES = {"x86_64": (0xC000003E, 1), "aarch64": (0xC00000B7, 2)}
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-_REFUSED = _words(
+_REFUSED = words(
     "io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount fspick "
     "mount_setattr open_tree_attr syslog uselib pivot_root chroot acct settimeofday mount umount2 swapon swapoff "
     "reboot sethostname setdomainname iopl ioperm init_module delete_module quotactl clock_settime kexec_load add_key "
     "request_key keyctl unshare perf_event_open open_by_handle_at clock_adjtime setns finit_module kexec_file_load "
     "bpf userfaultfd"
 )
-_UNSUPPORTED = _words(
+_UNSUPPORTED = words(
     "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr setxattrat removexattrat file_setattr"
 )
 """Programs that copy files continue without extended attributes."""
-_MISSING = _words(
+_MISSING = words(
     "clone3 shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink"
 )
 """The flags of clone3 are in memory, where no filter can look; the C library then uses clone. Without a namespace of
 their own, the others would reach memory and queues of programs outside."""
-_BROKERED = _words(
+_BROKERED = words(
     "connect bind rename renameat renameat2 mkdir mkdirat rmdir unlink unlinkat creat link linkat symlink symlinkat "
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat"
 )
-_SIGNALS = _words("kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal")
+_SIGNALS = words("kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal")
 """Kept inside by Landlock from version 6."""
 
 
@@ -188,17 +186,20 @@ def _socket(*, network: bool) -> list[_Line]:
     lines += _when(_UNIX, [_load(1), (_AND, 0, 0, 0xF), *_allow_values(_STREAM, _SEQPACKET)])
     lines += _when(_NETLINK, [_load(2), *_allow_values(0)])
     for domain in internet:
-        streams = [_load(1), (_AND, 0, 0, 0xF), *_only(_STREAM), _load(2), *_allow_values(0, 6)]
+        streams = [
+            _load(1),
+            (_AND, 0, 0, 0xF),
+            (_EQUAL, 1, 0, _STREAM),
+            *_refuse(errno.EACCES),
+            _load(2),
+            *_allow_values(0, 6),
+        ]
         lines += _when(domain, [_allow()] if network else streams)
     return [*lines, *_refuse(errno.EACCES)]
 
 
 def _when(value: int, lines: Sequence[_Line]) -> list[_Line]:
     return [(_EQUAL, 0, len(lines), value), *lines]
-
-
-def _only(value: int) -> list[_Line]:
-    return [(_EQUAL, 1, 0, value), *_refuse(errno.EACCES)]
 
 
 def _allow_values(*values: int) -> list[_Line]:

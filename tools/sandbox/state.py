@@ -159,10 +159,8 @@ def _read(mark: Path) -> tuple[KnownEntries, float | None]:
     """Raises ValueError."""
     raw: Any = json.loads(mark.read_text("utf-8", "surrogateescape"))
     try:
-        # Marks of older versions lack the last two fields.
-        named, stopped = raw.get("named", []), raw.get("stopped", {})
-        known = KnownEntries(dict(raw["things"]), set(raw["bare"]), set(raw["closed"]), list(named))
-        known.stopped = {str(it): frozenset(lines) for it, lines in stopped.items()}
-        return known, raw["until"]
+        things, named = dict[str, str](raw["things"]), list[str](raw["named"])
+        stopped = {str(it): frozenset[str](lines) for it, lines in raw["stopped"].items()}
+        return KnownEntries(things, set(raw["bare"]), set(raw["closed"]), named, stopped), raw["until"]
     except (KeyError, TypeError) as error:
         raise ValueError(str(error)) from error

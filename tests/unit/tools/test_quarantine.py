@@ -176,7 +176,14 @@ async def test_empty_or_incomplete_repository_counts_as_none(ctx: FakeToolContex
 
 def mark(outer: Path, known: KnownEntries, until: float | None) -> None:
     (outer / "running").mkdir(parents=True)
-    content: dict[str, object] = {"things": known.things, "bare": [], "closed": [], "until": until}
+    content: dict[str, object] = {
+        "things": known.things,
+        "bare": [],
+        "closed": [],
+        "named": [],
+        "stopped": {},
+    }
+    content["until"] = until
     (outer / "running/dead.json").write_text(json.dumps(content))
 
 

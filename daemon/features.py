@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from daemon.loop.features import Driver, TurnRuns
     from daemon.model.traces import PromptPlanner
     from daemon.permission.service import CallPermission
-    from tools.ports import HandOver, Subagents, WorkOutcome
+    from tools.ports import HandOver, Subagents, ToolResult
     from tools.tool import Permission
 
 
@@ -32,13 +32,13 @@ class LazyExplorer:
         self._call_id = call_id
         self._permission = permission
 
-    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
+    async def explore(self, branches: Sequence[str], background: str | None) -> ToolResult:
         from daemon.explore.explorer import SessionExplorer
 
         explorer = SessionExplorer(self._session, self._call_id, self._permission)
         return await explorer.explore(branches, background)
 
-    async def select(self, choice: Sequence[str]) -> WorkOutcome:
+    async def select(self, choice: Sequence[str]) -> ToolResult:
         from daemon.explore.merging import select
 
         return await select(self._session, choice, self._permission, self._call_id)

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from tools.access import suggestions
 from tools.diagnostics_text import blocks, problems_metadata
 from tools.glob import newest_first
 from tools.language_ports import NO_SERVER, CurrentProblems, Problem, Severity
 from tools.paths import Target, ask_outside, ask_read, may_read, resolve
 from tools.search import ripgrep
 from tools.text.truncate import head
-from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,11 +64,8 @@ class DiagnosticsTool(Tool[DiagnosticsInput]):
         if not is_file and not target.path.is_dir():
             raise ToolError(f"{target.rule} does not exist.")
         if not is_file:
-            await ask_outside(target, ctx, is_dir=True)
-        everything = suggestions(self.permission, ("*",))
-        await ctx.permission.ask(
-            PermissionAsk(self.permission, (target.rule,), f"Diagnostics of {target.rule}", everything)
-        )
+            await ask_outside(target, ctx)
+        await self.ask(ctx, target.rule, f"Diagnostics of {target.rule}")
         if is_file:
             await ask_read(target, ctx)
             asked = _Candidates((target.path,))

@@ -84,10 +84,7 @@ def describe_late(report: DiagnosticsReport, workspace: Path) -> str:
         lines = [said, *_hidden(report)]
     else:
         lines = [
-            t(
-                "Language servers answered about earlier edits: clean, no new problems ({servers}).",
-                **values,
-            )
+            t("Language servers answered about earlier edits: clean, no new problems ({servers}).", **values)
         ]
     if report.silent:
         # The server may have answered about others of these edits.

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, cast
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from tools.goal import list_in_text
 from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
-def _list_in_text(value: object) -> object:
-    # Some models send a list as the JSON text of one, or a single item without a list around it.
-    if not isinstance(value, str) or not value.strip():
-        return value or None
-    if value.lstrip().startswith("["):
-        try:
-            found: object = json.loads(value)
-        except (ValueError, RecursionError):
-            return [value]
-        items = cast("list[object]", found) if isinstance(found, list) else []
-        return items if all(isinstance(item, str) for item in items) else value
-    return [value]
+def _as_list(value: object) -> object:
+    """Some models send a list as text, or a single item without a list around it."""
+    value = list_in_text(value) or None
+    return [value] if isinstance(value, str) and value.strip() else value
 
 
 class ExploreInput(ToolInput):
     """Arguments of ``explore``."""
 
-    branches: Annotated[list[str] | None, BeforeValidator(_list_in_text)] = Field(
+    branches: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
         default=None, description="2 to 8 directions."
     )
     background: str | None = Field(
         default=None, description="What all branches know; default: this conversation."
     )
-    select: Annotated[list[str] | None, BeforeValidator(_list_in_text)] = Field(
+    select: Annotated[list[str] | None, BeforeValidator(_as_list)] = Field(
         default=None, description='Branch to merge: ["A"]; or parts: ["A:src/a.py", "B:docs"].'
     )
 
@@ -49,13 +41,9 @@ class ExploreTool(Tool[ExploreInput]):
         if args.branches and args.select:
             raise ToolError("branches explores, select merges a branch: give one of the two.")
         if args.select:
-            told = await ctx.explorer.select(args.select)
-        elif args.branches:
-            told = await ctx.explorer.explore(args.branches, args.background)
-        else:
-            raise ToolError(
-                "Give branches (a direction for each approach), or select (what to merge of explored ones)."
-            )
-        return ToolResult(
-            told.content, title=told.title, metadata=dict(told.metadata), is_error=told.is_error
+            return await ctx.explorer.select(args.select)
+        if args.branches:
+            return await ctx.explorer.explore(args.branches, args.background)
+        raise ToolError(
+            "Give branches (a direction for each approach), or select (what to merge of explored ones)."
         )

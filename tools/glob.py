@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from tools.access import suggestions
 from tools.localization import n, t
 from tools.paths import ask_outside, resolve, rule_target
 from tools.search import ripgrep, unsaved
 from tools.search.glob_pattern import compile_glob, split_base
-from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,13 +39,8 @@ class GlobTool(Tool[GlobInput]):
         if Path(pattern).is_absolute():
             base, pattern = split_base(pattern)
         target = resolve(base, ctx)
-        await ask_outside(target, ctx, is_dir=True)
-        everything = suggestions(self.permission, ("*",))
-        await ctx.permission.ask(
-            PermissionAsk(
-                self.permission, (args.pattern,), t("Find files {pattern}", pattern=args.pattern), everything
-            )
-        )
+        await ask_outside(target, ctx)
+        await self.ask(ctx, args.pattern, t("Find files {pattern}", pattern=args.pattern))
         if not target.path.is_dir():
             raise ToolError(f"{target.rule} is not a folder.")
         wanted = compile_glob(pattern)

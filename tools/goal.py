@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import BeforeValidator, Field
@@ -15,7 +16,7 @@ from tools.text.truncate import head, short
 from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _NUMBER = re.compile(r"(?:goal\s*|step\s*|no\.?\s*|#)?\d+(?:\.\d+)*\.?|g\d+", re.IGNORECASE)
 """A goal's number or id, and no summary."""
@@ -44,7 +45,7 @@ def list_in_text(value: object) -> object:
         except (ValueError, RecursionError):
             return value
         items = cast("list[object]", found) if isinstance(found, list) else []
-        return items if items and all(isinstance(item, str) for item in items) else value
+        return items if all(isinstance(item, str) for item in items) else value
     return value
 
 
@@ -110,9 +111,16 @@ class GoalTool(Tool[GoalInput]):
         if args.revert_files and abandon is None:
             raise ToolError("revert_files goes with abandon: it undoes the file changes of that goal.")
         moves = goal if (before or after) and not goals else None
-        said = {"done": done, "abandon": abandon, "focus": focus, "add": "\n".join(goals), "rename": rename}
-        said |= {"move": moves}
-        await ask_for_plan(ctx, {name: value for name, value in said.items() if value})
+        added = "\n".join(goals) or None
+        wanted = {
+            "done": done,
+            "abandon": abandon,
+            "focus": focus,
+            "add": added,
+            "rename": rename,
+            "move": moves,
+        }
+        await ask_for_plan(ctx, wanted)
         told = await ctx.plan.update(
             add=goals,
             reason=args.reason,
@@ -133,8 +141,7 @@ class GoalTool(Tool[GoalInput]):
             f"+ {', '.join(goals)}" if goals else "",
             f"moved {moves}" if moves is not None else "",
         ]
-        title = head(" ".join("; ".join(filter(None, said)).split()), 120)
-        return ToolResult(told, title=title, metadata=plan_metadata(ctx))
+        return plan_result(told, said, ctx)
 
 
 def _ending(args: GoalInput) -> tuple[str | None, str | None, str | None]:
@@ -174,22 +181,22 @@ def _both(first: str, second: str) -> str:
     return second if first.strip() in ("", second) else f"{first.strip()}\n{second}"
 
 
-def plan_metadata(ctx: ToolContext) -> dict[str, object]:
-    """Return the changes of the plan for the display: numbers of goals change, their ids do not."""
-    return {
-        "plan": [
-            {"operation": one.operation, "goal_id": one.goal_id, "description": one.description}
-            for one in ctx.plan.changed
-        ]
-    }
+def plan_result(told: str, said: Iterable[str], ctx: ToolContext) -> ToolResult:
+    """Return the result of a change of the plan; ``said``: its parts for the title.
+
+    The display gets the changed goals, because their numbers change, and their ids do not.
+    """
+    title = head(" ".join("; ".join(filter(None, said)).split()), 120)
+    return ToolResult(told, title, {"plan": [asdict(one) for one in ctx.plan.changed]})
 
 
-async def ask_for_plan(ctx: ToolContext, what: Mapping[str, str]) -> None:
+async def ask_for_plan(ctx: ToolContext, wanted: Mapping[str, str | None]) -> None:
     """Ask for the permission ``goal``; raises PermissionDeniedError.
 
-    ``what``: the operations with their texts. Rules match their names, which are the same for both tools: add, done,
-    abandon, focus, rename, move, and read.
+    ``wanted``: the operations with their texts, None for those that are not wanted. Rules match their names, which are
+    the same for both tools: add, done, abandon, focus, rename, move, and read.
     """
+    what = {name: value for name, value in wanted.items() if value is not None}
     words = " ".join("; ".join(f"{name} {value}" for name, value in what.items()).split())
     detail = "\n".join(f"{name}: {value}" for name, value in what.items() if value)
     everything = suggestions("goal", ("*",))

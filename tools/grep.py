@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from tools.access import suggestions
 from tools.glob import newest_first
 from tools.localization import n, t
 from tools.paths import ask_outside, ask_read, may_read, resolve, rule_target
 from tools.search import ripgrep, unsaved
 from tools.search.glob_pattern import compile_glob
 from tools.text.truncate import head
-from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,16 +40,12 @@ class GrepTool(Tool[GrepInput]):
     async def run(self, args: GrepInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.path, ctx)
         await ctx.files.editors.settle()
-        is_file = target.path.is_file() or ctx.files.unsaved(target.path) is not None
+        is_file = target.path.is_file() or ctx.files.editors.unsaved(target.path) is not None
         if not is_file and not target.path.is_dir():
             raise ToolError(f"{target.rule} does not exist.")
         if not is_file:
-            await ask_outside(target, ctx, is_dir=True)
-        everything = suggestions(self.permission, ("*",))
-        ask = PermissionAsk(
-            self.permission, (args.pattern,), t("Search {pattern}", pattern=args.pattern), everything
-        )
-        await ctx.permission.ask(ask)
+            await ask_outside(target, ctx)
+        await self.ask(ctx, args.pattern, t("Search {pattern}", pattern=args.pattern))
         if is_file:
             await ask_read(target, ctx)
         root = target.path.parent if is_file else target.path
@@ -84,7 +79,7 @@ async def _result(
         if shown >= MAX_RESULTS:
             break
         typed = ""
-        if ctx.files.unsaved(root / path) is not None:
+        if ctx.files.editors.unsaved(root / path) is not None:
             typed = " (as in the editor, with UNSAVED changes)"
         elif unsaved.unknown(root / path, ctx):
             typed = " (as on disk: its content in an open editor is unknown)"

@@ -64,5 +64,4 @@ class HandOverTool(Tool[HandOverInput]):
     async def run(self, args: HandOverInput, ctx: ToolContext) -> ToolResult:
         if not args.report.strip():
             raise ToolError("The report is empty: say what the other agent (and the user) must know.")
-        told = await ctx.hand_over.hand_over(args.report.strip(), args.success_rate)
-        return ToolResult(told.content, told.title, told.metadata, told.is_error)
+        return await ctx.hand_over.hand_over(args.report.strip(), args.success_rate)

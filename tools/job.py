@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from tools.access import suggestions
 from tools.localization import t
 from tools.text.terminal import LONGEST_TITLE, shown_brief
 from tools.text.truncate import head
-from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 if TYPE_CHECKING:
     from tools.ports import Job
@@ -35,14 +34,13 @@ class JobTool(Tool[JobInput]):
         if args.operation != "list" and not wanted:
             raise ToolError(f"{args.operation} needs a job_id. {_listed(ctx)}")
         what = f"{args.operation} {wanted}".strip()
-        everything = suggestions(self.permission, ("*",))
         command = next((job.command for job in ctx.jobs.all() if job.job_id == wanted), "")
         title = (
             t("Job: {what}: {command}", what=what, command=shown_brief(command, LONGEST_TITLE))
             if command
             else t("Job: {what}", what=what)
         )
-        await ctx.permission.ask(PermissionAsk(self.permission, (what,), title, everything, detail=command))
+        await self.ask(ctx, what, title, detail=command)
         if args.operation == "list":
             return ToolResult(_listed(ctx), title="jobs", metadata={"count": len(ctx.jobs.all())})
         if args.operation == "kill":

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tools.access import Access, Action, suggestions
-from tools.files.hard_links import has_other_names, other_names
+from tools.files.hard_links import other_names
 from tools.localization import noted, t
 from tools.text.truncate import head
 from tools.tool import Permission, PermissionAsk, ToolContext, ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +90,14 @@ def _rule(path: Path, workspace: Path) -> tuple[str, bool]:
         return path.as_posix(), False
 
 
-async def ask_outside(target: Target, ctx: ToolContext, *, is_dir: bool = False) -> None:
-    """Ask for ``external_directory`` when the path is outside the workspace. Raises PermissionDeniedError.
+async def ask_outside(target: Target, ctx: ToolContext) -> None:
+    """Ask for ``external_directory`` when a folder is outside the workspace. Raises PermissionDeniedError.
 
     For tools whose own question does not name a path: for other tools, the rules see it in the question.
     """
     if not target.outside:
         return
-    folder = target.path if is_dir else target.path.parent
-    folder_name = folder.as_posix().rstrip("/")
+    folder_name = target.path.as_posix().rstrip("/")
     pattern = folder_name + "/*"
     await ctx.permission.ask(
         PermissionAsk(
@@ -121,8 +120,8 @@ async def ask_read(target: Target, ctx: ReadContext, permission: str = "read", v
     """
     if target.own:
         return
-    linked = permission == "read" and has_other_names(target.path)
-    others = await asyncio.to_thread(other_names, target.path, ctx.workspace) if linked else []
+    reads = permission == "read"
+    others = await asyncio.to_thread(other_names, target.path, ctx.workspace) if reads else []
     await ctx.permission.ask(
         PermissionAsk(
             permission=permission,
@@ -176,10 +175,10 @@ def _is_plain(name: str) -> bool:
     return bool(name) and re.search(r"[*?\\]", name) is None and not name.startswith("~")
 
 
-def did_you_mean(path: Path, hidden: Iterable[str] = ()) -> list[str]:
-    """Up to three names in the folder of a missing file that resemble its name. ``hidden`` are left out."""
+def did_you_mean(path: Path) -> list[str]:
+    """Up to three names in the folder of a missing file that resemble its name."""
     try:
-        names = sorted({entry.name for entry in path.parent.iterdir()} - set(hidden))[:5000]
+        names = sorted(entry.name for entry in path.parent.iterdir())[:5000]
     except OSError:
         return []
     wanted = path.name.casefold()
@@ -189,6 +188,17 @@ def did_you_mean(path: Path, hidden: Iterable[str] = ()) -> list[str]:
     ]
     close = [by_key[key] for key in difflib.get_close_matches(wanted, by_key, n=3, cutoff=0.6)]
     return list(dict.fromkeys([*close, *inside]))[:3]
+
+
+def meant_hint(names: Sequence[str]) -> str:
+    """Return the sentence that names what may be meant, for the model; empty without any."""
+    return f" Did you mean: {', '.join(names)}?" if names else ""
+
+
+def missing(target: Target, ctx: ToolContext) -> ToolError:
+    """Return the error for a file that does not exist, with similar names that may be read. Blocking."""
+    names = [name for name in did_you_mean(target.path) if may_read(target.path.parent / name, ctx) != "deny"]
+    return ToolError(f"{target.rule} does not exist.{meant_hint(names)}")
 
 
 def explain_os_error(error: OSError, doing: str) -> str:

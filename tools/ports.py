@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 from tools.errors import ToolError
 
@@ -125,26 +125,39 @@ class NoEditors:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkOutcome:
-    """The result of the work: ``content`` for the model, ``title`` and ``metadata`` (for JSON) for display."""
+class Image:
+    """An image for the model: base64 data and its media type, e.g. ``image/png``."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """One answer for each audience: ``content`` for the model, ``title`` and ``metadata`` for the display."""
 
     content: str
     title: str = ""
+    """One line for the tool card, e.g. ``cart.py +3 -1``."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """JSON-able. Known keys: ``path``, ``diff``, ``added``, ``removed``, ``diagnostics``, ``sha256``, ``exit_code``,
+    ``colored`` (the output with its colours), ``output_lines`` (how many lines of ``content``, from its second on, are
+    the output of a command)."""
     is_error: bool = False
+    images: tuple[Image, ...] = ()
 
 
 class Explorer(Protocol):
     """Alternative approaches, each in a branch with a copy of the working tree."""
 
-    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
+    async def explore(self, branches: Sequence[str], background: str | None) -> ToolResult:
         """Work on all directions in parallel and return their results. Raises ToolError.
 
         ``background``: the start of each branch; None: the conversation so far.
         """
         ...
 
-    async def select(self, choice: Sequence[str]) -> WorkOutcome:
+    async def select(self, choice: Sequence[str]) -> ToolResult:
         """Apply a branch (``A``) or parts of several (``A:src/a.py``, ``B:docs``) as one change that the user reviews.
         Raises ToolError, also on a conflict with changes meanwhile; PermissionDeniedError passes through."""
         ...
@@ -153,7 +166,7 @@ class Explorer(Protocol):
 class Subagents(Protocol):
     """Agents that do a task for another one and answer once."""
 
-    async def run(self, agent: str, prompt: str) -> WorkOutcome:
+    async def run(self, agent: str, prompt: str) -> ToolResult:
         """Have the task done; returns the agent's last words. Raises ToolError for an unknown agent."""
         ...
 
@@ -161,25 +174,9 @@ class Subagents(Protocol):
 class HandOver(Protocol):
     """Passes the work on to another agent: plan → build, init → execute, execute → init."""
 
-    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
+    async def hand_over(self, report: str, success_rate: float | None) -> ToolResult:
         """``report``: what the other one must know. ``success_rate``: of an iteration, 0 to 1. Raises ToolError."""
         ...
-
-
-class NoOtherAgents:
-    """A stub where there are no other agents: all three ports reject."""
-
-    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
-        raise ToolError("Branches are not available here: try one approach after another.")
-
-    async def select(self, choice: Sequence[str]) -> WorkOutcome:
-        raise ToolError("There are no branches here.")
-
-    async def run(self, agent: str, prompt: str) -> WorkOutcome:
-        raise ToolError("There are no other agents here: do the task yourself.")
-
-    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
-        raise ToolError("There is no agent to hand over to here: answer the user.")
 
 
 SideMessage = tuple[Literal["user", "assistant"], str]
@@ -208,15 +205,6 @@ class SideModel(Protocol):
         ...
 
 
-class NoSideModel:
-    """A stub where there is none."""
-
-    name = ""
-
-    async def answer(self, system: str, messages: Sequence[SideMessage], max_tokens: int) -> SideAnswer:
-        raise ToolError("There is no model here.")
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedSkill:
     """A skill as the model gets it. ``folder``: relative to the workspace, or absolute; ``files`` are relative to it.
@@ -235,13 +223,6 @@ class Skills(Protocol):
     async def load(self, name: str) -> LoadedSkill:
         """Read a skill. Raises ToolError when there is none with this name, or its file cannot be used."""
         ...
-
-
-class NoSkills:
-    """There are none."""
-
-    async def load(self, name: str) -> LoadedSkill:
-        raise ToolError("There are no skills here: do the task without one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,26 +272,11 @@ class Jobs(Protocol):
         ...
 
 
-class NoJobs:
-    """A stub where background jobs are not available."""
+class _Absent:
+    """Stands for a port that a context does without, e.g. for the merge of a branch. Every use raises ToolError."""
 
-    async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        command: str,
-        cwd: Path,
-        env: Mapping[str, str],
-        tool_call_id: str,
-        on_end: Callable[[], object] | None = None,
-    ) -> Job:
-        raise ToolError("Nothing can run in the background here.")
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ToolError("This is not available here.")
 
-    def all(self) -> Sequence[Job]:
-        return ()
 
-    def output(self, job_id: str) -> str:
-        raise ToolError(f"There is no job {job_id}.")
-
-    async def kill(self, job_id: str) -> Job:
-        raise ToolError(f"There is no job {job_id}.")
+ABSENT: Any = _Absent()

@@ -44,18 +44,11 @@ def _objects(value: object) -> object:
     return value
 
 
-def _questions(value: object) -> object:
+def _items(value: object, key: str) -> object:
     found = _objects(value)
     if not isinstance(found, list):
         return found
-    return [{"question": item} if isinstance(item, str) else item for item in cast("list[object]", found)]
-
-
-def _options(value: object) -> object:
-    found = _objects([] if value is None else value)
-    if not isinstance(found, list):
-        return found
-    return [{"label": item} if isinstance(item, str) else item for item in cast("list[object]", found)]
+    return [{key: item} if isinstance(item, str) else item for item in cast("list[object]", found)]
 
 
 class OptionInput(ToolInput):
@@ -69,7 +62,10 @@ class AskedInput(ToolInput):
     """One question."""
 
     question: str
-    options: Annotated[tuple[OptionInput, ...], BeforeValidator(_options)] = ()
+    options: Annotated[
+        tuple[OptionInput, ...],
+        BeforeValidator(lambda value: _items([] if value is None else value, "label")),
+    ] = ()
     multiple: bool = False
 
 
@@ -91,7 +87,9 @@ _SCHEMA = {
 class QuestionInput(ToolInput):
     """Arguments of ``question``."""
 
-    questions: Annotated[list[AskedInput], BeforeValidator(_questions), WithJsonSchema(_SCHEMA)]
+    questions: Annotated[
+        list[AskedInput], BeforeValidator(lambda value: _items(value, "question")), WithJsonSchema(_SCHEMA)
+    ]
 
 
 class QuestionTool(Tool[QuestionInput]):
@@ -159,7 +157,7 @@ def _question(asked: AskedInput) -> Question:
 
 
 def _answered(questions: Sequence[Question], answers: Sequence[Answered]) -> ToolResult:
-    said = [_words(answer) for answer in answers]
+    said = [". ".join(filter(None, (", ".join(answer.chosen), answer.text))) for answer in answers]
     lines = [
         f"- {question.text}\n  Answer: {words or '(skipped: decide yourself, and say what you assumed)'}"
         for question, words in zip(questions, said, strict=True)
@@ -173,10 +171,6 @@ def _answered(questions: Sequence[Question], answers: Sequence[Answered]) -> Too
     # Words that answer several questions are shown once.
     title = "; ".join(one_line(words, 120) for words in dict.fromkeys(said) if words)
     return ToolResult("The user answered:\n" + "\n".join(lines), short(title, 160), metadata)
-
-
-def _words(answer: Answered) -> str:
-    return ". ".join(filter(None, (", ".join(answer.chosen), answer.text)))
 
 
 def _unanswered(feedback: str | None) -> ToolResult:

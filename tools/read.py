@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import stat
 from dataclasses import dataclass, replace
 
 from pydantic import AliasChoices, Field
 
 from tools.files.regular_files import sha256
 from tools.ls import tree
-from tools.paths import Target, ask_read, did_you_mean, explain_os_error, resolve, rule_target
+from tools.paths import Target, ask_read, explain_os_error, missing, resolve
 from tools.search.unsaved import unknown
 from tools.text.decoding import BinaryFileError, Text, decode, split_lines
 from tools.text.truncate import head
 from tools.tool import Image, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.writing.atomic import read_resolved
+from tools.writing.disk import read_resolved
 
 MAX_LINES = 2000
 MAX_COLUMNS = 2000
 MAX_BYTES = 50 * 1024
 MAX_FILE_BYTES = 100 * 1024 * 1024
-_SMALL = 64 * 1024
-"""Bytes of a file that is read on the event loop."""
 MAX_IMAGE_BYTES = 4 * 1024 * 1024
 SEPARATOR = "→"
 """Between line number and text. Not a tab: it must not be taken for a part of the text."""
@@ -64,12 +61,6 @@ class _Shown:
     page: _Page
 
 
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    data: bytes
-    media_type: str
-
-
 class ReadTool(Tool[ReadInput]):
     """Shows a file as the user sees it, and records that the model has seen this version."""
 
@@ -83,10 +74,10 @@ class ReadTool(Tool[ReadInput]):
         if target.path.is_dir():
             return await asyncio.to_thread(_folder, target)
         await ctx.files.editors.settle(target.path)
-        unsaved = ctx.files.unsaved(target.path)
+        unsaved = ctx.files.editors.unsaved(target.path)
         found = await _load(target, ctx, unsaved, args)
-        if isinstance(found, _Picture):
-            return _image(target, found.data, found.media_type)
+        if isinstance(found, ToolResult):
+            return found
         page = found.page
         if page.total and args.offset > page.total:
             raise ToolError(
@@ -100,18 +91,12 @@ class ReadTool(Tool[ReadInput]):
         return shown
 
 
-async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: ReadInput) -> _Picture | _Shown:
+async def _load(
+    target: Target, ctx: ToolContext, unsaved: str | None, args: ReadInput
+) -> ToolResult | _Shown:
+    """Return the page of a text file, or the whole result for an image. Raises ToolError."""
     try:
-        info = target.path.stat()
-        if info.st_size > MAX_FILE_BYTES:
-            raise ToolError(
-                f"{target.rule} has {info.st_size} bytes: too large to read. Search it with grep instead."
-            )
-        if info.st_size <= _SMALL and stat.S_ISREG(info.st_mode):
-            # Do everything in one thread call, because for most files the call takes longer than the work.
-            found = _read(target, unsaved, args)
-        else:
-            found = await asyncio.to_thread(_read, target, unsaved, args)
+        found = await asyncio.to_thread(_read, target, unsaved, args)
     except FileNotFoundError:
         found = None
         if unsaved is not None:
@@ -121,22 +106,19 @@ async def _load(target: Target, ctx: ToolContext, unsaved: str | None, args: Rea
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be read")) from error
     if found is not None:
         return found
-    names = [
-        name
-        for name in did_you_mean(target.path)
-        if ctx.permission.decide("read", rule_target(target.path.parent / name, ctx.workspace)) != "deny"
-    ]
-    hint = f" Did you mean: {', '.join(names)}?" if names else ""
-    raise ToolError(f"{target.rule} does not exist.{hint}")
+    raise missing(target, ctx)
 
 
-def _read(target: Target, unsaved: str | None, args: ReadInput) -> _Picture | _Shown | None:
+def _read(target: Target, unsaved: str | None, args: ReadInput) -> ToolResult | _Shown | None:
     """Read a file. Blocking; None for a file that does not exist. Raises OSError, and ToolError unless it is text."""
+    size = target.path.stat().st_size
+    if size > MAX_FILE_BYTES:
+        raise ToolError(f"{target.rule} has {size} bytes: too large to read. Search it with grep instead.")
     data = read_resolved(target.path)
     if data is None:
         return None
     if (media_type := image_type(data)) is not None:
-        return _Picture(data, media_type)
+        return _image(target, data, media_type)
     try:
         decoded = decode(data)
     except BinaryFileError as error:

@@ -6,16 +6,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from tools.goal import (
-    ask_for_plan,
-    list_in_text,
-    meant,
-    no_as_false,
-    number_as_text,
-    plan_metadata,
-)
+from tools.goal import ask_for_plan, list_in_text, meant, no_as_false, number_as_text, plan_result
 from tools.goal_lines import goal_lines, without_marks
-from tools.text.truncate import head
 from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
 
 
@@ -66,13 +58,11 @@ class StepTool(Tool[StepInput]):
             )
         if summary is not None and not args.complete:
             raise ToolError("summary goes with complete=true: it gives the result of the goal in focus.")
-        wanted = {"done": summary, "focus": focus, "add": "\n".join(goals)}
-        await ask_for_plan(ctx, {name: value for name, value in wanted.items() if value})
+        await ask_for_plan(ctx, {"done": summary, "focus": focus, "add": "\n".join(goals) or None})
         told = await ctx.plan.step(plan=plan, focus=focus, complete=args.complete, summary=summary)
         said = [
             f"completed: {summary}" if args.complete else "",
             f"focus {focus}" if focus is not None else "",
             f"+ {', '.join(goals)}" if plan else "",
         ]
-        title = head(" ".join("; ".join(filter(None, said)).split()), 120)
-        return ToolResult(told, title=title, metadata=plan_metadata(ctx))
+        return plan_result(told, said, ctx)

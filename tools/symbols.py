@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import AliasChoices, Field
 
-from tools.access import suggestions
 from tools.glob import newest_first
-from tools.language_ports import CodeSymbol, DefinitionKind, Places, Position, Symbols
+from tools.language_ports import CodeSymbol, Places, Position, Symbols
 from tools.localization import t
 from tools.navigation import symbol_lookup
 from tools.navigation.rename import apply_rename, name_at, plan_rename, preview, still_named
 from tools.navigation.symbol_text import Listed, Readable, list_outline, list_places, list_symbols, notes
-from tools.paths import Target, ask_read, did_you_mean, explain_os_error, may_read, resolve, rule_target
+from tools.paths import Target, ask_read, explain_os_error, may_read, missing, resolve, rule_target
 from tools.search import ripgrep
 from tools.text.decoding import decode
-from tools.tool import PermissionAsk, Tool, ToolContext, ToolError, ToolInput, ToolResult
-from tools.writing.atomic import read_resolved
+from tools.tool import Tool, ToolContext, ToolError, ToolInput, ToolResult
+from tools.writing.disk import read_resolved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +29,6 @@ Operation = Literal[
     "definition", "declaration", "type_definition", "implementation", "references", "outline", "find", "hover",
     "rename",
 ]  # fmt: skip
-_DEFINITIONS: dict[Operation, DefinitionKind] = {
-    "definition": "definition",
-    "declaration": "declaration",
-    "type_definition": "type_definition",
-    "implementation": "implementation",
-}
 _MAX_BYTES = 5_000_000
 _MAX_NAME = 300
 _MAX_SHOWN = 500
@@ -68,8 +61,7 @@ class SymbolsTool(Tool[SymbolsInput]):
     async def run(self, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
         _check(args)
         what = f"{args.operation} {args.symbol or args.path}".strip()
-        everything = suggestions(self.permission, ("*",))
-        await ctx.permission.ask(PermissionAsk(self.permission, (what,), f"Symbols: {what}", everything))
+        await self.ask(ctx, what, f"Symbols: {what}")
         if args.operation == "find":
             return await _find(args, ctx)
         if not args.path:
@@ -89,7 +81,7 @@ class SymbolsTool(Tool[SymbolsInput]):
         if args.operation == "references":
             found = await ctx.navigation.references(at)
         else:
-            found = await ctx.navigation.definition(at, _DEFINITIONS[args.operation])
+            found = await ctx.navigation.definition(at, args.operation)
         return await _places(found, at, args, ctx)
 
 
@@ -104,7 +96,7 @@ def _check(args: SymbolsInput) -> None:
 
 async def _text(target: Target, ctx: ToolContext) -> str:
     """Return the file as the user sees it. Raises ToolError."""
-    unsaved = ctx.files.unsaved(target.path)
+    unsaved = ctx.files.editors.unsaved(target.path)
     if unsaved is not None:
         return unsaved
 
@@ -119,11 +111,7 @@ async def _text(target: Target, ctx: ToolContext) -> str:
     except OSError as error:
         raise ToolError(explain_os_error(error, f"{target.rule} cannot be read")) from error
     if text is None:
-        near = [
-            name for name in did_you_mean(target.path) if may_read(target.path.parent / name, ctx) != "deny"
-        ]
-        hint = f" Did you mean: {', '.join(near)}?" if near else ""
-        raise ToolError(f"{target.rule} does not exist.{hint}")
+        raise missing(target, ctx)
     return text
 
 
@@ -166,14 +154,14 @@ async def _meaningful(positions: Sequence[Position], ctx: ToolContext) -> Positi
 async def _places(found: Places, at: Position, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
     listed = await asyncio.to_thread(list_places, found.items, Readable(ctx, at.path), _limit(args))
     words = args.operation.replace("_", " ")
-    return _listed(listed, found.silent, f"No {words} found.", "places", _title(args), ctx)
+    return _listed(listed, found.silent, f"No {words} found.", "places", _title(args))
 
 
 async def _outline(target: Target, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
     found = await ctx.navigation.outline(target.path)
     listed = await asyncio.to_thread(list_outline, found.items, _limit(args))
     title = t("outline {path} ({count})", path=target.rule, count=listed.total)
-    return _listed(listed, found.silent, "The file defines nothing.", "symbols", title, ctx)
+    return _listed(listed, found.silent, "The file defines nothing.", "symbols", title)
 
 
 async def _find(args: SymbolsInput, ctx: ToolContext) -> ToolResult:
@@ -193,7 +181,7 @@ async def _find(args: SymbolsInput, ctx: ToolContext) -> ToolResult:
     # Servers match by similarity, some in no order, so symbols with exactly this name come first.
     ordered = sorted(items or found.items, key=lambda item: item.name.split("(")[0] != name)
     listed = await asyncio.to_thread(list_symbols, ordered, Readable(ctx), _limit(args))
-    return _listed(listed, found.silent, f"No symbol {query} found.", "symbols", _title(args), ctx)
+    return _listed(listed, found.silent, f"No symbol {query} found.", "symbols", _title(args))
 
 
 async def _samples(ctx: ToolContext) -> list[Path]:
@@ -272,9 +260,7 @@ def _title(args: SymbolsInput) -> str:
     return " ".join(filter(None, (args.operation.replace("_", " "), args.symbol, where)))
 
 
-def _listed(
-    listed: Listed, silent: Sequence[str], nothing: str, what: str, title: str, ctx: ToolContext
-) -> ToolResult:
+def _listed(listed: Listed, silent: Sequence[str], nothing: str, what: str, title: str) -> ToolResult:
     lines = [*(listed.lines or [nothing]), *notes(listed, silent, what)]
     metadata = {"count": listed.total, "left_out": listed.hidden, "silent": list(silent)}
     return ToolResult("\n".join(lines), title=title, metadata=metadata)

@@ -41,5 +41,4 @@ class TaskTool(Tool[TaskInput]):
                 detail=cut_text(prompt, 20_000),
             )
         )
-        told = await ctx.subagents.run(agent, prompt)
-        return ToolResult(told.content, told.title, told.metadata, told.is_error)
+        return await ctx.subagents.run(agent, prompt)

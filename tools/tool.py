@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
-from tools.access import Access, Action, Suggestion
+from tools.access import Access, Action, Suggestion, suggestions
 from tools.errors import PermissionDeniedError as PermissionDeniedError
 from tools.errors import ToolError as ToolError
 from tools.language_ports import Diagnostics as Diagnostics
@@ -25,19 +25,9 @@ from tools.language_ports import DiagnosticsReport as DiagnosticsReport
 from tools.language_ports import DiagnosticsRun as DiagnosticsRun
 from tools.language_ports import Navigation, NoNavigation
 from tools.language_ports import Problem as Problem
-from tools.ports import (
-    Editors,
-    Explorer,
-    HandOver,
-    Jobs,
-    NoJobs,
-    NoOtherAgents,
-    NoSideModel,
-    NoSkills,
-    SideModel,
-    Skills,
-    Subagents,
-)
+from tools.ports import ABSENT, Editors, Explorer, HandOver, Jobs, SideModel, Skills, Subagents
+from tools.ports import Image as Image
+from tools.ports import ToolResult as ToolResult
 from tools.sandbox.confinement import Confinement
 from tools.sandbox.policy import SandboxPolicy
 
@@ -48,29 +38,6 @@ class ToolInput(BaseModel):
     """Base of every tool's arguments. Unknown arguments are an error that is returned to the model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An image for the model: base64 data and its media type, e.g. ``image/png``."""
-
-    media_type: str
-    data: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """One answer for each audience: ``content`` for the model, ``title`` and ``metadata`` for the display."""
-
-    content: str
-    title: str = ""
-    """One line for the tool card, e.g. ``cart.py +3 -1``."""
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """JSON-able. Known keys: ``path``, ``diff``, ``added``, ``removed``, ``diagnostics``, ``sha256``, ``exit_code``,
-    ``colored`` (the output with its colours), ``output_lines`` (how many lines of ``content``, from its second on, are
-    the output of a command)."""
-    is_error: bool = False
-    images: tuple[Image, ...] = ()
 
 
 def kind_of_change(before: object | None, after: object | None) -> ChangeKind:
@@ -259,10 +226,6 @@ class Permission(Protocol):
 class Files(Protocol):
     """The files as the user sees them: the disk, and the editor's unsaved buffers over it."""
 
-    def unsaved(self, path: Path) -> str | None:
-        """Return the text of ``path`` in the editor when it has unsaved changes there, else None."""
-        ...
-
     @property
     def editors(self) -> Editors:
         """The open files: a change of one goes through its editor."""
@@ -436,7 +399,7 @@ class ToolContext:
     """Live output (bash) for the display; may be dropped for a slow client. It may have colours."""
     on_stop: Callable[[ToolResult], None] = lambda result: None
     """Takes what a call has come to when it is canceled, before the tool raises CancelledError."""
-    jobs: Jobs = field(default_factory=NoJobs)
+    jobs: Jobs = ABSENT
     """Commands in the background."""
     sandbox: SandboxPolicy = field(default_factory=SandboxPolicy)
     """Where commands run."""
@@ -444,11 +407,11 @@ class ToolContext:
     """Removes secrets from stored data, e.g. full outputs in ``scratch``."""
     navigation: Navigation = field(default_factory=NoNavigation)
     """Where things are defined and used."""
-    explorer: Explorer = field(default_factory=NoOtherAgents)
-    subagents: Subagents = field(default_factory=NoOtherAgents)
-    hand_over: HandOver = field(default_factory=NoOtherAgents)
-    skills: Skills = field(default_factory=NoSkills)
-    side_model: SideModel = field(default_factory=NoSideModel)
+    explorer: Explorer = ABSENT
+    subagents: Subagents = ABSENT
+    hand_over: HandOver = ABSENT
+    skills: Skills = ABSENT
+    side_model: SideModel = ABSENT
     branch: BranchCommands = field(default_factory=BranchCommands)
     """When ``workspace`` is a branch's copy."""
     offers: Callable[[str], bool] = lambda name: True
@@ -484,6 +447,11 @@ class Tool(Generic[InputT]):
     async def run(self, args: InputT, ctx: ToolContext) -> ToolResult:
         """Run the tool. See the class for exceptions."""
         raise NotImplementedError
+
+    async def ask(self, ctx: ToolContext, target: str, title: str, detail: str = "") -> None:
+        """Ask for one use of the tool; the answer "always" allows all uses. Raises PermissionDeniedError."""
+        everything = suggestions(self.permission, ("*",))
+        await ctx.permission.ask(PermissionAsk(self.permission, (target,), title, everything, detail=detail))
 
 
 @functools.cache

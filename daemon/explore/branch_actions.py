@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from daemon.copies.working_copy import BranchChange
     from daemon.loop.session import Session
     from daemon.model.branches import BranchMeta
-    from tools.ports import WorkOutcome
+    from tools.ports import ToolResult
 
 SELECT_CALL = "select_"
 """Beginning of the ids of the calls by which users choose branches."""
@@ -72,7 +72,7 @@ async def branch_patch(session: Session, branch_id: str) -> bytes:
     return (await stored_result(session, find_branch(session, branch_id))).patch
 
 
-async def select_for_user(session: Session, choice: Sequence[str], by: str = "") -> WorkOutcome:
+async def select_for_user(session: Session, choice: Sequence[str], by: str = "") -> ToolResult:
     """Apply the user's own choice: ``A``, or parts like ``A:src/a.py``; also while the model works.
 
     The change is always shown for review, even where edits run without approval: the branch was chosen by its

@@ -46,7 +46,7 @@ from daemon.plan.explore_goals import (
 from daemon.plan.tree import Change, PlanError
 from daemon.store.trace_store import StoreError
 from tools.localization import n, t
-from tools.ports import WorkOutcome
+from tools.ports import ToolResult
 from tools.process.background import finish
 from tools.text.truncate import head
 from tools.tool import Permission, ToolError
@@ -71,7 +71,7 @@ class SessionExplorer:
         self._call_id = call_id
         self._permission = permission
 
-    async def explore(self, branches: Sequence[str], background: str | None) -> WorkOutcome:
+    async def explore(self, branches: Sequence[str], background: str | None) -> ToolResult:
         directions = checked_directions(branches)
         background = checked_background(background)
         session = self._session
@@ -81,7 +81,7 @@ class SessionExplorer:
         exploration = RunningExploration(session, self._call_id, waited)
         return await exploration.run(directions, background)
 
-    async def select(self, choice: Sequence[str]) -> WorkOutcome:
+    async def select(self, choice: Sequence[str]) -> ToolResult:
         return await merging.select(self._session, choice, self._permission, self._call_id)
 
 
@@ -106,7 +106,7 @@ class RunningExploration:
         self._open: dict[str, BranchTask] = {}
         """Branches that were announced and have not ended."""
 
-    async def run(self, directions: Sequence[str], background: str | None) -> WorkOutcome:
+    async def run(self, directions: Sequence[str], background: str | None) -> ToolResult:
         """Work on all directions; returns when all have ended. Canceled, it ends them first. Raises ToolError."""
         session = self._session
         self._copies, base = await self._opened()
@@ -300,7 +300,7 @@ class RunningExploration:
 
     # -- end --
 
-    async def _outcome(self, unsaved: Sequence[str]) -> WorkOutcome:
+    async def _outcome(self, unsaved: Sequence[str]) -> ToolResult:
         session = self._session
         branches = session.state.children.of(self._start_id)
         table = score_table(branches)
@@ -315,21 +315,21 @@ class RunningExploration:
             text = results_text(branches, table, unsaved, choice)
         elif choice:
             text = f"{text}\n\n{choice}"
-        return WorkOutcome(
+        return ToolResult(
             text,
             title=t("{done} of {count} branches completed", done=done, count=len(branches)),
             metadata=self._metadata(),
             is_error=done == 0,
         )
 
-    def _given_up(self) -> WorkOutcome:
+    def _given_up(self) -> ToolResult:
         session = self._session
         branches = session.state.children.of(self._start_id)
         text = t("The user stopped this exploration and its branches.\n\n") + results_text(
             branches, score_table(branches), ()
         )
         self._completed(text)
-        return WorkOutcome(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
+        return ToolResult(text, title=t("stopped by the user"), metadata=self._metadata(), is_error=True)
 
     def _break_off(self, why: str) -> None:
         try:

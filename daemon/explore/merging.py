@@ -30,7 +30,7 @@ from tools.diff.unified_diff import shown_name
 from tools.files.regular_files import sha256
 from tools.localization import t
 from tools.paths import explain_os_error
-from tools.ports import Editors, WorkOutcome
+from tools.ports import Editors, ToolResult
 from tools.text.truncate import head, one_line
 from tools.tool import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
 from tools.writing import atomic, buffers
@@ -59,14 +59,14 @@ class BranchPart:
 class Selection:
     """The result of a selection."""
 
-    told: WorkOutcome
+    told: ToolResult
     branches: tuple[BranchMeta, ...]
     written: tuple[str, ...]
 
 
 async def select(
     session: Session, choice: Sequence[str], permission: Permission, tool_call_id: str
-) -> WorkOutcome:
+) -> ToolResult:
     """Apply the model's choice: branches (``A``) or parts of them (``A:src/a.py``, ``B:docs``).
 
     Raises ToolError, also where the choice is the user's, and PermissionDeniedError.
@@ -108,7 +108,7 @@ async def merge_selected(
         if not picks:
             no_files = t("It changed no files: there is nothing to merge.")
             why = t("There is nothing else to merge.") if beside else no_files
-        told = WorkOutcome(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
+        told = ToolResult(f"{note}\n{why}", title=t("{branches}: nothing to write", branches=_ids(branches)))
         # Results of an earlier merge count as used until it is undone, so this adds nothing.
         if fresh := [branch for branch in branches if not _is_used(session, branch)]:
             _choose(session, fresh, _choice(tool_call_id, by, f"{head} {why}", used=bool(picks)))
@@ -125,7 +125,7 @@ async def merge_selected(
         "selected": [branch.id for branch in branches],
         "left_out": [whole_characters(name) for name, _ in plan.left_out],
     }
-    told = WorkOutcome(result.content, f"{_ids(branches)}: {result.title}", metadata)
+    told = ToolResult(result.content, f"{_ids(branches)}: {result.title}", metadata)
     return Selection(told, branches, written)
 
 

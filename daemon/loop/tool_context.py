@@ -36,9 +36,6 @@ class SessionFiles:
     editors: Editors
     on_read: Callable[[Path], None] = lambda path: None
 
-    def unsaved(self, path: Path) -> str | None:
-        return self.editors.unsaved(path)
-
     def note_read(self, path: Path, sha256: str) -> None:
         self.seen[str(path)] = sha256
         self.on_read(path)

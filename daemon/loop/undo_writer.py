@@ -57,9 +57,6 @@ class UnseenFiles:
 
     editors: Editors
 
-    def unsaved(self, path: Path) -> str | None:
-        return self.editors.unsaved(path)
-
     def note_read(self, path: Path, sha256: str) -> None:
         pass
 

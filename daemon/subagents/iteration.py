@@ -24,7 +24,7 @@ from daemon.store.replay import read_state
 from daemon.store.trace_store import StoreError
 from daemon.subagents.shared_history import SharedHistory
 from tools.localization import t
-from tools.ports import WorkOutcome
+from tools.ports import ToolResult
 from tools.process.background import finish
 from tools.text.truncate import cut_text
 from tools.tool import PermissionAsk, ToolError
@@ -85,7 +85,7 @@ def reported(messages: Sequence[Message]) -> ExecutionReport:
 
 async def report_back(
     session: Session, permission: CallPermission, report: str, success_rate: float | None
-) -> WorkOutcome:
+) -> ToolResult:
     """End the execute agent's work: its turn ends with this step. Raises ToolError, PermissionDeniedError."""
     if not session.policy.handed_over:
         raise ToolError(
@@ -99,14 +99,14 @@ async def report_back(
     )
     session.turn.leave()
     rate = "" if success_rate is None else t("success rate {success_rate:g}", success_rate=success_rate)
-    return WorkOutcome(
+    return ToolResult(
         "Reported to the init agent. Your work ends here.",
         rate or t("reported to init"),
         {"report": report, "success_rate": success_rate},
     )
 
 
-async def iterate(session: Session, permission: CallPermission, report: str) -> WorkOutcome:
+async def iterate(session: Session, permission: CallPermission, report: str) -> ToolResult:
     """Have the design implemented once, and return the result. Raises ToolError, PermissionDeniedError."""
     if session.foreign:
         raise ToolError(
@@ -308,7 +308,7 @@ def _share(meta: SubagentMeta) -> str:
     return f"{meta.success_rate or 0:.4g}"
 
 
-def _work_outcome(session: Session, meta: SubagentMeta, child: Session, detail: str) -> WorkOutcome:
+def _work_outcome(session: Session, meta: SubagentMeta, child: Session, detail: str) -> ToolResult:
     facts = [
         f"Iteration: {meta.iteration} of at most {session.config.settings.agents.max_iterations}.",
         _rate(meta),
@@ -320,7 +320,7 @@ def _work_outcome(session: Session, meta: SubagentMeta, child: Session, detail: 
     source = replace(handover_source(child.state, report=meta.summary), facts=facts)
     text = handover_text(source, "init", RESULT_TOKENS)
     rate = "" if meta.success_rate is None else t(", success rate {meta}", meta=_share(meta))
-    return WorkOutcome(
+    return ToolResult(
         f"{text}\n\n{_next(session, meta)}",
         t("iteration {iteration}{rate}", iteration=meta.iteration, rate=rate)
         + (f" ({meta.stop_reason})" if stopped else ""),

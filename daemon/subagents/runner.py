@@ -26,7 +26,7 @@ from daemon.subagents.shared_history import SharedHistory
 from tools.errors import ToolError
 from tools.files.regular_files import make_folder
 from tools.localization import noted, t
-from tools.ports import WorkOutcome
+from tools.ports import ToolResult
 from tools.process.background import finish
 from tools.process.output import HeadTail
 from tools.redaction.redactor import SECRETS
@@ -53,7 +53,7 @@ class SessionSubagents:
     session: Session
     call_id: str
 
-    async def run(self, agent: str, prompt: str) -> WorkOutcome:
+    async def run(self, agent: str, prompt: str) -> ToolResult:
         session = self.session
         limit = session.config.settings.agents.max_depth
         if depth(session.policy) >= limit:
@@ -91,7 +91,7 @@ class SessionSubagents:
             )
         )
 
-    async def _work(self, profile: AgentProfile, prompt: str) -> WorkOutcome:
+    async def _work(self, profile: AgentProfile, prompt: str) -> ToolResult:
         session = self.session
         meta = SubagentMeta(
             id=_name(session, self.call_id),
@@ -147,9 +147,7 @@ class SessionSubagents:
         result = await working
         return result.stop, result.detail
 
-    async def _work_outcome(
-        self, meta: SubagentMeta, messages: Sequence[Message], detail: str
-    ) -> WorkOutcome:
+    async def _work_outcome(self, meta: SubagentMeta, messages: Sequence[Message], detail: str) -> ToolResult:
         text, where = await self._bounded(meta, last_words(messages))
         stop = meta.stop_reason or "error"
         content = text or NOTHING_SAID
@@ -166,7 +164,7 @@ class SessionSubagents:
         if where is not None:
             metadata["output"] = str(where)
         title = title_of(meta, self.session.record)
-        return WorkOutcome(
+        return ToolResult(
             content, title if stop == "end_turn" else f"{title} ({stop})", metadata, stop != "end_turn"
         )
 

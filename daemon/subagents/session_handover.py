@@ -19,7 +19,7 @@ from daemon.plan.text import progress_text
 from daemon.plan.tree import PlanError, PlanTree
 from daemon.state.goal_events import goal_event
 from tools.localization import noted, t
-from tools.ports import WorkOutcome
+from tools.ports import ToolResult
 from tools.text.truncate import cut_text
 from tools.tool import PermissionAsk, ToolError
 
@@ -47,7 +47,7 @@ class SessionHandOver:
     session: Session
     permission: CallPermission
 
-    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
+    async def hand_over(self, report: str, success_rate: float | None) -> ToolResult:
         """Hand the plan over. Raises PermissionDeniedError when the user rejects the plan."""
         name = self.session.agent.name
         if name == "plan":
@@ -61,7 +61,7 @@ class SessionHandOver:
             return await iteration.report_back(self.session, self.permission, report, success_rate)
         raise ToolError("There is no agent to hand over to: answer the user.")
 
-    async def _plan(self, report: str) -> WorkOutcome:
+    async def _plan(self, report: str) -> ToolResult:
         session = self.session
         if session.parent is not None:
             raise ToolError(
@@ -103,7 +103,7 @@ class SessionHandOver:
             "You are now the build agent: continue at once, and carry it out goal by goal. Focus: "
             f"{tree.title(goal.id)}."
         )
-        return WorkOutcome(
+        return ToolResult(
             " ".join(told), t("the build agent carries out the plan"), {"agent": BUILD, "goal_id": goal.id}
         )
 

@@ -46,9 +46,6 @@ class _Computed:
     files: Files
     bases: Mapping[Path, str]
 
-    def unsaved(self, path: Path) -> str | None:
-        return self.files.unsaved(path)
-
     @property
     def editors(self) -> Editors:
         return self.files.editors
@@ -65,7 +62,8 @@ class _Computed:
 async def plan_rename(files: Sequence[RenamedText], ctx: ToolContext) -> list[FileChange]:
     """Return the changes of a rename. Raises ToolError, which refuses the whole, when one of them cannot be made."""
     unsaved = {
-        file.moved_from or file.path: ctx.files.unsaved(file.moved_from or file.path) for file in files
+        file.moved_from or file.path: ctx.files.editors.unsaved(file.moved_from or file.path)
+        for file in files
     }
     return await asyncio.to_thread(
         lambda: [

@@ -8,6 +8,7 @@ each character of the path. Moves are remembered, so that most characters cost o
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from tools.errors import ToolError
@@ -16,7 +17,6 @@ MAX_PATTERN = 2_000
 """Characters. The automaton has about as many places, and each move costs in proportion."""
 _MAX_MOVES = 50_000
 """Most cached moves; beyond that the cache is cleared."""
-_DEAD = 0
 
 _NOT_SLASH = re.compile(r"[^/]", re.DOTALL)
 _ANY = re.compile(r".", re.DOTALL)
@@ -30,48 +30,32 @@ class Glob:
         """As it was given."""
         self._places = _parse(pattern)
         self._tail = self._places.literal_tail()
-        self._forget()
+        # The start of a path is the start of a segment, as after a slash.
+        self._start = self._places.spread(1, "/")
+        self._moves: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        """From rows and characters to rows."""
+        self._known = 0
 
     def match(self, path: str) -> bool:
         """Return whether the pattern covers the whole path."""
         if not path.endswith(self._tail):
             return False
-        state, moves = self._start, self._moves
+        row = self._start
         for char in path:
-            after = moves[state].get(char)
+            after = self._moves[row].get(char)
             if after is None:
-                after = self._move(state, char)
-                moves = self._moves
-            if after == _DEAD:
+                after = self._move(row, char)
+            if not after:
                 return False
-            state = after
-        return bool(self._rows[state] >> self._places.end & 1)
+            row = after
+        return bool(row >> self._places.end & 1)
 
-    def _forget(self) -> None:
-        self._known = 0
-        self._numbers: dict[int, int] = {}
-        self._rows: list[int] = []
-        self._moves: list[dict[str, int]] = []
-        self._number(_DEAD)
-        # The start of a path is the start of a segment, as after a slash.
-        self._start = self._number(self._places.spread(1, "/"))
-
-    def _number(self, row: int) -> int:
-        found = self._numbers.get(row)
-        if found is None:
-            found = self._numbers[row] = len(self._rows)
-            self._rows.append(row)
-            self._moves.append({})
-        return found
-
-    def _move(self, state: int, char: str) -> int:
-        row = self._rows[state]
+    def _move(self, row: int, char: str) -> int:
         if self._known >= _MAX_MOVES:
-            self._forget()
-            state = self._number(row)
+            self._moves.clear()
+            self._known = 0
         self._known += 1
-        after = self._number(self._places.step(row, char))
-        self._moves[state][char] = after
+        after = self._moves[row][char] = self._places.step(row, char)
         return after
 
 
@@ -162,7 +146,7 @@ class _Places:
 
     def literal_tail(self) -> str:
         """Return the text with which every match ends."""
-        last = max((place for row in self.leads.values() for place in _bits(row)), default=0)
+        last = max((row.bit_length() - 1 for row in self.leads.values()), default=0)
         tail = ""
         for place in range(self.end - 1, last - 1, -1):
             takes = self.takes[place]
@@ -170,10 +154,6 @@ class _Places:
                 break
             tail = takes + tail
         return tail
-
-
-def _bits(row: int) -> list[int]:
-    return [place for place in range(row.bit_length()) if row >> place & 1]
 
 
 def _takes(takes: str | re.Pattern[str] | None, char: str) -> bool:

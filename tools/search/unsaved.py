@@ -38,7 +38,12 @@ def below(root: Path, ctx: ToolContext) -> dict[str, Path]:
 def unknown(path: Path, ctx: ToolContext) -> bool:
     """Return whether the file is open in an editor and may have unsaved changes there that are unknown."""
     opened = ctx.files.editors.opened(path)
-    return opened is not None and opened.unsaved and bool(opened.refusal) and ctx.files.unsaved(path) is None
+    return (
+        opened is not None
+        and opened.unsaved
+        and bool(opened.refusal)
+        and ctx.files.editors.unsaved(path) is None
+    )
 
 
 def new(typed: Mapping[str, Path]) -> list[str]:
@@ -62,7 +67,7 @@ async def overlaid(
     names = [name for name in names if include is None or include.match(name)]
     if not names:
         return found
-    texts = {name: text for name in names if (text := ctx.files.unsaved(root / name)) is not None}
+    texts = {name: text for name in names if (text := ctx.files.editors.unsaved(root / name)) is not None}
     rg = ripgrep.ripgrep(ctx.workspace)
     if only is None and rg is not None:
         texts = await _not_ignored(texts, root, rg)

@@ -407,7 +407,7 @@ async def test_a_buffer_is_the_file_and_is_changed_through_its_editor(
     path = dirty(ctx, known(ctx, workspace / "a.py", b"one\n"), "one\ntyped\n")
     outcome = await apply_changes([FileChange(path, b"one\ntyped\n", b"two\ntyped\n")], ctx)
     assert path.read_bytes() == b"two\ntyped\n"
-    assert ctx.files.unsaved(path) is None
+    assert ctx.files.editors.unsaved(path) is None
     assert "-one\n+two\n typed" in outcome.result().content
     assert ctx.files.last_read(path) == sha256(b"two\ntyped\n")
 
@@ -423,7 +423,7 @@ async def test_a_buffer_that_moved_during_the_approval_stops_the_write(
     ctx.permission.on_ask = type_more
     with pytest.raises(ToolError, match="changed in the editor in the meantime"):
         await apply_changes([FileChange(path, b"typed\n", b"two\n")], ctx)
-    assert (path.read_bytes(), ctx.files.unsaved(path)) == (b"one\n", "typed more\n")
+    assert (path.read_bytes(), ctx.files.editors.unsaved(path)) == (b"one\n", "typed more\n")
 
 
 async def test_a_buffer_saved_during_the_approval_is_the_disk_again(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.tool_context import fake_context
-from tools.ports import HandOver, WorkOutcome
+from tools.ports import HandOver
 from tools.registry import builtin_tools, run_tool
 from tools.tool import ToolResult
 
@@ -20,9 +20,9 @@ class Other:
 
     heard: list[tuple[str, float | None]] = field(default_factory=list[tuple[str, float | None]])
 
-    async def hand_over(self, report: str, success_rate: float | None) -> WorkOutcome:
+    async def hand_over(self, report: str, success_rate: float | None) -> ToolResult:
         self.heard.append((report, success_rate))
-        return WorkOutcome("Thanks.", "handed over", {"iteration": 1})
+        return ToolResult("Thanks.", "handed over", {"iteration": 1})
 
 
 async def run(folder: Path, other: HandOver | None = None, **arguments: object) -> ToolResult:
@@ -69,7 +69,7 @@ async def test_invalid_arguments_are_refused_with_a_reason(
 async def test_hand_over_without_a_recipient_is_refused(tmp_path: Path) -> None:
     result = await run(tmp_path, report="x")
     assert result.is_error
-    assert "no agent to hand over to" in result.content
+    assert "not available here" in result.content
 
 
 def test_tool_description_is_short() -> None:

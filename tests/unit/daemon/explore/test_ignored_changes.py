@@ -19,7 +19,7 @@ from daemon.loop.session import Session
 from daemon.permission.service import CallInfo, CallPermission
 from tests.support.fakes.models import Call
 from tests.support.scenarios.branches import FILES, explore, exploring, ran, repository, told
-from tools.ports import WorkOutcome
+from tools.ports import ToolResult
 from tools.tool import ToolError
 
 TWO = [explore("one", "two"), "Done."]
@@ -30,7 +30,7 @@ def write(name: str, content: str) -> Call:
     return Call("write", {"file_path": name, "content": content})
 
 
-def selecting(session: Session, *choice: str) -> asyncio.Task[WorkOutcome]:
+def selecting(session: Session, *choice: str) -> asyncio.Task[ToolResult]:
     permission = CallPermission(session.services.permissions, session, CallInfo("call_1", "explore"))
     return asyncio.create_task(select(session, choice, permission, "call_1"))
 

@@ -20,19 +20,19 @@ from daemon.model.permissions import FileAnswer
 from daemon.permission.service import CallInfo, CallPermission
 from tests.support.drivers.core import Bench, daemon
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
-from tools.ports import WorkOutcome
+from tools.ports import ToolResult
 from tools.tool import PermissionDeniedError, ToolError
 
 OLD = "".join(f"line {n}\n" for n in range(1, 31))
 TOP, END = OLD.replace("line 2\n", "line two\n"), OLD.replace("line 29\n", "line twenty-nine\n")
 
 
-def selecting(session: Session, *choice: str, call: str = "call_1") -> asyncio.Task[WorkOutcome]:
+def selecting(session: Session, *choice: str, call: str = "call_1") -> asyncio.Task[ToolResult]:
     permission = CallPermission(session.services.permissions, session, CallInfo(call, "explore"))
     return asyncio.create_task(select(session, choice, permission, call))
 
 
-async def selected(bench: Bench, session: Session, *choice: str, call: str = "call_1") -> WorkOutcome:
+async def selected(bench: Bench, session: Session, *choice: str, call: str = "call_1") -> ToolResult:
     """Select it, and accept all of it as the user."""
     task = selecting(session, *choice, call=call)
     await bench.answer("once")

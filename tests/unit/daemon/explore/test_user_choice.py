@@ -22,7 +22,7 @@ from tests.support.drivers.core import Bench, daemon, finish, prompted
 from tests.support.drivers.waiting import until
 from tests.support.fakes.models import Hold
 from tests.support.scenarios.explored import LINK, PLAIN, PROGRAM, created, deleted, explored, updated
-from tools.ports import WorkOutcome
+from tools.ports import ToolResult
 from tools.tool import PermissionDeniedError, ToolError
 
 PERSON = {"explore_choice": "person"}
@@ -32,7 +32,7 @@ def codes(bench: Bench) -> list[str]:
     return [event.code for event in bench.events(Notice) if event.about == "1"]
 
 
-def picking(session: Session, *choice: str, by: str = "VS Code") -> asyncio.Task[WorkOutcome]:
+def picking(session: Session, *choice: str, by: str = "VS Code") -> asyncio.Task[ToolResult]:
     return asyncio.create_task(branch_actions.select_for_user(session, choice, by))
 
 
@@ -126,7 +126,7 @@ async def test_choice_timeout_selects_nothing(tmp_path: Path) -> None:
         assert not (bench.workspace / "a.py").exists()
 
 
-async def model_picks(session: Session, *choice: str) -> WorkOutcome:
+async def model_picks(session: Session, *choice: str) -> ToolResult:
     permission = CallPermission(session.services.permissions, session, CallInfo("call_1", "explore"))
     return await merging.select(session, choice, permission, "call_1")
 

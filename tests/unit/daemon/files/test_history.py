@@ -270,5 +270,5 @@ def test_session_files_record_what_the_model_has_read() -> None:
     assert files.last_read(A) == "hash"
     assert seen == {str(A): "hash"}
     assert read == [A]
-    assert files.unsaved(A) == "typed"
-    assert files.unsaved(Path("/w/b.py")) is None
+    assert files.editors.unsaved(A) == "typed"
+    assert files.editors.unsaved(Path("/w/b.py")) is None

@@ -110,12 +110,8 @@ class _Done:
         return sandbox.met(self.output.text(), programs, code)
 
 
-class BashTool(Tool[BashInput]):
+class BashTool(Tool[BashInput], name="bash"):
     """Runs ``bash -c`` in its own session; when it returns, none of its processes runs any more (except a job)."""
-
-    name = "bash"
-    permission = "bash"
-    Input = BashInput
 
     def __init__(self, kill_grace_s: float = run.KILL_GRACE_S) -> None:
         self._kill_grace_s = kill_grace_s

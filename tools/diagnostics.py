@@ -51,12 +51,8 @@ class _Candidates:
     cut: bool = False
 
 
-class DiagnosticsTool(Tool[DiagnosticsInput]):
+class DiagnosticsTool(Tool[DiagnosticsInput], name="diagnostics"):
     """The problems of a file, of a folder's files or of the workspace's, errors first."""
-
-    name = "diagnostics"
-    permission = "diagnostics"
-    Input = DiagnosticsInput
 
     async def run(self, args: DiagnosticsInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.path, ctx)

@@ -40,16 +40,14 @@ def describe(report: DiagnosticsReport, workspace: Path) -> str:
     """
     who = f" ({', '.join(report.servers)})" if report.servers else ""
     told = _told(report)
-    if report.hidden and not told and report.verdict == "problems":
-        lines = [f"Diagnostics: no new problems in files that may be read{who}.", *_hidden(report)]
-        if report.silent:
-            lines.append(f"NO FRESH ANSWER in time from {', '.join(report.silent)}: there may be more.")
-        return "\n".join(lines)
-    if report.verdict == "problems" and told:
+    if report.verdict == "problems" and (told or report.hidden):
+        count = len(told) + report.left_out
         lines = [
-            f"Diagnostics: {_counted(told, report)} since this edit{who}:",
+            f"Diagnostics: {count} new problem{'s' if count > 1 else ''} since this edit{who}:",
             *_listed(told, report, workspace),
         ]
+        if not told:
+            lines = [f"Diagnostics: no new problems in files that may be read{who}.", *_hidden(report)]
         if report.silent:
             lines.append(f"NO FRESH ANSWER in time from {', '.join(report.silent)}: there may be more.")
         return "\n".join(lines)
@@ -131,11 +129,6 @@ def blocks(
 
 def _told(report: DiagnosticsReport) -> list[Problem]:
     return [problem for problem in report.problems if _RANK[problem.severity] <= 1]
-
-
-def _counted(told: Sequence[Problem], report: DiagnosticsReport) -> str:
-    count = len(told) + report.left_out
-    return f"{count} new problem{'s' if count > 1 else ''}"
 
 
 def _listed(told: Sequence[Problem], report: DiagnosticsReport, workspace: Path) -> list[str]:

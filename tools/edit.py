@@ -24,12 +24,8 @@ class EditInput(ToolInput):
     replace_all: bool = False
 
 
-class EditTool(Tool[EditInput]):
+class EditTool(Tool[EditInput], name="edit"):
     """Finds ``old_string`` by the match strategies of ``tools.matching.match`` and writes through ``tools.change``."""
-
-    name = "edit"
-    permission = "edit"
-    Input = EditInput
 
     async def run(self, args: EditInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.file_path, ctx)

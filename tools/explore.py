@@ -30,12 +30,8 @@ class ExploreInput(ToolInput):
     )
 
 
-class ExploreTool(Tool[ExploreInput]):
+class ExploreTool(Tool[ExploreInput], name="explore"):
     """Explores through the ``Explorer`` port."""
-
-    name = "explore"
-    permission = "explore"
-    Input = ExploreInput
 
     async def run(self, args: ExploreInput, ctx: ToolContext) -> ToolResult:
         if args.branches and args.select:

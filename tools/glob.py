@@ -27,12 +27,8 @@ class GlobInput(ToolInput):
     path: str = Field(default=".", description="Folder to search.")
 
 
-class GlobTool(Tool[GlobInput]):
+class GlobTool(Tool[GlobInput], name="glob"):
     """File names by pattern, newest first."""
-
-    name = "glob"
-    permission = "glob"
-    Input = GlobInput
 
     async def run(self, args: GlobInput, ctx: ToolContext) -> ToolResult:
         base, pattern = args.path, args.pattern
@@ -51,9 +47,10 @@ class GlobTool(Tool[GlobInput]):
 
         def choose() -> tuple[list[str], bool]:
             deadline = ripgrep.Deadline(ripgrep.FINISH_S)
+            never_saved = dict.fromkeys(name for name, path in typed.items() if not path.exists())
             allowed = [
                 name
-                for name in deadline.until(names | dict.fromkeys(unsaved.new(typed)))
+                for name in deadline.until(names | never_saved)
                 if wanted.match(name)
                 and ctx.permission.decide("read", rule_target(target.path / name, ctx.workspace)) != "deny"
             ]

@@ -92,12 +92,8 @@ class GoalInput(ToolInput):
     )
 
 
-class GoalTool(Tool[GoalInput]):
+class GoalTool(Tool[GoalInput], name="goal"):
     """Changes the goal tree through the ``Plan`` port."""
-
-    name = "goal"
-    permission = "goal"
-    Input = GoalInput
 
     async def run(self, args: GoalInput, ctx: ToolContext) -> ToolResult:
         goals = split_goals(args.add)
@@ -215,12 +211,8 @@ class ReadProgressInput(ToolInput):
     """``read_progress`` takes no arguments."""
 
 
-class ReadProgressTool(Tool[ReadProgressInput]):
+class ReadProgressTool(Tool[ReadProgressInput], name="read_progress", permission="goal"):
     """Tells the goals with their marks. The plan in each request is bounded; this shows more of a large one."""
-
-    name = "read_progress"
-    permission = "goal"
-    Input = ReadProgressInput
 
     async def run(self, args: ReadProgressInput, ctx: ToolContext) -> ToolResult:
         await ask_for_plan(ctx, {"read": ""})

@@ -30,12 +30,8 @@ class GrepInput(ToolInput):
     include: str = Field(default="", description="A glob of files, e.g. *.py.")
 
 
-class GrepTool(Tool[GrepInput]):
+class GrepTool(Tool[GrepInput], name="grep"):
     """Matching lines, those of the newest files first."""
-
-    name = "grep"
-    permission = "grep"
-    Input = GrepInput
 
     async def run(self, args: GrepInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.path, ctx)

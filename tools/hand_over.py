@@ -54,12 +54,8 @@ class HandOverInput(ToolInput):
     )
 
 
-class HandOverTool(Tool[HandOverInput]):
+class HandOverTool(Tool[HandOverInput], name="hand_over"):
     """Passes the work on through the ``HandOver`` port."""
-
-    name = "hand_over"
-    permission = "hand_over"
-    Input = HandOverInput
 
     async def run(self, args: HandOverInput, ctx: ToolContext) -> ToolResult:
         if not args.report.strip():

@@ -22,12 +22,8 @@ class JobInput(ToolInput):
     job_id: str = Field(default="", description="Which one; not for list.")
 
 
-class JobTool(Tool[JobInput]):
+class JobTool(Tool[JobInput], name="job"):
     """Lists jobs, shows what one wrote, kills one."""
-
-    name = "job"
-    permission = "job"
-    Input = JobInput
 
     async def run(self, args: JobInput, ctx: ToolContext) -> ToolResult:
         wanted = args.job_id.strip()

@@ -63,7 +63,9 @@ def t(text: str, /, **values: object) -> str:
     """
     if _Current.language == DEFAULT:
         return text.format(**values) if values else text
-    found = _catalogue().get(text, text)
+    if _Current.catalogue is None:
+        _Current.catalogue = catalogue(_Current.language)
+    found = _Current.catalogue.get(text, text)
     if not values:
         return _Translated(found, text)
     return _Translated(
@@ -112,9 +114,3 @@ def catalogue(name: Language) -> dict[str, str]:
 
     file = Path(__file__).parent / "languages" / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8"))
-
-
-def _catalogue() -> dict[str, str]:
-    if _Current.catalogue is None:
-        _Current.catalogue = catalogue(_Current.language)
-    return _Current.catalogue

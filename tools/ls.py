@@ -22,12 +22,8 @@ class LsInput(ToolInput):
     depth: int = Field(default=2, ge=1, le=6, description="Levels to show.")
 
 
-class LsTool(Tool[LsInput]):
+class LsTool(Tool[LsInput], name="ls"):
     """An indented tree; .git, node_modules and the like are named but not opened."""
-
-    name = "ls"
-    permission = "ls"
-    Input = LsInput
 
     async def run(self, args: LsInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.path, ctx)

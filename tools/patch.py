@@ -31,21 +31,17 @@ class PatchInput(ToolInput):
     fuzz: int = Field(default=2, ge=0)
 
 
-class PatchTool(Tool[PatchInput]):
+class PatchTool(Tool[PatchInput], name="patch", permission="edit"):
     """Reads the patch, finds the place of every hunk (``tools.patching``), writes through ``tools.change``."""
-
-    name = "patch"
-    permission = "edit"
-    Input = PatchInput
 
     async def run(self, args: PatchInput, ctx: ToolContext) -> ToolResult:
         files = await asyncio.to_thread(parse_patch, args.patch_text)
         steps = await asyncio.to_thread(name_files, files, ctx)
         bases = await _bases(steps, ctx)
         modes = await asyncio.to_thread(_modes, steps)
-        planned = await asyncio.to_thread(plan_changes, steps, bases, modes, args.fuzz)
-        outcome = await apply_changes(planned.changes, ctx)
-        return outcome.result(planned.note)
+        changes, note = await asyncio.to_thread(plan_changes, steps, bases, modes, args.fuzz)
+        outcome = await apply_changes(changes, ctx)
+        return outcome.result(note)
 
 
 async def _bases(steps: Sequence[NamedSection], ctx: ToolContext) -> dict[Path, bytes | None]:

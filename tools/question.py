@@ -92,12 +92,8 @@ class QuestionInput(ToolInput):
     ]
 
 
-class QuestionTool(Tool[QuestionInput]):
+class QuestionTool(Tool[QuestionInput], name="question"):
     """Through the ``Permission`` port, whose inbox reaches the user wherever a client is attached."""
-
-    name = "question"
-    permission = "question"
-    Input = QuestionInput
 
     async def run(self, args: QuestionInput, ctx: ToolContext) -> ToolResult:
         questions = _checked(args.questions)

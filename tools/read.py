@@ -61,12 +61,8 @@ class _Shown:
     page: _Page
 
 
-class ReadTool(Tool[ReadInput]):
+class ReadTool(Tool[ReadInput], name="read"):
     """Shows a file as the user sees it, and records that the model has seen this version."""
-
-    name = "read"
-    permission = "read"
-    Input = ReadInput
 
     async def run(self, args: ReadInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.file_path, ctx)

@@ -22,12 +22,8 @@ class SkillInput(ToolInput):
     name: str = Field(validation_alias=AliasChoices("name", "skill", "command"))
 
 
-class SkillTool(Tool[SkillInput]):
+class SkillTool(Tool[SkillInput], name="skill"):
     """Returns a skill's text, which the model asked for by name; its other files are read with ``read``."""
-
-    name = "skill"
-    permission = "skill"
-    Input = SkillInput
 
     async def run(self, args: SkillInput, ctx: ToolContext) -> ToolResult:
         skill = await ctx.skills.load(args.name.strip().lstrip("/"))

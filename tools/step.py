@@ -32,15 +32,11 @@ class StepInput(ToolInput):
     summary: str | None = Field(default=None, description="With complete: the result.")
 
 
-class StepTool(Tool[StepInput]):
+class StepTool(Tool[StepInput], name="step", permission="goal"):
     """Changes the goal tree through the ``Plan`` port.
 
     The setting ``plan_front`` decides which of ``goal`` and ``step`` is offered.
     """
-
-    name = "step"
-    permission = "goal"
-    Input = StepInput
 
     async def run(self, args: StepInput, ctx: ToolContext) -> ToolResult:
         # Keep the marks, because they show that the plan was copied from its display.

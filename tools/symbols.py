@@ -51,12 +51,8 @@ class SymbolsInput(ToolInput):
     limit: int = 100
 
 
-class SymbolsTool(Tool[SymbolsInput]):
+class SymbolsTool(Tool[SymbolsInput], name="symbols"):
     """Asks the Navigation port; ``rename`` goes through ``tools.change``."""
-
-    name = "symbols"
-    permission = "symbols"
-    Input = SymbolsInput
 
     async def run(self, args: SymbolsInput, ctx: ToolContext) -> ToolResult:
         _check(args)

@@ -15,12 +15,8 @@ class TaskInput(ToolInput):
     prompt: str
 
 
-class TaskTool(Tool[TaskInput]):
+class TaskTool(Tool[TaskInput], name="task"):
     """Through the ``Subagents`` port. Rules match the agent's name: ``"task": {"general": "ask"}``."""
-
-    name = "task"
-    permission = "task"
-    Input = TaskInput
 
     async def run(self, args: TaskInput, ctx: ToolContext) -> ToolResult:
         agent, prompt = args.agent.strip().casefold(), args.prompt.strip()

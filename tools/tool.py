@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -426,7 +426,8 @@ InputT = TypeVar("InputT", bound=ToolInput)
 class Tool(Generic[InputT]):
     """A tool: a name, a description (the ``.md`` beside the module), typed arguments, and ``run``.
 
-    A subclass sets the three attributes and implements ``run``. It raises ToolError for expected failures;
+    ``class ReadTool(Tool[ReadInput], name="read")`` sets the three attributes; the permission has the tool's name
+    unless another is given. A subclass implements ``run``. It raises ToolError for expected failures;
     PermissionDeniedError passes through, and asyncio.CancelledError must, after clean-up.
     """
 
@@ -434,6 +435,13 @@ class Tool(Generic[InputT]):
     permission: str
     """The permission the tool asks for, so that tools denied outright are not offered to the model."""
     Input: type[InputT]
+
+    def __init_subclass__(cls, *, name: str = "", permission: str = "") -> None:
+        super().__init_subclass__()
+        if name:
+            cls.name, cls.permission = name, permission or name
+        for base in vars(cls).get("__orig_bases__", ()):
+            (cls.Input,) = get_args(base)
 
     @property
     def description(self) -> str:

@@ -64,12 +64,8 @@ class _Page:
     cut: bool
 
 
-class WebfetchTool(Tool[WebfetchInput]):
+class WebfetchTool(Tool[WebfetchInput], name="webfetch"):
     """Reads pages of the web."""
-
-    name = "webfetch"
-    permission = "webfetch"
-    Input = WebfetchInput
 
     async def run(self, args: WebfetchInput, ctx: ToolContext) -> ToolResult:
         page = await self._fetched(_url(args.url), ctx)

@@ -16,12 +16,8 @@ class WriteInput(ToolInput):
     content: str
 
 
-class WriteTool(Tool[WriteInput]):
+class WriteTool(Tool[WriteInput], name="write", permission="edit"):
     """Creates or replaces a file; an existing one keeps its encoding and line ends."""
-
-    name = "write"
-    permission = "edit"
-    Input = WriteInput
 
     async def run(self, args: WriteInput, ctx: ToolContext) -> ToolResult:
         target = resolve(args.file_path, ctx)

@@ -20,7 +20,7 @@ from tests.support.drivers.waiting import until
 from tests.support.examples import in_full
 from tests.support.fakes.dying_disk import CHANGING, DyingOs, Tree, dying, old_tree, quick_folder, tree
 from tests.support.programs import patch_child
-from tools.writing import atomic
+from tools.writing import atomic, recovery
 
 FILES = 100
 PARTS = in_full(6, 1)
@@ -83,7 +83,7 @@ def test_killed_between_any_two_calls_that_change_the_disk(fast: Path, part: int
     for at in range(1 + part, field.system.count + 1, in_full(PARTS, 7)):
         for how in ("kill", "torn") if field.system.names[at - 1] == "write" else ("kill",):
             field.write(at, how)
-            found = atomic.recover(field.journal)
+            found = recovery.recover(field.journal)
             assert all(one.outcome != "failed" for one in found), found
             new += field.check(f"{how} at {at}")
             kills += how == "kill"
@@ -104,7 +104,7 @@ def test_killed_and_killed_again_while_recovering(fast: Path, say: Say) -> None:
         while True:  # again and again, each time a little further
             second += chance.randint(1, 40)
             with dying(DyingOs(second, counted=CHANGING)) as system:
-                atomic.recover(field.journal)
+                recovery.recover(field.journal)
             if system.count < second:
                 break
             points += 1

@@ -42,7 +42,8 @@ def unified(before: str | None, after: str | None, path: str) -> Diff:
     added = removed = count = 0
     for group in _grouped(_line_codes(old, new)):
         count += 1
-        out.append(_hunk_header(group, skipped))
+        i1, i2, j1, j2 = (skipped + n for n in (group[0][1], group[-1][2], group[0][3], group[-1][4]))
+        out.append(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 out += _render(" ", old[i1:i2], mark)
@@ -213,11 +214,6 @@ def _longest(limit: int, holds: Callable[[int], bool]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle) else (low, middle - 1)
     return low
-
-
-def _hunk_header(group: Sequence[Opcode], skipped: int) -> str:
-    i1, i2, j1, j2 = (skipped + n for n in (group[0][1], group[-1][2], group[0][3], group[-1][4]))
-    return f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@"
 
 
 def _range(first: int, last: int) -> str:

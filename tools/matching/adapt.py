@@ -22,13 +22,14 @@ Reindent = Callable[[str], "str | None"]
 _TAB_WIDTHS = (4, 2, 8, 3)
 
 
-def _indent(body: str) -> str:
+def indent_of(body: str) -> str:
+    """Return the blanks at the beginning of a line."""
     return body[: len(body) - len(body.lstrip(" \t"))]
 
 
 def _pairs(old: Sequence[str], found: Sequence[str]) -> list[tuple[str, str]]:
     both = zip(old, found, strict=True)
-    return [(_indent(theirs), _indent(ours)) for theirs, ours in both if theirs.strip(" \t")]
+    return [(indent_of(theirs), indent_of(ours)) for theirs, ours in both if theirs.strip(" \t")]
 
 
 def shift(old: Sequence[str], found: Sequence[str]) -> Reindent | None:
@@ -50,7 +51,7 @@ def _deeper(more: str, known: str) -> Reindent:
     """Puts ``more`` before a line, unless that mixes tabs and spaces in a way that old_string (``known``) does not."""
 
     def adapt(body: str) -> str | None:
-        indent = _indent(body)
+        indent = indent_of(body)
         mixes = ("\t" in more and " " in indent and " " not in known) or (
             " " in more and "\t" in indent and "\t" not in known
         )
@@ -94,7 +95,7 @@ def _unanimous(pairs: Sequence[tuple[str, str]], fits: Sequence[Reindent]) -> Re
 
     def adapt(body: str) -> str | None:
         said = {fit(body) for fit in fits}
-        indent = _indent(body)
+        indent = indent_of(body)
         if "\t" not in indent and indent not in known and known and "\t" not in known[0]:
             step = math.gcd(len(indent), len(known[0]))
             if step in _TAB_WIDTHS and any("\t" in ours for _, ours in pairs):
@@ -118,7 +119,7 @@ def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Re
     def adapt(body: str) -> str | None:
         if not body.strip(" \t"):
             return body
-        indent = _indent(body)
+        indent = indent_of(body)
         if indent in seen:
             # A file that indents one depth in two ways does not show which one a new line needs.
             return min(seen[indent]) + body[len(indent) :] if len(seen[indent]) == 1 else None
@@ -134,7 +135,7 @@ def _retabber(pairs: Sequence[tuple[str, str]], width: int, distance: int) -> Re
 
 def indents_of(bodies: Iterable[str]) -> list[tuple[int, str]]:
     """Number and indentation of each line that is not blank."""
-    return [(number, _indent(body)) for number, body in enumerate(bodies) if body.strip(" \t")]
+    return [(number, indent_of(body)) for number, body in enumerate(bodies) if body.strip(" \t")]
 
 
 def may_be_shifted(indents: Sequence[tuple[int, str]], found: Sequence[Line], first: int) -> bool:
@@ -144,7 +145,7 @@ def may_be_shifted(indents: Sequence[tuple[int, str]], found: Sequence[Line], fi
     """
     begun: tuple[int, ...] = ()
     for number, theirs in indents:
-        ours = _indent(found[first + number].body)
+        ours = indent_of(found[first + number].body)
         steps = (len(ours) - len(theirs),) * (1 + len(_TAB_WIDTHS))
         if "\t" in ours or "\t" in theirs:
             steps = (steps[0], *(_columns(ours, width) - _columns(theirs, width) for width in _TAB_WIDTHS))
@@ -299,9 +300,9 @@ def _indented_like(wanted: Sequence[_Piece], there: Sequence[_Piece], made: Sequ
     like_old = like_file = 0
     for tag, i1, i2, j1, j2 in opcodes([b.strip(" \t") for b in theirs], [b.strip(" \t") for b in new]):
         for i, j in zip(range(i1, i2), range(j1, j2), strict=False):
-            if tag == "equal" and new[j].strip(" \t") and _indent(ours[i]) != _indent(theirs[i]):
-                like_old += _indent(new[j]) == _indent(theirs[i])
-                like_file += _indent(new[j]) == _indent(ours[i])
+            if tag == "equal" and new[j].strip(" \t") and indent_of(ours[i]) != indent_of(theirs[i]):
+                like_old += indent_of(new[j]) == indent_of(theirs[i])
+                like_file += indent_of(new[j]) == indent_of(ours[i])
     if like_old or like_file:
         return not like_file
     # No line is repeated, or all of them at another depth: use the position of the leftmost line.
@@ -321,14 +322,14 @@ def written_for_the_file(before: str, found: str, old: str, new: str) -> bool:
         if tag != "equal" or not (j2 - j1):
             continue
         for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
-            if made[j].strip(" \t") and _indent(made[j]) != _indent(ours[i]):
+            if made[j].strip(" \t") and indent_of(made[j]) != indent_of(ours[i]):
                 return False
             repeated += made[j].strip(" \t") != ""
     here, there = _leftmost(ours) or "", _leftmost(theirs) or ""
     if not repeated or _leftmost(made) != here or "\t" in here + there or said(theirs) == said(made):
         return False
     deeper = 2 * len(here) - len(there)
-    return len(_indent(before)) != deeper and not before.rstrip().endswith((":", "{", "(", "["))
+    return len(indent_of(before)) != deeper and not before.rstrip().endswith((":", "{", "(", "["))
 
 
 def said(bodies: Sequence[str]) -> list[str]:
@@ -337,7 +338,7 @@ def said(bodies: Sequence[str]) -> list[str]:
 
 
 def _leftmost(bodies: Sequence[str]) -> str | None:
-    return min((_indent(body) for body in bodies if body.strip(" \t")), key=len, default=None)
+    return min((indent_of(body) for body in bodies if body.strip(" \t")), key=len, default=None)
 
 
 def _adapt_block(made: Sequence[str], reindent: Reindent | None) -> list[str] | None:

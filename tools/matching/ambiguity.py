@@ -9,13 +9,15 @@ import itertools
 import re
 from typing import Literal
 
+from tools.matching.adapt import indent_of
+
 _BLANKS = " \t"
 _MAX_LOOKED_AT = 50
 UNCLEAR_INDENT = (
     "it begins after the indentation of that line, so the indentation meant for the lines of new_string "
     "is unclear. Begin old_string and new_string with the whole indentation of their first line."
 )
-_UNCLEAR_ESCAPE = (
+UNCLEAR_ESCAPE = (
     "new_string has a literal \\n outside of quotes where a line end seems to be meant. Send a real line end."
 )
 KEPT_END = "A line end that new_string lacked was kept: without it two lines would have been joined."
@@ -61,7 +63,7 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
         return "literal"
     first, _, rest = old.partition("\n")
     new_first, _, new_rest = new.partition("\n")
-    doubled = bool(before) and not old.startswith((" ", "\t")) and _indent(new_first) == before
+    doubled = bool(before) and not old.startswith((" ", "\t")) and indent_of(new_first) == before
     if rest.strip() or (rest and rest.split("\n")[-1]):
         # The further lines are indented as in the file: only the first was cut.
         if doubled and new_first.strip() == first.strip() and _solid(rest) & _solid(new_rest):
@@ -102,7 +104,7 @@ def depth(before: str, old: str, new: str, after: str, alone: bool) -> Depth:
 
 def _mixes(depth: str, lines: list[str]) -> bool:
     """Return whether one of ``lines`` has spaces where ``depth`` has tabs, or the other way round."""
-    return any(indent and indent[0] != depth[0] for indent in map(_indent, lines)) if depth else False
+    return any(indent and indent[0] != depth[0] for indent in map(indent_of, lines)) if depth else False
 
 
 def _solid(text: str) -> set[str]:
@@ -114,11 +116,7 @@ def one_line_less_deep(found: str, old: str) -> bool:
     if len(_solid(old)) != 1 or "\t" in found + old:
         return False
     ours, theirs = _solid(found).pop(), _solid(old).pop()
-    return len(_indent(ours)) < len(_indent(theirs))
-
-
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(_BLANKS))]
+    return len(indent_of(ours)) < len(indent_of(theirs))
 
 
 _COMMENT = r"\s*(?:#.*|//.*|/\*.*)?$"
@@ -148,19 +146,14 @@ def _reads_well(first: str, further: list[str]) -> bool:
 
 
 def _columns(line: str) -> int:
-    return len(_indent(line).expandtabs(4))
+    return len(indent_of(line).expandtabs(4))
 
 
 def _bracket_columns(line: str) -> list[int]:
     return [found.end() for found in re.finditer(r"[(\[{]\s*", line.expandtabs(4))]
 
 
-def stray_escape(old: str, new: str) -> str:
-    r"""Why a literal ``\n`` in ``new`` cannot be taken at its word; empty when it can."""
-    return _UNCLEAR_ESCAPE if _has_stray_escape(old, new) else ""
-
-
-def _has_stray_escape(old: str, new: str) -> bool:
+def has_stray_escape(old: str, new: str) -> bool:
     r"""Whether ``new`` adds a literal ``\n`` that reads like a line end: unquoted, before an indentation or old."""
     if "\\n" not in new or "\n" in new.rstrip("\n"):
         return False
@@ -217,8 +210,8 @@ def lost_first_end(text: str, start: int, old: str, new: str) -> str:
         return new
     before = text[max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1 : start]
     first, was = new.partition("\n")[0], old.lstrip("\n").partition("\n")[0]
-    same_depth = _indent(first) == _indent(was)
-    sure = _indent(was) != "" or (old.endswith("\n") and new.endswith("\n"))
+    same_depth = indent_of(first) == indent_of(was)
+    sure = indent_of(was) != "" or (old.endswith("\n") and new.endswith("\n"))
     joins = before.strip(_BLANKS) != "" and first.strip() != ""
     return "\n" + new if joins and (first == was or (same_depth and sure)) else new
 

@@ -262,7 +262,8 @@ def _depth(hay: Haystack, place: FoundText, old: str, new: str) -> ambiguity.Dep
 def _with_lost_line_ends(hay: Haystack, place: FoundText, old: str, new: str) -> str:
     """Return ``new`` with the line ends that it lost. Raises MatchError when it cannot be intended."""
     completed, why = ambiguity.lost_line_end(hay.text, place.start, place.end, old, new)
-    why = why or ambiguity.stray_escape(old, new)
+    if not why and ambiguity.has_stray_escape(old, new):
+        why = ambiguity.UNCLEAR_ESCAPE
     if why:
         raise unclear(line_number(hay.text, place.start), why)
     return ambiguity.lost_first_end(hay.text, place.start, old, completed)

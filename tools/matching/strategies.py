@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BLANKS = " \t"
 _FANCY = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")
+_WITHIN_WORD = re.compile(r"(?<=\w)(?=\w)")
 _UNKNOWN = chr(sys.maxunicode)
 
 
@@ -196,8 +197,8 @@ def in_form(form: _Form, old: str, to_line_end: bool) -> Iterator[FoundText]:
     while at >= 0:
         end = at + len(old)
         fits = not (
-            _cuts_a_token(form.text, at)
-            or _cuts_a_token(form.text, end)
+            _WITHIN_WORD.match(form.text, at)
+            or _WITHIN_WORD.match(form.text, end)
             or begins_inside_indentation(form.text, at, old)
         )
         if fits and to_line_end:
@@ -205,14 +206,6 @@ def in_form(form: _Form, old: str, to_line_end: bool) -> Iterator[FoundText]:
         if fits:
             yield FoundText(form.original(at), form.line_end(end) if to_line_end else form.original(end))
         at = form.text.find(old, at + 1)
-
-
-def _word(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def _cuts_a_token(text: str, offset: int) -> bool:
-    return 0 < offset < len(text) and _word(text[offset - 1]) and _word(text[offset])
 
 
 def _trim_lines(old: str) -> tuple[str, bool]:

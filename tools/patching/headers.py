@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tools.patching.model import Action, FilePatch, Names, PatchError, at_line, shown
 
@@ -12,10 +14,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)", re.DOTALL)
 _PLAIN = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11, "\\": 92, '"': 34}
 _DATE = re.compile(r"\s+\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?: ?[+-]\d{4})?\s*$")
-_EPOCH = re.compile(
-    r"(?:1970-01-01[ T](?P<after>\d\d):(?P<after_m>\d\d)|1969-12-31[ T](?P<before>\d\d):(?P<before_m>\d\d)):00"
-    r"(?:\.0+)?(?: ?(?P<zone>[+-]\d{4}))?\s*$"
-)
+_EPOCH = re.compile(r"((?:1970-01-01|1969-12-31)[ T]\d\d:\d\d:00)(?:\.0+)?(?: ?([+-]\d{4}))?\s*$")
 _PREFIX = re.compile(r"[abciow12]/(?=.)")
 _MODE = re.compile(r"(old mode|new mode|deleted file mode|new file mode) (\d{6})\s*$")
 _INDEX = re.compile(r"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d{6}))?\s*$")
@@ -80,16 +79,9 @@ def header_name(rest: str) -> HeaderName:
 
 def _is_epoch(stamp: str) -> bool:
     found = _EPOCH.match(stamp)
-    if found is None:
-        return False
-    parts = found.groupdict()
-    zone = parts["zone"] or "+0000"
-    offset = (int(zone[1:3]) * 60 + int(zone[3:])) * (-1 if zone[0] == "-" else 1)
-    if parts["after"] is not None:
-        minutes = int(parts["after"]) * 60 + int(parts["after_m"])
-    else:
-        minutes = int(parts["before"]) * 60 + int(parts["before_m"]) - 24 * 60
-    return minutes == offset
+    with contextlib.suppress(ValueError):  # no such time of day
+        return found is not None and datetime.fromisoformat(found[1] + (found[2] or "+0000")).timestamp() == 0
+    return False
 
 
 def plain_names(old: HeaderName, new: HeaderName) -> Names:

@@ -30,14 +30,6 @@ _MARK = "\ufeff"
 _LONE_CR = re.compile(r"\r(?!\n)")
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPatch:
-    """The changes, and notes on deviations from the patch."""
-
-    changes: tuple[FileChange, ...]
-    note: str = ""
-
-
 @dataclass(slots=True)
 class _File:
     """A file while the sections of the patch are applied one after the other."""
@@ -173,9 +165,11 @@ class _PatchPlanner:
 
 def plan_changes(
     steps: Sequence[NamedSection], bases: Mapping[Path, bytes | None], modes: Mapping[Path, int], fuzz: int
-) -> PlannedPatch:
-    """Return all changes of a patch, or ToolError. ``bases`` and ``modes``: contents and bits of the files there
-    are."""
+) -> tuple[list[FileChange], str]:
+    """Return all changes of a patch, and notes on deviations from it. Raises ToolError.
+
+    ``bases`` and ``modes``: contents and bits of the files there are.
+    """
     planner = _PatchPlanner(bases, modes, fuzz)
     for step in steps:
         planner.take(step)
@@ -185,7 +179,7 @@ def plan_changes(
     notes = planner.notes[:_MAX_NOTES]
     if len(planner.notes) > _MAX_NOTES:
         notes.append(f"… and {len(planner.notes) - _MAX_NOTES} more hunks differed.")
-    return PlannedPatch(tuple(changes), "\n".join(notes))
+    return changes, "\n".join(notes)
 
 
 def _there(file: _File, step: NamedSection) -> bytes:

@@ -49,9 +49,9 @@ def adopt_orphans() -> bool:
         return False
 
 
-def descendants() -> dict[int, list[tuple[int, bytes]]]:
-    """Return the living processes with their names, by parent. Linux."""
-    found: dict[int, list[tuple[int, bytes]]] = {}
+def below(root: int, sparing: Iterable[int] = ()) -> list[tuple[int, bytes]]:
+    """Return all living descendants of a process with their names, but ``sparing`` and those below them. Linux."""
+    children: dict[int, list[tuple[int, bytes]]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -64,15 +64,9 @@ def descendants() -> dict[int, list[tuple[int, bytes]]]:
         end = stat.rindex(b")")
         state, parent = stat[end + 2 :].split(None, 2)[:2]
         if state not in (b"Z", b"X"):
-            found.setdefault(int(parent), []).append((int(name), stat[stat.index(b"(") + 1 : end]))
-    return found
-
-
-def below(root: int, sparing: Iterable[int] = ()) -> list[tuple[int, bytes]]:
-    """Return all descendants of a process, but ``sparing`` and those below them."""
-    children, spared = descendants(), set(sparing)
+            children.setdefault(int(parent), []).append((int(name), stat[stat.index(b"(") + 1 : end]))
     found: list[tuple[int, bytes]] = []
-    waiting = [root]
+    spared, waiting = set(sparing), [root]
     while waiting:
         mine = [entry for entry in children.get(waiting.pop(), ()) if entry[0] not in spared]
         found += mine

@@ -341,13 +341,6 @@ def _assigned(data: bytes, start: int, end: int) -> Iterator[Span]:
         yield at, at + len(value), mark(value)
 
 
-def _words(data: bytes) -> list[int]:
-    """Return where _WORDS begin, in order. Most runs are ids and times: where none of them is near, no expression is
-    tried."""
-    lower = data.lower()
-    return sorted(at for word in _WORDS for at in occurrences(lower, word))
-
-
 def _is_data(data: bytes, start: int, end: int) -> bool:
     return end - start >= _DATA and not data[start:end].translate(None, _BASE64)
 
@@ -371,7 +364,9 @@ def spans(data: bytes, *, is_json: bool, ends: bool = True) -> Iterator[Span]:
             yield from _tokens(data, start, end)
             if ends:
                 yield from _begun(data, start, end)
-    if words := _words(data):
+    lower = data.lower()
+    # Most runs are ids and times: where none of the words is near, no expression is tried.
+    if words := sorted(at for word in _WORDS for at in occurrences(lower, word)):
         for start, end in runs:
             at = bisect_left(words, start - _NAME)
             near = at < len(words) and words[at] < end

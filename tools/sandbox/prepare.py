@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable
 from pathlib import Path
 
 from tools.sandbox import bwrap, landlock, seatbelt, seccomp
@@ -117,7 +117,15 @@ def prepare(
     kept = found.kept if writable else []
     own_tmp = back_end not in _WITHOUT_MOUNTS
     if not own_tmp:
-        fence = _fence(policy, shown, kept, hidden, own)
+        tmp = next(iter(own.values()), None)
+        fence = Fence(
+            writable=(*(folder for folder in shown if shown[folder]), *((tmp,) if tmp else ())),
+            read_only=(*kept, *(folder for folder in shown if not shown[folder])),
+            hidden=tuple(path for path in hidden if os.path.lexists(path)),
+            network=policy.network,
+            readable=tuple(shown),
+            tmp=tmp,
+        )
         prefix = _fenced(back_end, fence, outer)
     else:
         program, options = bwrap.available(workspace, policy.copy_of)
@@ -142,24 +150,6 @@ def prepare(
         guard = SandboxState(workspace, outer, found.known, decide, (scratch, outer), limited=limited)
     others = tuple(folder for folder, written in shown.items() if written and folder != workspace)
     return Sandbox(prefix, policy, guard, tuple(earlier), others, own_tmp)
-
-
-def _fence(
-    policy: SandboxPolicy,
-    shown: Mapping[Path, bool],
-    kept: list[Path],
-    hidden: list[Path],
-    own: Mapping[str, Path],
-) -> Fence:
-    tmp = next(iter(own.values()), None)
-    return Fence(
-        writable=(*(folder for folder, written in shown.items() if written), *((tmp,) if tmp else ())),
-        read_only=(*kept, *(folder for folder, written in shown.items() if not written)),
-        hidden=tuple(path for path in hidden if os.path.lexists(path)),
-        network=policy.network,
-        readable=tuple(shown),
-        tmp=tmp,
-    )
 
 
 def _fenced(back_end: str, fence: Fence, outer: Path) -> tuple[str, ...]:

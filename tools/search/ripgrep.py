@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import stat
@@ -39,6 +40,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 _PLAIN_SEARCH = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tools.search.plain_search import run; run(sys.argv[2])"
 )
+_EXCLUSIONS = tuple(f"--glob=!{name}" for name in EXCLUDED)
 _COMMON = ("--no-config", "--no-messages", "--hidden", "--null", "--color=never")
 
 
@@ -83,20 +85,17 @@ async def list_files(root: Path, rg: str | None) -> SearchResult:
     """Return all files below a folder but the excluded ones."""
     if rg is None:
         return await asyncio.to_thread(_walk, root)
-    argv = [rg, "--files", *_COMMON, *_exclusions(), "./"]
+    argv = [rg, "--files", *_COMMON, *_EXCLUSIONS, "./"]
     data, cut, _ = await _ripgrep(argv, root, MAX_FILES * 200)
     names = await asyncio.to_thread(lambda: tuple(_relative(name) for name in data.split("\0")[:-1]))
     return SearchResult(files=names, cut=cut)
 
 
 def _walk(root: Path) -> SearchResult:
-    files: list[str] = []
     deadline = Deadline(TIMEOUT_S)
-    for path in plain_search.walk(str(root), frozenset(EXCLUDED), deadline.over):
-        if len(files) >= MAX_FILES:
-            return SearchResult(files=tuple(files), cut=True)
-        files.append(path)
-    return SearchResult(files=tuple(files), cut=deadline.hit)
+    walk = plain_search.walk(str(root), frozenset(EXCLUDED), deadline.over)
+    files = tuple(itertools.islice(walk, MAX_FILES + 1))
+    return SearchResult(files=files[:MAX_FILES], cut=deadline.hit or len(files) > MAX_FILES)
 
 
 async def find_lines(
@@ -109,7 +108,7 @@ async def find_lines(
     if rg is not None:
         limits = (f"--max-columns={MAX_COLUMNS}", "--max-columns-preview", "--crlf", "--engine=auto")
         argv = [rg, *_COMMON, "--with-filename", "--line-number", "--no-heading", *limits]
-        argv += [f"--regexp={pattern}", *([] if only else _exclusions()), "--", only or "./"]
+        argv += [f"--regexp={pattern}", *(() if only else _EXCLUSIONS), "--", only or "./"]
     else:
         wanted = {
             "pattern": pattern,
@@ -138,10 +137,6 @@ def _parse(data: str, include: Glob | None) -> tuple[tuple[str, int, str], ...]:
             if verdicts[path]:
                 found.append((path, int(number), text.rstrip("\r")))
     return tuple(found)
-
-
-def _exclusions() -> list[str]:
-    return [f"--glob=!{name}" for name in EXCLUDED]
 
 
 def _relative(path: str) -> str:

@@ -46,11 +46,6 @@ def unknown(path: Path, ctx: ToolContext) -> bool:
     )
 
 
-def new(typed: Mapping[str, Path]) -> list[str]:
-    """Return the files that were never saved; blocking."""
-    return [name for name, path in typed.items() if not path.exists()]
-
-
 async def overlaid(
     found: ripgrep.SearchResult,
     root: Path,

@@ -32,9 +32,7 @@ from tools.writing.apply_rollback import (
     put_back,
 )
 from tools.writing.journal import Batch, Journal, new_batch
-from tools.writing.recovery import Recovered, recover
 from tools.writing.type_changes import TypeChanges, type_changes
-from tools.writing.type_changes import in_order as writable_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,17 +40,6 @@ if TYPE_CHECKING:
 
     from tools.tool import FileChange
     from tools.writing.disk import Stamp
-
-__all__ = [
-    "ChangedOnDiskError",
-    "NotUndoneError",
-    "Recovered",
-    "read_or_none",
-    "recover",
-    "verify",
-    "write_all",
-]
-
 
 _OPEN_AT_ONCE = 64
 """Files that are open until they are flushed together: systems permit a few hundred."""
@@ -90,7 +77,8 @@ def write_all(changes: Sequence[FileChange], journal: Path | None = None) -> Non
     """
     alone = len(changes) == 1
     turns = type_changes(changes)
-    changes = writable_order(changes, turns)
+    if turns:  # deletions come first
+        changes = sorted(changes, key=lambda change: change.after is not None)
     batch = _batch(changes, alone, turns)
     record = None if journal is None else Journal.begin(journal, batch, durable=not alone)
     placed = False
@@ -128,7 +116,7 @@ def _batch(changes: Sequence[FileChange], alone: bool, turns: TypeChanges) -> Ba
         hashes = ("", "") if alone else (_sha256(change.before), _sha256(change.after))
         batch.add(change.path, change.kind, *hashes, up=turns.up(change.path))
     parents = {change.path.parent: change.path for change in changes if change.after is not None}
-    turning = turns.files()
+    turning = frozenset(turns.opened.values())
     batch.folders = sorted(
         {folder for parent, path in parents.items() for folder in _missing(parent, path, turning)}
     )

@@ -137,9 +137,8 @@ def _of_unsaved(change: FileChange, open_file: OpenFile, name: str) -> Buffered:
 
 def _of_saved(change: FileChange, open_file: OpenFile) -> Buffered | None:
     """None when it is better done on disk."""
-    if change.after is None or change.before is None or change.mode is not None:
-        return None
-    if not (open_file.writable or open_file.editable):
+    can = open_file.writable or open_file.editable
+    if not can or change.after is None or change.before is None or change.mode is not None:
         return None
     try:
         before = decode(change.before)

@@ -34,10 +34,6 @@ class TypeChanges:
         turning = self.opened.get(path) or self.closed.get(path)
         return 0 if turning is None else len(path.parts) - len(turning.parts)
 
-    def files(self) -> frozenset[Path]:
-        """Return the files that become folders."""
-        return frozenset(self.opened.values())
-
     def folders(self) -> dict[Path, Path]:
         """Return the folders that must then be empty, inner ones first, each with the file that replaces it."""
         found: dict[Path, Path] = {}
@@ -58,13 +54,6 @@ def type_changes(changes: Sequence[FileChange]) -> TypeChanges:
     if not made or not gone:
         return TypeChanges()
     return TypeChanges(_above(made, gone), _above(gone, made))
-
-
-def in_order(changes: Sequence[FileChange], turns: TypeChanges) -> list[FileChange]:
-    """Return the changes in an order in which they can be written: where types change, deletions come first."""
-    if not turns:
-        return list(changes)
-    return sorted(changes, key=lambda change: change.after is not None)
 
 
 def write_groups(changes: Sequence[FileChange]) -> list[list[FileChange]]:

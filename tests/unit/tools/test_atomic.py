@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree
 from tools.tool import FileChange
-from tools.writing import atomic, disk
+from tools.writing import atomic, disk, recovery
 
 # -- what a written file keeps --
 
@@ -260,6 +260,6 @@ def test_without_hard_links_writes_are_atomic_and_recoverable(root: Path, journa
                     atomic.write_all(plan, journal)
                 except OSError:
                     assert tree(root) == old
-            atomic.recover(journal)
+            recovery.recover(journal)
             assert tree(root) in (old, new), (at, how)
             assert list(journal.iterdir()) == []

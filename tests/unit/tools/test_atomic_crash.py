@@ -21,7 +21,7 @@ from tests.support.fakes.dying_disk import (
     turning,
 )
 from tools.tool import FileChange
-from tools.writing import atomic
+from tools.writing import atomic, recovery
 
 Say = Callable[[str], None]
 SMALL = 8
@@ -120,10 +120,10 @@ def test_kill_at_any_call_recovers_to_all_old_or_all_new(
     points = range(1, field.count + 1)
     for at in points if how == "kill" else [at for at in points if field.names[at - 1] == "write"]:
         interrupted(field, DyingOs(at, how))
-        found = atomic.recover(field.journal)
+        found = recovery.recover(field.journal)
         assert all(one.outcome != "failed" for one in found), found
         outcomes.append(field.check(f"{how} at {at}"))
-        assert atomic.recover(field.journal) == []
+        assert recovery.recover(field.journal) == []
     assert outcomes == sorted(outcomes), "once new, later points must not be old"
     assert how == "torn" or (outcomes[-1] and not outcomes[0])
     say(f"{len(outcomes)} kill points ({plan.__name__}, {how}): {outcomes.count(True)} new")
@@ -142,11 +142,11 @@ def test_a_recovery_killed_at_any_call_is_finished_by_the_next(
             second += in_full(1, 3)
             interrupted(field, DyingOs(first, counted=CHANGING))
             with dying(DyingOs(second, counted=CHANGING)) as system:
-                atomic.recover(field.journal)
+                recovery.recover(field.journal)
             if system.count < second:
                 break
             points += 1
-            atomic.recover(field.journal)
+            recovery.recover(field.journal)
             field.check(f"killed at {first}, recovery at {second}")
     say(f"{points} pairs of kill points (writing, recovering)")
 
@@ -189,7 +189,7 @@ def test_recovery_completes_after_a_persistent_disk_error(
                 assert "next start" in str(failure)
             except OSError:
                 assert tree(field.root) == field.old
-        assert all(one.outcome != "failed" for one in atomic.recover(field.journal))
+        assert all(one.outcome != "failed" for one in recovery.recover(field.journal))
         field.check(f"broken from {at} on")
     assert not_undone
     say(f"{field.count} points from which on the disk was broken")
@@ -202,7 +202,7 @@ def test_a_power_cut_leaves_nothing_half_written(
     field = Field(fast / "f", plan)
     for at in range(1, field.count + 1):
         interrupted(field, DyingOs(at, power_cut=True))
-        atomic.recover(field.journal)
+        recovery.recover(field.journal)
         field.check(f"power cut at {at}")
     say(f"{field.count} power cuts")
 
@@ -216,11 +216,11 @@ def test_failed_recovery_is_reported_and_retried(
     for at in range(1, field.count + 1):
         interrupted(field, DyingOs(at, counted=CHANGING))
         with dying(DyingOs(1, "broken", counted=CHANGING, error=errno.EROFS)) as system:
-            found = atomic.recover(field.journal)
+            found = recovery.recover(field.journal)
         if system.count:
             assert [one.outcome for one in found] == ["failed"]
             assert "Goalwright tries again at the next start." in found[0].text
-        atomic.recover(field.journal)
+        recovery.recover(field.journal)
         field.check(f"broken recovery after {at}")
 
 
@@ -235,7 +235,7 @@ def test_recovery_skips_a_change_that_is_still_being_written(
         def _stop(self, name: str, args: tuple[Any, ...]) -> None:
             nonlocal met
             met += field.left() != []
-            assert atomic.recover(field.journal) == []
+            assert recovery.recover(field.journal) == []
 
     for at in range(1, field.count + 1):
         changes = field.fresh()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.fakes.dying_disk import CHANGING, DyingOs, bits, dying, old_tree, tree, turning
 from tools.tool import FileChange
-from tools.writing import atomic
+from tools.writing import atomic, recovery
 
 
 def kill_before(
@@ -57,7 +57,7 @@ def three(root: Path) -> list[FileChange]:
 
 def test_interrupted_change_is_completed_and_reported(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert (found.outcome, len(found.files)) == ("completed", 3)
     assert found.text == "The daemon stopped while it changed 3 files. The change was completed."
     assert {path.name: path.read_bytes() for path in root.iterdir()} == dict.fromkeys("anb", b"new")
@@ -68,7 +68,7 @@ def test_change_that_had_not_begun_is_dropped_and_reported(root: Path, journal: 
     old = tree(root)
     kill_before("fsync", plan, journal, number=5)
     assert len(tree(root)) > len(old)
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "untouched" and "Nothing was written." in found.text
     assert tree(root) == old
 
@@ -77,7 +77,7 @@ def test_file_changed_before_its_turn_stays_and_others_roll_back(root: Path, jou
     kill_before("replace", three(root), journal, path=root / "b")
     assert (root / "a").read_bytes() == b"new"
     (root / "b").write_bytes(b"theirs")
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "undone"
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"old", "b": b"theirs"}
 
@@ -85,7 +85,7 @@ def test_file_changed_before_its_turn_stays_and_others_roll_back(root: Path, jou
 def test_file_changed_after_its_turn_stays_and_others_complete(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
     (root / "a").write_bytes(b"new and theirs")
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "completed"
     assert f"{root / 'a'}: changed since" in found.text
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {
@@ -99,7 +99,7 @@ def test_changed_before_and_after_their_turn_both_stay(root: Path, journal: Path
     kill_before("replace", three(root), journal, path=root / "b")
     (root / "n").write_bytes(b"new and theirs")
     (root / "b").write_bytes(b"theirs")
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "undone"
     assert f"{root / 'n'}: changed since" in found.text
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {
@@ -112,7 +112,7 @@ def test_changed_before_and_after_their_turn_both_stay(root: Path, journal: Path
 def test_restoring_one_file_by_hand_undoes_the_whole_change(root: Path, journal: Path) -> None:
     kill_before("replace", three(root), journal, path=root / "b")
     (root / "a").write_bytes(b"old")
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "undone"
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"old", "b": b"old"}
 
@@ -122,7 +122,7 @@ def test_file_added_to_a_folder_being_replaced_stays_on_rollback(root: Path, jou
     old = tree(root)
     kill_before("rename", plan, journal, number=3)
     (root / "private/theirs").write_bytes(b"theirs")
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "undone"
     assert (root / "private/theirs").read_bytes() == b"theirs"
     (root / "private/theirs").unlink()
@@ -148,7 +148,7 @@ def test_file_recreated_after_its_deletion_is_kept(root: Path, journal: Path) ->
     plan = [FileChange(root / name, b"old", None) for name in "abc"]
     kill_before("rename", plan, journal, path=root / "b")
     (root / "a").write_bytes(b"theirs")
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "completed"
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"theirs"}
 
@@ -157,11 +157,11 @@ def test_recovery_without_its_backups_invents_nothing(root: Path, journal: Path)
     kill_before("replace", three(root), journal, path=root / "b")
     for path in root.glob(".*"):
         path.unlink()
-    (found,) = atomic.recover(journal)
+    (found,) = recovery.recover(journal)
     assert found.outcome == "undone"
     assert f"{root / 'a'}: still has the new content" in found.text
     assert {path.name: path.read_bytes() for path in root.iterdir()} == {"a": b"new", "b": b"old"}
-    assert atomic.recover(journal) == []
+    assert recovery.recover(journal) == []
 
 
 def test_replaced_folder_does_not_redirect_recovery(root: Path, journal: Path, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_replaced_folder_does_not_redirect_recovery(root: Path, journal: Path, t
         (elsewhere / name).write_bytes(b"old")
     (root / "in").rename(root / "was")
     (root / "in").symlink_to(elsewhere)
-    atomic.recover(journal)
+    recovery.recover(journal)
     assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == {"a": b"old", "b": b"old"}
 
 
@@ -185,19 +185,19 @@ def test_journal_record_is_private_and_deleted_after_recovery(root: Path, journa
     kill_before("link", three(root), journal)
     (record,) = journal.iterdir()
     assert (bits(journal), bits(record)) == (0o700, 0o600)
-    atomic.recover(journal)
+    recovery.recover(journal)
     assert list(journal.iterdir()) == []
 
 
 def test_a_workspace_without_a_journal_recovers_nothing(tmp_path: Path) -> None:
-    assert atomic.recover(tmp_path / "none") == []
+    assert recovery.recover(tmp_path / "none") == []
 
 
 def test_recovery_ignores_files_that_are_no_records(journal: Path) -> None:
     journal.mkdir(parents=True)
     for name in ("notes.txt", "x.journal", "0123456789abcdef.journal~"):
         (journal / name).write_bytes(b"\0\xff garbage")
-    assert atomic.recover(journal) == []
+    assert recovery.recover(journal) == []
     assert len(list(journal.iterdir())) == 3
 
 
@@ -243,7 +243,7 @@ def test_damaged_record_blocks_nothing_and_destroys_nothing(
         atomic.write_all(plan, journal)
     for record in journal.glob("*"):
         record.write_bytes(damage(record.read_bytes() or b"\n", source))
-    atomic.recover(journal)
+    recovery.recover(journal)
     for path, data in theirs.items():
         change = planned.get(path)
         backups = [one.read_bytes() for one in root.rglob(f".{path.name}.*")]
@@ -257,7 +257,7 @@ def test_any_record_bytes_are_read_without_an_error(
 ) -> None:
     journal = tmp_path_factory.mktemp("any")
     (journal / "0123456789abcdef.journal").write_bytes(data)
-    assert all(one.outcome == "untouched" for one in atomic.recover(journal))
+    assert all(one.outcome == "untouched" for one in recovery.recover(journal))
     assert list(journal.iterdir()) == []
 
 
@@ -265,6 +265,6 @@ def test_any_record_bytes_are_read_without_an_error(
 def test_long_and_odd_names_can_be_written(root: Path, journal: Path, name: str) -> None:
     plan = [FileChange(root / name, None, b"1"), FileChange(root / "b", None, b"1")]
     kill_before("unlink", plan, journal)
-    atomic.recover(journal)
+    recovery.recover(journal)
     assert (root / name).read_bytes() == b"1"
     assert len(list(root.iterdir())) == 2

@@ -50,6 +50,8 @@ _log = logging.getLogger(__name__)
 
 BASELINE_TIMEOUT_S = 10.0
 """Seconds for a baseline; if it takes longer it is abandoned: the verdict is then "no fresh answer"."""
+_SMALL = 16_000
+"""Bytes of a plan that is compared on the event loop."""
 _SHORT_DIFF_LINES = 24
 _ALTERED_DIFF_LINES = 200
 _MAX_NAMED = 60
@@ -234,9 +236,8 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
     """
     names = {change.path: rule_target(change.path, ctx.workspace) for change in plan}
     _check_plan(plan, names)
-    # Hashing and comparing large files takes milliseconds.
-    bases, proposal = await asyncio.to_thread(
-        lambda: ([_digest(change.before) for change in plan], propose(plan, names))
+    bases, proposal = await _aside(
+        plan, lambda: ([_digest(change.before) for change in plan], propose(plan, names))
     )
     for change, digest in zip(plan, bases, strict=True):
         _check_base(names[change.path], digest, ctx.files.last_read(change.path))
@@ -270,6 +271,13 @@ async def apply_changes(plan: Sequence[FileChange], ctx: ToolContext) -> ChangeO
     if written.formatted:
         saved = await asyncio.to_thread(lambda: tuple(saved_otherwise(plan, written.formatted, names)))
     return ChangeOutcome(files, report, ctx.workspace, altered, saved)
+
+
+async def _aside(plan: Sequence[FileChange], work: Callable[[], MadeT]) -> MadeT:
+    """Run ``work`` in a thread, because hashing and comparing large files takes milliseconds; else the way there and
+    back takes longer than the work."""
+    small = sum(len(change.before or b"") + len(change.after or b"") for change in plan) <= _SMALL
+    return work() if small else await asyncio.to_thread(work)
 
 
 class Writing(Protocol):
@@ -382,7 +390,10 @@ async def _commit(
             raise ToolError(f"Nothing was written: the workspace {ctx.workspace} was deleted or renamed.")
         kept, versions, by_path = ctx.history, list[str](), dict[Path, str]()
         try:
-            parts = await asyncio.to_thread(buffers.split, plan, names, ctx.files)
+            if any(ctx.files.editors.opened(change.path) is not None for change in plan):
+                parts = await asyncio.to_thread(buffers.split, plan, names, ctx.files)
+            else:
+                parts = buffers.Parts(plan)
             versions += await kept.keep(plan, ctx.tool_call_id, counts)
             by_path |= zip((change.path for change in plan), versions, strict=True)
 
@@ -400,8 +411,8 @@ async def _commit(
         if settled := {path: data for path, data in formatted.items() if data is not None}:
             await kept.settle(versions, settled)
         kept.written(versions)
-        digests = await asyncio.to_thread(
-            lambda: {change.path: _digest(settled.get(change.path, change.after)) for change in plan}
+        digests = await _aside(
+            plan, lambda: {change.path: _digest(settled.get(change.path, change.after)) for change in plan}
         )
         for path, digest in digests.items():
             # The model has not seen what an editor's formatter made of it.

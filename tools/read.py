@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import stat
 from dataclasses import dataclass, replace
 
 from pydantic import AliasChoices, Field
@@ -21,6 +22,8 @@ MAX_LINES = 2000
 MAX_COLUMNS = 2000
 MAX_BYTES = 50 * 1024
 MAX_FILE_BYTES = 100 * 1024 * 1024
+_SMALL = 64 * 1024
+"""Bytes of a file that is read on the event loop: the way into a thread and back takes longer."""
 MAX_IMAGE_BYTES = 4 * 1024 * 1024
 SEPARATOR = "→"
 """Between line number and text. Not a tab: it must not be taken for a part of the text."""
@@ -92,7 +95,11 @@ async def _load(
 ) -> ToolResult | _Shown:
     """Return the page of a text file, or the whole result for an image. Raises ToolError."""
     try:
-        found = await asyncio.to_thread(_read, target, unsaved, args)
+        info = target.path.stat()
+        if info.st_size <= _SMALL and stat.S_ISREG(info.st_mode):
+            found = _read(target, unsaved, args)
+        else:
+            found = await asyncio.to_thread(_read, target, unsaved, args)
     except FileNotFoundError:
         found = None
         if unsaved is not None:

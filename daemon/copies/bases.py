@@ -6,25 +6,18 @@ from the same files, whatever the user has changed in the workspace meanwhile. B
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from daemon.copies.git_program import CancelToken, in_thread, with_copy_errors
 from daemon.copies.working_copy import Base, CopyError
-from tools.process.background import finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from concurrent.futures import Executor
     from pathlib import Path
 
     from daemon.copies.copy_folders import CopyFolders
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -79,20 +72,15 @@ class Bases(Generic[T]):
     def done(self, base: Base) -> None:
         """Let go of it, at once or when it is no longer used. Twice is as good as once."""
         with self._lock:
-            # Compare identity, because two equal bases may belong to two explorations.
             for kept in self._kept:
                 if kept.base is base:
                     kept.is_done = True
         self._forget()
 
     def _find(self, base: Base) -> HeldBase[T]:
-        there = [kept for kept in self._kept if not kept.is_done]
-        for kept in there:
-            if kept.base is base:
-                return kept
-        for kept in there:
-            # The base came over a pipe, for example. Without a hash it cannot be identified.
-            if base.tree is not None and (kept.base.commit, kept.base.tree) == (base.commit, base.tree):
+        # Compare identity, because two equal bases may belong to two explorations.
+        for kept in self._kept:
+            if kept.base is base and not kept.is_done:
                 return kept
         raise CopyError(
             "The state of the workspace from which this exploration started is no longer stored. Start a "
@@ -106,35 +94,3 @@ class Bases(Generic[T]):
         for kept in gone:
             kept.free()
             self._places.remove(kept.folder)
-
-
-async def hold_base(
-    pool: Executor, bases: Bases[T], make: Callable[[CancelToken, Path], tuple[Base, T]]
-) -> Base:
-    """Have a base made in a thread, and keep it. Canceled or failed, it leaves nothing. Raises CopyError."""
-    made: list[Base] = []
-
-    def work(stop: CancelToken) -> Base:
-        made.append(base := bases.add(lambda folder: make(stop, folder)))
-        return base
-
-    try:
-        return await in_thread(pool, with_copy_errors(work))
-    except asyncio.CancelledError:
-        # It was canceled just after the base was made.
-        for base in made:
-            await release_base(pool, bases, base)
-        raise
-
-
-async def release_base(pool: Executor, bases: Bases[T], base: Base) -> None:
-    """``Bases.done`` in a thread, to its end also when canceled. Never raises anything else."""
-
-    def work() -> None:
-        try:
-            bases.done(base)
-        except OSError as error:
-            log.warning("what branches started from was not removed completely: %s", error)
-
-    if await finish(asyncio.get_running_loop().run_in_executor(pool, work)):
-        raise asyncio.CancelledError

@@ -10,6 +10,7 @@ from daemon.copies import private_git
 from daemon.copies.copy_worker import index_stat
 from daemon.copies.git_add import INDEX, PrivateIndex
 from daemon.copies.working_copy import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
+from daemon.files.git import blobs_in
 from daemon.files.index_file import GITLINK, read, restat
 
 if TYPE_CHECKING:
@@ -187,18 +188,7 @@ def _differences(
         modes = _mode(old_mode), _mode(new_mode)
         if modes != (None, None):
             found.append(_Difference(name, modes, (old, new)))
-    oids = sorted({oid for one in found for oid in one.contents})
-    given = b"".join(oid + b"\n" for oid in oids)
-    sizes: dict[bytes, int] = {}
-    if given:
-        listing = private.run(
-            "cat-file", "--batch-check=%(objectname) %(objectsize)", given=given, long=False
-        )
-        for line in listing.splitlines():
-            oid, _, size = line.partition(b" ")
-            if size.isdigit():
-                sizes[oid] = int(size)
-    return found, sizes
+    return found, private.sizes({oid for one in found for oid in one.contents})
 
 
 def _changes(
@@ -241,17 +231,10 @@ def blobs(private: PrivateIndex, oids: Iterable[bytes]) -> dict[bytes, bytes]:
     data = (
         private.run("cat-file", "--batch", given=b"".join(oid + b"\n" for oid in ordered)) if ordered else b""
     )
-    found: dict[bytes, bytes] = {}
-    at = 0
-    for oid in ordered:
-        end = data.index(b"\n", at)
-        head = data[at:end].split(b" ")
-        if len(head) != 3 or head[1] != b"blob":
-            raise CopyError(
-                f"The content {oid.decode()} is not in the repository (a partial clone?). "
-                "Fetch what is missing, or start the exploration again."
-            )
-        size = int(head[2])
-        found[oid] = data[end + 1 : end + 1 + size]
-        at = end + 2 + size
+    found = dict(blobs_in(data, ordered))
+    if missing := next((oid for oid in ordered if oid not in found), None):
+        raise CopyError(
+            f"The content {missing.decode()} is not in the repository (a partial clone?). "
+            "Fetch what is missing, or start the exploration again."
+        )
     return found

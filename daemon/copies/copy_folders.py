@@ -79,11 +79,9 @@ class CopyFolders:
     def __init__(self, folder: Path, workspace: Path) -> None:
         key = workspace_key(workspace)
         self.folder = Path(os.path.realpath(folder)) / key
-        self._used = False
 
     def new(self, session_id: str) -> CopyFolder:
         """Create a folder for a session. Raises CopyError when it has one, and OSError."""
-        self._prepare()
         final = self.folder / _safe(session_id)
         made, free = self.kept_scratch()
         try:
@@ -101,19 +99,14 @@ class CopyFolders:
     def kept_scratch(self) -> tuple[Path, Callable[[], None]]:
         """Return a new folder, and a function that releases it; until then nothing removes it. Raises CopyError and
         OSError."""
-        made = self.scratch()
+        self._prepare()
+        made = self.folder / f"{_NEW}{secrets.token_hex(8)}"
+        made.mkdir(mode=0o700)
         (made / ".copy").mkdir(mode=0o700)
         free = lock.take(made / ".copy" / "lock")
         if free is None:
             raise CopyError("A new folder is locked by another process; try again.")
         return made, free
-
-    def scratch(self) -> Path:
-        """Create a folder for work that belongs to no copy yet. Raises OSError."""
-        self._prepare()
-        made = self.folder / f"{_NEW}{secrets.token_hex(8)}"
-        made.mkdir(mode=0o700)
-        return made
 
     def remove(self, folder: Path) -> None:
         """Remove a copy's folder, then the folders around it as far as they are empty."""
@@ -211,7 +204,7 @@ class CopyFolders:
         file = path / ".copy" / "lock"
         try:
             if not file.parent.is_dir():
-                return _nothing  # the daemon died before it stored a value
+                return lambda: None  # the daemon died before it stored a value
             return lock.take(file)
         except OSError:
             return None
@@ -226,10 +219,6 @@ class CopyFolders:
             if found.st_mode & 0o077 and os.name == "posix":
                 path.chmod(0o700)
         _spread(self.folder)
-
-
-def _nothing() -> None:
-    return None
 
 
 def remove(folder: Path, below: Path) -> None:

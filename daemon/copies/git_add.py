@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from daemon.copies import private_git
 from daemon.copies.git_program import DISK_FULL, CancelToken, GitError, GitProgram
 from daemon.copies.working_copy import MOST_BYTES, CopyError
+from daemon.files.git import object_sizes
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ class PrivateIndex:
         self.run(
             "update-index", "--add", "--remove", "--replace", "-z", "--stdin", given=given, config=_ONE_PACK
         )
+
+    def sizes(self, oids: Iterable[bytes]) -> dict[bytes, int]:
+        """Return the sizes of objects by their ids in hex, without those that are not there. Raises GitError."""
+        given = b"".join(oid + b"\n" for oid in sorted(oids))
+        listing = self.run("cat-file", "--batch-check", given=given, long=False) if given else b""
+        return dict(object_sizes(listing))
 
     def write_tree(self) -> str:
         """Return the tree of the index. Raises GitError."""

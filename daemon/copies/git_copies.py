@@ -7,18 +7,17 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.copies import dependency_folders, populate, snapshot
+from daemon.copies import populate, snapshot
 from daemon.copies.copy_diff import EMPTY_TREE, CopiedRepository, CopyComparison, small_patch
 from daemon.copies.git_add import PrivateIndex
 from daemon.copies.git_program import CancelToken, GitProgram
 from daemon.copies.managed_copy import ManagedCopies, ManagedCopy
 from daemon.copies.repository import Repository
-from daemon.copies.working_copy import Base, BranchChange, CopyError, OrphanedCopy
+from daemon.copies.working_copy import Base, CopyError, OrphanedCopy
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import ThreadPoolExecutor
+    from collections.abc import Sequence
     from pathlib import Path
 
     from daemon.copies.copy_folders import CopyFolder
@@ -33,27 +32,6 @@ class _GitBase:
     links: tuple[bytes, ...]
 
 
-class GitCopy(ManagedCopy):
-    """The files of one branch, compared by git. Contents are the bytes on disk."""
-
-    def __init__(
-        self,
-        place: CopyFolder,
-        base: Base,
-        comparing: CopyComparison,
-        environment: Mapping[str, str],
-        links: Sequence[Path],
-        pool: ThreadPoolExecutor,
-        on_close: Callable[[CopyFolder], None],
-    ) -> None:
-        root = comparing.top / comparing.workspace
-        super().__init__(place, root, base, environment, links, pool, on_close)
-        self._comparing = comparing
-
-    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        return await self.ask(self._comparing.outcome)
-
-
 def _stays(taken: Snapshot, patch: bytes | None) -> str:
     """Return why only this machine has the files; see ``Base``."""
     if taken.parts or taken.folders:
@@ -65,7 +43,7 @@ def _stays(taken: Snapshot, patch: bytes | None) -> str:
     return t("the uncommitted changes are too large") if patch is None else ""
 
 
-class GitCopies(ManagedCopies[GitCopy, _GitBase]):
+class GitCopies(ManagedCopies[_GitBase]):
     """Makes copies of one workspace with the help of git.
 
     ``workspace`` and ``folder`` are resolved; ``repository`` is False for a folder that is in none.
@@ -97,7 +75,7 @@ class GitCopies(ManagedCopies[GitCopy, _GitBase]):
 
     def _filled(
         self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _GitBase
-    ) -> GitCopy:
+    ) -> ManagedCopy:
         there = taken.snapshot
         top = place.root(there.source.name or "copy")
         parts = populate.fill(self._git, stop, there, top, place.ours, taken.links)
@@ -113,15 +91,7 @@ class GitCopies(ManagedCopies[GitCopy, _GitBase]):
                 "parts": [part.to_json() for part in parts],
             }
         )
-        environment = {
-            # A repository around the folder of the copies does not belong to the workspace.
-            "GIT_CEILING_DIRECTORIES": str(place.folder),
-            **dependency_folders.environment(
-                there.source, top, taken.links, os.environ.get("PYTHONPATH", "")
-            ),
-        }
-        links = [top / os.fsdecode(link) for link in taken.links]
-        return GitCopy(place, base, comparing, environment, links, self._pool, self._closed)
+        return self._copy(place, there.source, top, base, taken.links, comparing.outcome)
 
     def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))

@@ -22,7 +22,7 @@ from tools.process.environment import GIT_ASKED, git_environment
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
@@ -101,8 +101,13 @@ class CancelToken:
         return process.returncode, out, errors
 
 
-async def in_thread(pool: Executor, work: Callable[[CancelToken], T]) -> T:
-    """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when none of it runs."""
+async def in_thread(
+    pool: Executor, work: Callable[[CancelToken], T], undo: Callable[[T], Awaitable[None]] | None = None
+) -> T:
+    """Do blocking work in a thread of ``pool``. Canceled, it stops the work and returns when none of it runs.
+
+    ``undo``: lets go of the result of work that was canceled just when it was done.
+    """
     stop = CancelToken()
     future = pool.submit(work, stop)
     task = asyncio.wrap_future(future)
@@ -113,8 +118,9 @@ async def in_thread(pool: Executor, work: Callable[[CancelToken], T]) -> T:
         # Do not cancel the task, which would count as canceled while the thread keeps running.
         if not future.cancel():
             await finish(task)
-        if not task.cancelled():
-            task.exception()  # retrieve it: how canceled work ended does not matter
+        # How canceled work failed does not matter.
+        if not task.cancelled() and task.exception() is None and undo is not None:
+            await undo(task.result())
         raise
 
 

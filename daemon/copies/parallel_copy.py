@@ -30,9 +30,8 @@ def plan_of(entries: Iterable[IndexLine]) -> Plan:
     folders: dict[bytes, list[Wanted]] = {}
     for entry in entries:
         folder, _, name = entry.path.rpartition(b"/")
-        mtime_ns = entry.stat[2] * 10**9 + entry.stat[3]
         inode = entry.stat[5] if entry.stat[5] else -1
-        folders.setdefault(folder, []).append((name, mtime_ns, entry.stat[8], inode))
+        folders.setdefault(folder, []).append((name, entry.mtime_ns, entry.stat[8], inode))
     return list(folders.items())
 
 

@@ -34,8 +34,7 @@ from tools.files.regular_files import read_regular
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-    from concurrent.futures import ThreadPoolExecutor
+    from collections.abc import Generator, Iterator, Sequence
 
     from daemon.copies.copy_folders import CopyFolder
     from daemon.copies.copy_worker import Plan, Wanted
@@ -129,35 +128,11 @@ class _PlainBase:
     left_out: tuple[str, ...]
 
 
-class PlainCopy(ManagedCopy):
-    """The files of one branch, compared byte by byte."""
-
-    def __init__(
-        self,
-        place: CopyFolder,
-        root: Path,
-        base: Base,
-        left_out: Sequence[str],
-        environment: Mapping[str, str],
-        links: Sequence[Path],
-        pool: ThreadPoolExecutor,
-        on_close: Callable[[CopyFolder], None],
-    ) -> None:
-        super().__init__(place, root, base, environment, links, pool, on_close)
-        self._left_out = tuple(left_out)
-
-    async def outcome(self) -> tuple[Sequence[BranchChange], bytes]:
-        def work(stop: CancelToken) -> tuple[Sequence[BranchChange], bytes]:
-            changes = differences(stop, self.place, self.root, self._left_out)
-            return changes, write_patch(changes)
-
-        return await self.ask(work)
-
-
-def differences(
+def outcome(
     stop: CancelToken, place: CopyFolder, root: Path, left_out: Sequence[str]
-) -> list[BranchChange]:
-    """Return the differences between the base copy and the branch's copy. Raises OSError and CopyError."""
+) -> tuple[list[BranchChange], bytes]:
+    """Return the differences between the base copy and the branch's copy, and their patch. Raises OSError and
+    CopyError."""
     before = dict(_contents(stop, place.ours / _BASE, left_out))
     after = dict(_contents(stop, root, left_out))
     found: list[BranchChange] = []
@@ -172,7 +147,8 @@ def differences(
         check_size(sizes)
         sides = _bytes(old), _bytes(new)
         found.append(BranchChange(shown, *sides, old[0] if old else None, new[0] if new else None))
-    return sorted(found, key=lambda change: change.name)
+    found.sort(key=lambda change: change.name)
+    return found, write_patch(found)
 
 
 _File = tuple[int, Path]
@@ -209,7 +185,7 @@ def _bytes(file: _File | None) -> bytes | None:
     return os.fsencode(file[1].readlink()) if file[0] == _LINK else file[1].read_bytes()
 
 
-class PlainCopies(ManagedCopies[PlainCopy, _PlainBase]):
+class PlainCopies(ManagedCopies[_PlainBase]):
     """Makes copies of a folder without git. ``workspace`` is resolved."""
 
     def __init__(self, workspace: Path, folder: Path, links: Sequence[str]) -> None:
@@ -228,7 +204,7 @@ class PlainCopies(ManagedCopies[PlainCopy, _PlainBase]):
 
     def _filled(
         self, stop: CancelToken, place: CopyFolder, session_id: str, base: Base, taken: _PlainBase
-    ) -> PlainCopy:
+    ) -> ManagedCopy:
         root = place.root(self._workspace.name or "copy")
         plan, _ = _Walk(taken.top, taken.left_out).plan(stop)
         # Not in parallel: creating a link to a file makes the file look changed to another copying thread.
@@ -241,12 +217,11 @@ class PlainCopies(ManagedCopies[PlainCopy, _PlainBase]):
             there.parent.mkdir(parents=True, exist_ok=True)
             there.symlink_to(self._workspace / os.fsdecode(link), target_is_directory=True)
         place.write_record({"session": session_id, "name": root.name, "leftOut": list(taken.left_out)})
-        environment = dependency_folders.environment(
-            self._workspace, root, taken.links, os.environ.get("PYTHONPATH", "")
-        )
-        environment["GIT_CEILING_DIRECTORIES"] = str(place.folder)
-        links = [root / os.fsdecode(link) for link in taken.links]
-        return PlainCopy(place, root, base, taken.left_out, environment, links, self._pool, self._closed)
+
+        def compare(stop: CancelToken) -> tuple[list[BranchChange], bytes]:
+            return outcome(stop, place, root, taken.left_out)
+
+        return self._copy(place, self._workspace, root, base, taken.links, compare)
 
     @contextmanager
     def _lock_of(self, stop: CancelToken) -> Generator[None]:
@@ -260,8 +235,8 @@ class PlainCopies(ManagedCopies[PlainCopy, _PlainBase]):
     def _read(self, stop: CancelToken, place: CopyFolder) -> OrphanedCopy:
         record = cast("dict[str, Any]", json.loads((place.ours / "record.json").read_bytes()))
         root = place.root(str(record["name"]))
-        changes = differences(stop, place, root, [str(name) for name in record["leftOut"]])
-        return OrphanedCopy(str(record["session"]), tuple(changes), write_patch(changes))
+        changes, patch = outcome(stop, place, root, [str(name) for name in record["leftOut"]])
+        return OrphanedCopy(str(record["session"]), tuple(changes), patch)
 
 
 def _copy(stop: CancelToken, source: Path, target: Path, plan: Plan) -> None:

@@ -119,7 +119,7 @@ def _users_index(taken: Snapshot, entries: dict[bytes, IndexLine], stats: dict[b
         if now is None or now.stat != entry.stat:
             return entry.stat  # it differs here as it differed there
         # An equal stat from the same moment as the index itself proves nothing ("racily clean").
-        racy = entry.stat[2] * 10**9 + entry.stat[3] >= taken.user_mtime_ns
+        racy = entry.mtime_ns >= taken.user_mtime_ns
         return None if racy else stats.get(entry.path)
 
     return index_file.restat(taken.user_data, taken.user, taken.hash_size, stat_of)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 KEPT = "kept"
 """Name in a snapshot's folder: a pack of objects that the user's git may remove."""
+_OF_RAW = frozenset(
+    f"core.{name}"
+    for name in ("ignorecase", "symlinks", "filemode", "precomposeunicode", "excludesfile", "longpaths")
+)
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 
@@ -167,35 +171,30 @@ class _SnapshotBuilder:
             return
         run = self._raw_git.run
         known = {entry.oid for entry in index.entries}
-        wanted = {one.oid.hex() for one in user.entries if one.kind != GITLINK and one.oid not in known}
+        wanted = {
+            one.oid.hex().encode() for one in user.entries if one.kind != GITLINK and one.oid not in known
+        }
         before = state.commit if state and state.commit else EMPTY_TREE[self._hash_size]
         for tree in trees:
-            wanted.add(tree)
+            wanted.add(tree.encode())
             fields = run("diff-tree", "-r", "-t", "-z", "--no-renames", before, tree, long=False).split(b"\0")
             heads = [field.split(b" ") for field in fields[0::2] if field]
-            wanted |= {head[3].decode("ascii") for head in heads if int(head[1], 8) not in (0, GITLINK)}
+            wanted |= {head[3] for head in heads if int(head[1], 8) not in (0, GITLINK)}
         stores = self._repository.stores()
         ours = self._tree_dir / "objects"
         private_git.write_stores(self._tree_dir, ())
         private_git.write_stores(self._raw_dir, [ours])
-        foreign = wanted - self._there(wanted)
+        foreign = wanted - self._raw_git.sizes(wanted).keys()
         private_git.write_stores(self._tree_dir, stores)
         private_git.write_stores(self._raw_dir, [ours, *stores])
         # In a partial clone, some objects do not exist locally.
-        if there := self._there(foreign):
-            given = "".join(f"{oid}\n" for oid in sorted(there)).encode("ascii")
+        if there := self._raw_git.sizes(foreign):
+            given = b"".join(oid + b"\n" for oid in there)
             kept = self._place / KEPT
             kept.mkdir()
             run("pack-objects", "-q", "--window=0", str(kept / "pack"), given=given)
             for file in sorted(kept.iterdir(), key=lambda path: path.suffix, reverse=True):  # the index last
                 shutil.copyfile(file, ours / "pack" / file.name)
-
-    def _there(self, oids: set[str]) -> set[str]:
-        given = "".join(f"{oid}\n" for oid in sorted(oids)).encode("ascii")
-        if not given:
-            return set()
-        said = self._raw_git.run("cat-file", "--batch-check=%(objectname)", given=given, long=False)
-        return {line.decode("ascii") for line in said.splitlines() if b" " not in line}
 
     def _make(self, state: GitState | None) -> None:
         repository = self._repository
@@ -245,24 +244,24 @@ class _SnapshotBuilder:
         seen = {entry.path for entry, _ in found}
         entries = [e for e in index.entries if e.kind == FILE and not e.skipped and e.path not in seen]
         always, sized = self._converted(entries, dict(state.tree_settings))
-        sizes = self._sizes({entry.oid for entry in sized})
+        sizes = self._tree_git.sizes({entry.oid.hex().encode() for entry in sized})
         return [
             *found,
             *((entry, True) for entry in always),
             # git's conversions of a text (of carriage returns, keywords) change its size.
-            *((entry, True) for entry in sized if sizes.get(entry.oid) != entry.stat[8]),
+            *((entry, True) for entry in sized if not entry.has_size(sizes)),
         ]
 
     def _may_convert(self, index: GitIndex, state: GitState) -> bool:
         settings = dict(state.tree_settings)
-        if settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0"):
-            return True
-        if "core.attributesfile" in settings or state.files.get("info/attributes"):
-            return True
         home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-        if any(path.exists() for path in (home / "git/attributes", Path("/etc/gitattributes"))):
-            return True
-        return any(entry.path.endswith(b".gitattributes") for entry in index.entries)
+        return (
+            _converts_line_ends(settings)
+            or "core.attributesfile" in settings
+            or bool(state.files.get("info/attributes"))
+            or any(path.exists() for path in (home / "git/attributes", Path("/etc/gitattributes")))
+            or any(entry.path.endswith(b".gitattributes") for entry in index.entries)
+        )
 
     def _converted(
         self, entries: Sequence[IndexLine], settings: dict[str, str]
@@ -274,7 +273,7 @@ class _SnapshotBuilder:
             if entries
             else []
         )
-        everywhere = settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0")
+        everywhere = _converts_line_ends(settings)
         always: set[bytes] = set()
         sized: set[bytes] = set()
         for path, name, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
@@ -285,17 +284,6 @@ class _SnapshotBuilder:
             [entry for entry in entries if entry.path in always],
             [entry for entry in entries if entry.path not in always and (everywhere or entry.path in sized)],
         )
-
-    def _sizes(self, oids: Iterable[bytes]) -> dict[bytes, int]:
-        given = b"".join(oid.hex().encode() + b"\n" for oid in oids)
-        sizes: dict[bytes, int] = {}
-        for line in (
-            self._tree_git.run("cat-file", "--batch-check", given=given) if given else b""
-        ).splitlines():
-            head = line.split(b" ")
-            if len(head) == 3 and head[2].isdigit():
-                sizes[bytes.fromhex(head[0].decode("ascii"))] = int(head[2]) & 0xFFFFFFFF
-        return sizes
 
     def _hash_again(self, entries: Sequence[tuple[IndexLine, bool]]) -> bytes:
         """Return the raw index, with these entries hashed as they are on disk."""
@@ -332,13 +320,5 @@ class _SnapshotBuilder:
         return self._source / os.fsdecode(path)
 
 
-_OF_RAW = frozenset(
-    {
-        "core.ignorecase",
-        "core.symlinks",
-        "core.filemode",
-        "core.precomposeunicode",
-        "core.excludesfile",
-        "core.longpaths",
-    }
-)
+def _converts_line_ends(settings: dict[str, str]) -> bool:
+    return settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.files.cooperative import cooperatively
-from daemon.files.state import IndexEntry, UnknownIndexError, entries
+from daemon.files.index_file import FILE, BadIndexError, entries, extensions
 from tools.files.regular_files import read_regular
 from tools.process.environment import GIT_ASKED, git_environment
 from tools.process.programs import find_program
@@ -20,6 +20,8 @@ from tools.search.ripgrep import SLOW_S, endless
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from daemon.files.index_file import IndexLine
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ class Git:
         given = b"".join(os.fsencode(path) + b"\0" for path in paths)
         return set(_names(self._ask("check-ignore", "-z", "--stdin", given=given))) if given else set()
 
-    def tracked(self) -> dict[str, IndexEntry]:
+    def tracked(self) -> dict[str, IndexLine]:
         """Tracked files whose bytes on disk are those of their blob, if their stat is still the same.
 
         By absolute path, below the workspace only.
@@ -77,15 +79,20 @@ class Git:
             written_ns = self.index.stat().st_mtime_ns
             root = os.fsencode(self._top.as_posix())
             prefix = os.fsencode(self._workspace.as_posix()) + b"/"
-            found: dict[str, IndexEntry] = {}
+            found: dict[str, IndexLine] = {}
             attributes = (self._top / ".git" / "info" / "attributes").exists()
-            for path, entry in cooperatively(entries(data, self._hash_size)):
-                full = root + b"/" + path
-                attributes = attributes or path.endswith(b".gitattributes")
+            end = 12
+            for entry, end in cooperatively(entries(data, self._hash_size)):  # noqa: B007 - the last end counts
+                if entry.kind != FILE or entry.stage or entry.assumed or entry.skipped or entry.intended:
+                    continue
+                full = root + b"/" + entry.path
+                attributes = attributes or entry.path.endswith(b".gitattributes")
                 # Files that changed at the moment of git's check may look unchanged ("racily clean").
                 if full.startswith(prefix) and entry.mtime_ns < written_ns:
                     found[os.fsdecode(full)] = entry
-        except (OSError, UnknownIndexError) as error:
+            if any(name == b"link" for name, _ in extensions(data, end, self._hash_size)):
+                raise BadIndexError("a split index")
+        except (OSError, BadIndexError) as error:
             log.info("the index of %s is not used: %s", self._top, error)
             return {}
         if attributes or self._ask("config", "--get", "core.autocrlf").strip() not in (b"", b"false"):
@@ -96,37 +103,19 @@ class Git:
         """Contents by id, each verified; those that are missing or damaged are left out."""
         found: dict[bytes, bytes] = {}
         for start in range(0, len(oids), 200):
-            some = oids[start : start + 200]
-            found.update(self._some_blobs(some))
+            some = [oid.hex().encode() for oid in oids[start : start + 200]]
+            data = self._ask("cat-file", "--batch", given=b"".join(oid + b"\n" for oid in some))
+            for name, content in blobs_in(data, some):
+                oid = bytes.fromhex(name.decode())
+                if _object_id(content, len(oid)) == oid:
+                    found[oid] = content
         return found
 
-    def _some_blobs(self, oids: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        given = b"".join(oid.hex().encode() + b"\n" for oid in oids)
-        data = self._ask("cat-file", "--batch", given=given)
-        at = 0
-        for oid in oids:
-            end = data.find(b"\n", at)
-            if end < 0:
-                return
-            head = data[at:end].split(b" ")
-            at = end + 1
-            if len(head) != 3 or head[1] != b"blob" or not head[2].isdigit():
-                continue
-            size = int(head[2])
-            content = data[at : at + size]
-            at += size + 1
-            if _object_id(content, len(oid)) == oid:
-                yield oid, content
-
-    def _unconverted(self, found: dict[str, IndexEntry]) -> dict[str, IndexEntry]:
+    def _unconverted(self, found: dict[str, IndexLine]) -> dict[str, IndexLine]:
         """Without the files that git converts on their way to the disk."""
         oids = {entry.oid for entry in found.values()}
         given = b"".join(oid.hex().encode() + b"\n" for oid in oids)
-        sizes: dict[bytes, int] = {}
-        for line in self._ask("cat-file", "--batch-check", given=given).splitlines():
-            head = line.split(b" ")
-            if len(head) == 3 and head[2].isdigit():
-                sizes[bytes.fromhex(head[0].decode("ascii"))] = int(head[2])
+        sizes = dict(object_sizes(self._ask("cat-file", "--batch-check", given=given)))
         given = b"".join(os.fsencode(path) + b"\0" for path in found)
         fields = self._ask("check-attr", "-z", "--stdin", *_ATTRIBUTES, given=given).split(b"\0")
         converted = {
@@ -135,13 +124,36 @@ class Git:
             if value not in (b"unspecified", b"unset")
         }
         return {
-            path: entry
-            for path, entry in found.items()
-            if sizes.get(entry.oid) == entry.size and path not in converted
+            path: entry for path, entry in found.items() if entry.has_size(sizes) and path not in converted
         }
 
     def _ask(self, *args: str, given: bytes = b"") -> bytes:
         return _run(self._program, self._workspace, args, given)
+
+
+def object_sizes(listing: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the ids in hex and the sizes in an answer of ``git cat-file --batch-check``; missing objects have none."""
+    for line in listing.splitlines():
+        oid, _, rest = line.partition(b" ")
+        size = rest.rpartition(b" ")[2]
+        if size.isdigit():
+            yield oid, int(size)
+
+
+def blobs_in(data: bytes, oids: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the contents in an answer of ``git cat-file --batch`` to these ids in hex; missing ones are left out."""
+    at = 0
+    for oid in oids:
+        end = data.find(b"\n", at)
+        if end < 0:
+            return
+        head = data[at:end].split(b" ")
+        at = end + 1
+        if len(head) == 3 and head[2].isdigit():
+            size = int(head[2])
+            if head[1] == b"blob":
+                yield oid, data[at : at + size]
+            at += size + 1
 
 
 def _run(program: str, folder: Path, args: Sequence[str], given: bytes = b"") -> bytes:

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 Stat = tuple[int, int, int, int, int, int, int, int, int]
 """ctime s, ns, mtime s, ns, device, inode, uid, gid, size; each cut to 32 bits."""
@@ -15,6 +15,7 @@ _FIXED = struct.Struct(">10I")
 _STAT = struct.Struct(">6I")
 FILE, LINK, GITLINK = 0o100000, 0o120000, 0o160000
 _KIND = 0o170000
+_CUT = 0xFFFFFFFF
 
 
 class BadIndexError(Exception):
@@ -41,6 +42,16 @@ class IndexLine(NamedTuple):
     def kind(self) -> int:
         """FILE, LINK or GITLINK (a folder of a sparse index: 0o040000)."""
         return self.mode & _KIND
+
+    @property
+    def mtime_ns(self) -> int:
+        """When the file was changed, at git's check."""
+        return self.stat[2] * 10**9 + self.stat[3]
+
+    def has_size(self, sizes: Mapping[bytes, int]) -> bool:
+        """Return whether the file is as long as its blob. ``sizes``: of blobs, by their ids in hex."""
+        size = sizes.get(self.oid.hex().encode())
+        return size is not None and size & _CUT == self.stat[8]
 
 
 class GitIndex(NamedTuple):

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from daemon.files.baseline import MAX_FILE, Baseline
 from daemon.files.cooperative import cooperatively
 from daemon.files.git import Git
-from daemon.files.state import FileDelta, FileState, IndexEntry
+from daemon.files.state import FileDelta, FileState
 from tools.search.ripgrep import EXCLUDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from daemon.files.index_file import IndexLine
     from daemon.files.tree_events import TreeEvents
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Tree:
         self._folders: dict[str, _Folder] = {}
         self._count = 0
         self._uncovered: deque[str] = deque()
-        self._index: dict[str, IndexEntry] | None = None
+        self._index: dict[str, IndexLine] | None = None
         self._index_stamp: tuple[int, int, int] | None = None
         self._garbage: list[str] = []
 

@@ -54,12 +54,8 @@ def pack(program: str, stop: CancelToken, workspace: Path, commit: str, have: Se
         git_dir = Path(folder) / "git"
         private_git.make_for_us(git_dir, repository.object_format, repository.stores())
         private = PrivateIndex(git, stop, git_dir, Path(folder))
-        given = "".join(f"{one}\n" for one in have)
-        listing = (
-            private.run("cat-file", "--batch-check=%(objectname)", given=given.encode()) if have else b""
-        )
-        known = [line.decode("ascii") for line in listing.splitlines() if b" " not in line]
-        wanted = [commit, *(f"^{one}" for one in known)]
+        known = private.sizes(one.encode() for one in have)
+        wanted = [commit, *(f"^{one.decode()}" for one in known)]
         size = int(private.run("rev-list", "--objects", "--disk-usage", *wanted))
         if size > MOST_PACK:
             raise CopyError(

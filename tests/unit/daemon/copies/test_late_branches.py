@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -95,17 +94,6 @@ async def test_done_while_a_copy_is_being_opened(with_git: bool, tmp_path: Path)
             assert (await found.outcome())[0] == []
             await found.close()
     assert _empty(state)
-
-
-async def test_base_that_came_over_a_pipe_is_the_same(tmp_path: Path) -> None:
-    top, state = tmp_path / "project", tmp_path / "state"
-    TREES["dirty"](top)
-    copies = copies_for(top, state, ())
-    base = await copies.base()
-    copy = await copies.open("x:A", pickle.loads(pickle.dumps(base)))
-    assert oracle_tree(copy.root, borrows=True) == base.tree
-    await copy.close()
-    await copies.done(base)
 
 
 async def test_git_gc_by_the_user_does_not_break_branches(tmp_path: Path) -> None:

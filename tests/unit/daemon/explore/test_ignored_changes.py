@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.copies.git_copies import GitCopy
+from daemon.copies.managed_copy import ManagedCopy
 from daemon.copies.plain_copies import PlainCopies
 from daemon.copies.working_copy import BranchChange, CopyError
 from daemon.explore.branch_actions import branch_content
@@ -91,12 +91,12 @@ async def test_files_excluded_without_git_are_named_in_the_summary(tmp_path: Pat
 async def test_failed_comparison_keeps_changes_from_history_unscored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
-    async def outcome(copy: GitCopy) -> tuple[Sequence[BranchChange], bytes]:
+    async def outcome(copy: ManagedCopy) -> tuple[Sequence[BranchChange], bytes]:
         if gone:
             shutil.rmtree(copy.root)
         raise CopyError("An object is missing.")
 
-    monkeypatch.setattr(GitCopy, "outcome", outcome)
+    monkeypatch.setattr(ManagedCopy, "outcome", outcome)
     steps = {
         "A": [
             Call("read", {"file_path": "src/b.py"}),

@@ -16,6 +16,7 @@ from daemon.explore.branch_lookup import FOREIGN, find_branch, result_folder, st
 from daemon.explore.merging import Selection, merge_selected
 from daemon.explore.results import remove_result
 from daemon.explore.scoring import renames
+from daemon.explore.selected_branch import who_chose
 from daemon.explore.user_choice import choose_none as choose_none
 from daemon.explore.user_choice import leave_to_model as leave_to_model
 from daemon.explore.user_choice import pending_choices, settle
@@ -125,7 +126,7 @@ async def remove_branch(session: Session, branch_id: str, by: str = "") -> None:
 
 
 def _tell_model(session: Session, selection: Selection, by: str) -> None:
-    who = t("The user") if by == PERSON else t("The user ({by})", by=by)
+    who = who_chose(by)
     ids = ", ".join(branch.id for branch in selection.branches)
     starts = {branch.explore_start_id for branch in selection.branches}
     heard = [

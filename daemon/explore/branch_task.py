@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import BranchStatus, Score, child_id
+from daemon.model.events import BranchCompleted
 from daemon.model.goals import GoalStats
 from daemon.model.messages import Message, StopReason, Usage
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from daemon.agents.loader import AgentProfile
     from daemon.copies.working_copy import Base, BranchChange
     from daemon.explore.inherited_context import InheritedContext
+    from daemon.loop.session import Session
     from daemon.settings import Settings
 
 
@@ -81,6 +83,23 @@ class BranchOutcome:
     """All it took, with its sub-agents; US dollars."""
     score: Score | None = None
     duration_ms: int = 0
+
+    def record(self, session: Session, branch_id: str) -> None:
+        """Record the end of the branch in its own session, or in the main one. Raises StoreError."""
+        session.emit(
+            BranchCompleted(
+                trace_id=session.session_id,
+                time=session.services.now(),
+                branch_id=branch_id,
+                status=self.status,
+                summary=self.summary,
+                cumulative_stats=self.stats,
+                last_message=self.last_message,
+                score=self.score,
+                usage=self.usage,
+                cost=self.cost,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -103,22 +104,16 @@ def _unittest(text: str) -> TestCounts | None:
     return TestCounts(max(0, int(match[1]) - failed - others), failed, match.start())
 
 
-def _jest(text: str) -> TestCounts | None:
-    if (match := _last(_JEST, text)) is None:
-        return None
-    return TestCounts(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
-
-
-def _vitest(text: str) -> TestCounts | None:
-    if (match := _last(_VITEST, text)) is None:
+def _javascript(pattern: re.Pattern[str], text: str) -> TestCounts | None:
+    """Read a summary of jest or vitest."""
+    if (match := _last(pattern, text)) is None:
         return None
     return TestCounts(_number(match[1], "passed"), _number(match[1], "failed"), match.start())
 
 
 def _mocha(text: str) -> TestCounts | None:
-    if (match := _last(_MOCHA, text)) is None:
-        return None
-    return TestCounts(int(match[1]), _number(match[2], "failing"), match.start())
+    match = _last(_MOCHA, text)
+    return match and TestCounts(int(match[1]), _number(match[2], "failing"), match.start())
 
 
 def _cargo(text: str) -> TestCounts | None:
@@ -161,8 +156,8 @@ def _tap(text: str) -> TestCounts | None:
 _READERS: tuple[Callable[[str], TestCounts | None], ...] = (
     _pytest,
     _unittest,
-    _jest,
-    _vitest,
+    partial(_javascript, _JEST),
+    partial(_javascript, _VITEST),
     _mocha,
     _cargo,
     _go,

@@ -12,10 +12,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from daemon.explore.branch_notes import results_text, short_summary
+from daemon.explore.branch_task import BranchOutcome
 from daemon.explore.score_text import score_table
-from daemon.explore.selected_branch import carry_over, decided_early, follow_choices
-from daemon.model.branches import BranchMeta, BranchStatus, Score, child_id
-from daemon.model.events import BranchCompleted, ExploreCompleted
+from daemon.explore.selected_branch import carry_over, decided_early, exploration_ended, follow_choices
+from daemon.model.branches import BranchMeta, Score, child_id
+from daemon.model.events import BranchCompleted
 from daemon.model.messages import Usage
 from daemon.model.traces import BranchTrace, Trace
 from daemon.plan.explore_goals import (
@@ -24,7 +25,6 @@ from daemon.plan.explore_goals import (
     plan_counted,
     plan_explored,
     plan_given_up,
-    plan_timed,
 )
 from daemon.plan.goal_stats import with_message
 from daemon.store.ids import parent_of
@@ -55,12 +55,12 @@ async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
     if isinstance(trace, BranchTrace) and trace.status == "exploring":
         await _settle_own(session, trace)
     broken: set[str] = set()
-    for branch in _exploring(session):
+    for branch in [one for one in session.state.children.branches.values() if one.status == "exploring"]:
         end = await _end_of(session, branch, ended.get(branch.id))
         if end.status != "completed":  # otherwise it had ended, and only this record was missing
             broken.add(branch.explore_start_id)
-        session.emit(end)
-        for change in plan_counted(session.state.plan, branch.explore_start_id, end.cumulative_stats):
+        end.record(session, branch.id)
+        for change in plan_counted(session.state.plan, branch.explore_start_id, end.stats):
             session.record.goal(change)
     plan = session.state.plan
     for goal in list(plan.goals.values()):
@@ -76,35 +76,25 @@ async def settle_branches(session: Session, ended: Mapping[str, Trace]) -> None:
     follow_choices(session)  # a merge may have been undone right before the crash
 
 
-async def _end_of(session: Session, branch: BranchMeta, own: Trace | None) -> BranchCompleted:
+async def _end_of(session: Session, branch: BranchMeta, own: Trace | None) -> BranchOutcome:
     """Return how a branch ended: by its own record, which was closed before; else by this session's record."""
     branch_id = child_id(session.session_id, branch.id)
-    status: BranchStatus = "abandoned"
-    score: Score | None = None
     if isinstance(own, BranchTrace) and own.status != "exploring":
+        score: Score | None = None
         if own.status == "completed":  # the daemon was killed before it was recorded here
             score = await asyncio.to_thread(_score, session.services.store, own)
-        status, summary = own.status, own.summary
-        stats, last_message = own.cumulative_stats, own.last_message
-        usage, cost = own.usage, own.total_cost
-    else:
-        words = branch.last_message.text() if branch.last_message is not None else ""
-        summary = await _summary(session.services.trace_folder(branch_id), words)
-        stats, last_message = branch.cumulative_stats, branch.last_message
-        usage = session.state.children.usage.get(branch.id, Usage())
-        cost = session.state.children.cost.get(branch.id, 0.0)
-    return BranchCompleted(
-        trace_id=session.session_id,
-        time=session.services.now(),
-        branch_id=branch.id,
-        status=status,
-        summary=summary,
-        cumulative_stats=stats,
-        last_message=last_message,
-        score=score,
-        usage=usage,
-        cost=cost,
-    )
+        return BranchOutcome(
+            branch_id, own.status, own.summary, "end_turn", stats=own.cumulative_stats,
+            last_message=own.last_message, score=score, usage=own.usage, cost=own.total_cost,
+        )  # fmt: skip
+    words = branch.last_message.text() if branch.last_message is not None else ""
+    summary = await _summary(session.services.trace_folder(branch_id), words)
+    children = session.state.children
+    return BranchOutcome(
+        branch_id, "abandoned", summary, "canceled", stats=branch.cumulative_stats,
+        last_message=branch.last_message, usage=children.usage.get(branch.id, Usage()),
+        cost=children.cost.get(branch.id, 0.0),
+    )  # fmt: skip
 
 
 def _score(store: TraceStore, own: BranchTrace) -> Score | None:
@@ -118,7 +108,6 @@ def _score(store: TraceStore, own: BranchTrace) -> Score | None:
 def _end(session: Session, start: Goal, *, whole: bool) -> None:
     """``whole``: none of its branches was at work any more."""
     branches = session.state.children.of(start.id)
-    record = session.record.goal
     short = short_summary(branches)
     if whole and branches and {branch.id for branch in branches} >= set(start.branch_ids or ()):
         text = results_text(branches, score_table(branches), (), decided_early(session, start.id))
@@ -127,7 +116,7 @@ def _end(session: Session, start: Goal, *, whole: bool) -> None:
         text = f"{t(WHY)}\n\n{short}".strip()
         changes = plan_given_up(session.state.plan, start.id, text)
     for change in changes:
-        record(change)
+        session.record.goal(change)
     _completed(session, start.id, text)
 
 
@@ -135,43 +124,27 @@ def _completed(session: Session, start_id: str, text: str) -> None:
     # The real duration is unknown: it is at least that of the longest branch.
     branches = session.state.children.of(start_id)
     took_ms = max((branch.cumulative_stats.duration_ms for branch in branches), default=0)
-    for change in plan_timed(session.state.plan, start_id, took_ms):
-        session.record.goal(change)
-    merge = merge_of(session.state.plan, start_id)
-    session.emit(
-        ExploreCompleted(
-            trace_id=session.session_id,
-            time=session.services.now(),
-            explore_start_id=start_id,
-            explore_merge_id=merge.id if merge is not None else None,
-            merge_summary=text,
-            duration_ms=took_ms,
-        )
-    )
+    exploration_ended(session, start_id, text, took_ms)
 
 
 async def _settle_own(session: Session, trace: BranchTrace) -> None:
     own = [m for m in session.state.messages if m.sequence > trace.inherited]
     words = next((text for m in reversed(own) if m.role == "assistant" and (text := m.text())), "")
-    stats = trace.cumulative_stats
-    for message in own:
-        stats = with_message(stats, message)
-    known = _known_above(session, trace)
     folder = session.services.trace_folder(session.session_id)
     # If the main session was closed alone, its record decides, because the two must not contradict each other.
-    end = BranchCompleted(
-        trace_id=session.session_id,
-        time=session.services.now(),
-        branch_id=trace.id,
-        status=known.status if known is not None else "abandoned",
-        summary=known.summary if known is not None and known.summary else await _summary(folder, words),
-        cumulative_stats=known.cumulative_stats if known is not None else stats,
-        last_message=known.last_message if known is not None else own[-1] if own else None,
-        score=known.score if known is not None else None,
-        usage=trace.usage,
-        cost=trace.total_cost,
-    )
-    session.emit(end)
+    known = _known_above(session, trace)
+    if known is None:
+        stats = trace.cumulative_stats
+        for message in own:
+            stats = with_message(stats, message)
+        status, summary, score, last = "abandoned", "", None, own[-1] if own else None
+    else:
+        status, summary, score = known.status, known.summary, known.score
+        stats, last = known.cumulative_stats, known.last_message
+    BranchOutcome(
+        session.session_id, status, summary or await _summary(folder, words), "canceled", stats=stats,
+        last_message=last, score=score, usage=trace.usage, cost=trace.total_cost,
+    ).record(session, trace.id)  # fmt: skip
     session.record.snapshot()
 
 
@@ -180,10 +153,6 @@ def _known_above(session: Session, trace: BranchTrace) -> BranchMeta | None:
     above = session.features.sessions.get(parent_of(session.session_id))
     branch = above.state.children.branches.get(trace.id) if above is not None else None
     return branch if branch is not None and branch.status != "exploring" else None
-
-
-def _exploring(session: Session) -> list[BranchMeta]:
-    return [branch for branch in session.state.children.branches.values() if branch.status == "exploring"]
 
 
 async def _summary(folder: Path, words: str) -> str:

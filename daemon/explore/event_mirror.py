@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from daemon.model.events import (
     BranchGoalAdded,
@@ -52,45 +52,24 @@ class EventMirror:
             self._main.emit(event)
 
     def _mirrored(self, event: Event) -> Event | None:
-        trace_id, branch_id, time = self._main.session_id, self._branch_id, event.time
-        if isinstance(event, MessageAdded):
-            return BranchMessageAdded(
-                trace_id=trace_id,
-                time=time,
-                branch_id=branch_id,
-                message=event.message,
-                affected_goals=event.affected_goals,
-            )
-        if isinstance(event, GoalAdded):
-            return BranchGoalAdded(
-                trace_id=trace_id, time=time, branch_id=branch_id, goal=event.goal, parent_id=event.parent_id
-            )
-        if isinstance(event, GoalUpdated):
-            return BranchGoalUpdated(
-                trace_id=trace_id,
-                time=time,
-                branch_id=branch_id,
-                goal_id=event.goal_id,
-                updates=event.updates,
-                affected_goals=event.affected_goals,
-                current_id=event.current_id,
-            )
-        if isinstance(event, GoalMoved):
-            return BranchGoalUpdated(
-                trace_id=trace_id,
-                time=time,
-                branch_id=branch_id,
-                goal_id=event.goal_id,
-                updates={"parent_id": event.parent_id, "before_id": event.before_id},
-                affected_goals=event.affected_goals,
-            )
-        if isinstance(event, GoalRemoved):
-            return BranchGoalUpdated(
-                trace_id=trace_id,
-                time=time,
-                branch_id=branch_id,
-                goal_id=event.goal_id,
-                updates={"removed": True},
-                current_id=event.current_id,
-            )
-        return None
+        where: dict[str, Any] = {
+            "trace_id": self._main.session_id, "time": event.time, "branch_id": self._branch_id,
+        }  # fmt: skip
+        match event:
+            case MessageAdded():
+                return BranchMessageAdded(**where, message=event.message, affected_goals=event.affected_goals)
+            case GoalAdded():
+                return BranchGoalAdded(**where, goal=event.goal, parent_id=event.parent_id)
+            case GoalUpdated():
+                updates, affected = event.updates, event.affected_goals
+            case GoalMoved():
+                updates = {"parent_id": event.parent_id, "before_id": event.before_id}
+                affected = event.affected_goals
+            case GoalRemoved():
+                updates, affected = {"removed": True}, ()
+            case _:
+                return None
+        current_id = None if isinstance(event, GoalMoved) else event.current_id
+        return BranchGoalUpdated(
+            **where, goal_id=event.goal_id, updates=updates, affected_goals=affected, current_id=current_id
+        )

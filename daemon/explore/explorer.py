@@ -19,16 +19,14 @@ from daemon.explore.directions import branch_tasks, checked_background, checked_
 from daemon.explore.node_choice import Nodes, connected
 from daemon.explore.results import ResultError, save_result
 from daemon.explore.score_text import score_table
-from daemon.explore.selected_branch import carry_over, decided_early
+from daemon.explore.selected_branch import carry_over, decided_early, exploration_ended
 from daemon.explore.test_command import agree_on_test
 from daemon.explore.user_choice import awaited_choice
 from daemon.model.branches import BranchMeta
 from daemon.model.events import (
-    BranchCompleted,
     BranchStarted,
     Delta,
     Event,
-    ExploreCompleted,
     GoalRemoved,
     GoalUpdated,
 )
@@ -36,12 +34,10 @@ from daemon.permission.service import CallPermission, WaitingTime
 from daemon.plan.changes import one_line
 from daemon.plan.explore_goals import (
     is_given_up,
-    merge_of,
     plan_counted,
     plan_exploration,
     plan_explored,
     plan_given_up,
-    plan_timed,
 )
 from daemon.plan.tree import Change, PlanError
 from daemon.store.trace_store import StoreError
@@ -58,9 +54,6 @@ if TYPE_CHECKING:
     from daemon.model.meters import Metered
 
 log = logging.getLogger(__name__)
-
-RESULT_FOLDER = "result"
-"""Within a branch's folder, see ``daemon.explore.results``."""
 
 
 class SessionExplorer:
@@ -269,7 +262,7 @@ class RunningExploration:
         return await asyncio.shield(self._test)
 
     async def _keep(self, task: BranchTask, outcome: BranchOutcome) -> None:
-        folder = self._session.services.trace_folder(task.session_id) / RESULT_FOLDER
+        folder = self._session.services.trace_folder(task.session_id) / "result"
         try:
             await asyncio.to_thread(save_result, folder, outcome.changes, outcome.patch, outcome.ignored)
         except ResultError as error:
@@ -280,22 +273,8 @@ class RunningExploration:
         self._session.services.children.cancel_branch.pop(task.session_id, None)
         # Its own record comes first, so that recovery after a kill between the two can use it.
         for session in (child, self._session):
-            if session is None:
-                continue
-            session.emit(
-                BranchCompleted(
-                    trace_id=session.session_id,
-                    time=session.services.now(),
-                    branch_id=task.branch_id,
-                    status=outcome.status,
-                    summary=outcome.summary,
-                    cumulative_stats=outcome.stats,
-                    last_message=outcome.last_message,
-                    score=outcome.score,
-                    usage=outcome.usage,
-                    cost=outcome.cost,
-                )
-            )
+            if session is not None:
+                outcome.record(session, task.branch_id)
         self._change(plan_counted(self._session.state.plan, self._start_id, outcome.stats))
 
     # -- end --
@@ -342,19 +321,7 @@ class RunningExploration:
             log.warning("the end of an exploration is not in the log: %s", error)
 
     def _completed(self, text: str) -> None:
-        session = self._session
-        self._change(plan_timed(session.state.plan, self._start_id, self._took_ms))
-        merge = merge_of(session.state.plan, self._start_id)
-        session.emit(
-            ExploreCompleted(
-                trace_id=session.session_id,
-                time=session.services.now(),
-                explore_start_id=self._start_id,
-                explore_merge_id=merge.id if merge is not None else None,
-                merge_summary=text,
-                duration_ms=self._took_ms,
-            )
-        )
+        exploration_ended(self._session, self._start_id, text, self._took_ms)
 
     def _metadata(self) -> dict[str, object]:
         branches = self._session.state.children.of(self._start_id)

@@ -74,9 +74,7 @@ def rewriter(old: Path, new: Path, home: Path | None = None) -> Callable[[str], 
 
     ``home``: the user's home folder; paths below it may be written with a tilde.
     """
-    forms: dict[str, str] = {}
-    for write in (str, _as_posix, _in_json, _in_ascii_json, _in_uri):
-        forms.setdefault(write(old), write(new))
+    forms = dict(zip(_forms(old), _forms(new), strict=True))
     if home is not None and old != home and old.is_relative_to(home):
         forms.setdefault(f"~/{old.relative_to(home).as_posix()}", new.as_posix())
     longest = sorted(forms, key=len, reverse=True)
@@ -91,20 +89,10 @@ def rewriter(old: Path, new: Path, home: Path | None = None) -> Callable[[str], 
     return rewrite
 
 
-def _as_posix(path: Path) -> str:
-    return path.as_posix()
-
-
-def _in_json(path: Path) -> str:
-    return json.dumps(str(path), ensure_ascii=False)[1:-1]
-
-
-def _in_ascii_json(path: Path) -> str:
-    return json.dumps(str(path))[1:-1]
-
-
-def _in_uri(path: Path) -> str:
-    return quote(path.as_posix())
+def _forms(path: Path) -> list[str]:
+    """Return a path in every notation; where several of ``old`` are the same, the last one counts."""
+    posix, text = path.as_posix(), str(path)
+    return [quote(posix), json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], posix, text]
 
 
 def moved(

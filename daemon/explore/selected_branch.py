@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from daemon.model.events import BranchSelected
-from daemon.plan.explore_goals import merge_of
+from daemon.model.events import BranchSelected, ExploreCompleted
+from daemon.plan.explore_goals import merge_of, plan_timed
 from daemon.plan.goal_index import ENDED
 from daemon.plan.tree import Change, PlanError, Updated
 from daemon.state.goal_events import goal_event
@@ -30,6 +30,23 @@ _MAX_SUMMARY = 2_400
 def who_chose(by: str) -> str:
     """Return the author of a choice for messages, with the client's name if there is one."""
     return t("The user") if by in ("", PERSON) else t("The user ({by})", by=by)
+
+
+def exploration_ended(session: Session, explore_start_id: str, text: str, took_ms: int) -> None:
+    """Record the end of an exploration, and the time of its branches. Raises StoreError."""
+    for change in plan_timed(session.state.plan, explore_start_id, took_ms):
+        session.record.goal(change)
+    merge = merge_of(session.state.plan, explore_start_id)
+    session.emit(
+        ExploreCompleted(
+            trace_id=session.session_id,
+            time=session.services.now(),
+            explore_start_id=explore_start_id,
+            explore_merge_id=merge.id if merge is not None else None,
+            merge_summary=text,
+            duration_ms=took_ms,
+        )
+    )
 
 
 def note_choice(session: Session, explore_start_id: str, choice: Choice) -> None:

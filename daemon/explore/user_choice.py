@@ -8,7 +8,6 @@ interrupted one; the log records that the choice is the user's, so it stays thei
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -28,26 +27,13 @@ CHOICE_MADE = "explore_choice_made"
 """Code of the notice that this is over, however it ended."""
 
 
-@dataclass(slots=True)
-class _PendingChoice:
-    """One exploration of a session."""
-
-    answer: asyncio.Future[str]
-    branches: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Choices:
-    by_start: dict[str, _PendingChoice] = field(default_factory=dict[str, _PendingChoice])
-
-
-_choices: WeakKeyDictionary[Session, _Choices] = WeakKeyDictionary()
+_choices: WeakKeyDictionary[Session, dict[str, asyncio.Future[str]]] = WeakKeyDictionary()
+"""The answers that are waited for, by the goals that started the explorations."""
 
 
 def pending_choices(session: Session) -> tuple[str, ...]:
     """Return the ids of the explore_start goals whose branches the user has to choose from now."""
-    choices = _choices.get(session)
-    return () if choices is None else tuple(choices.by_start)
+    return tuple(_choices.get(session, ()))
 
 
 async def awaited_choice(session: Session, explore_start_id: str) -> str:
@@ -60,14 +46,11 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
         return ""
     if session.state.children.chosen(explore_start_id):
         return ""  # chosen while the branches were running; their report has it
-    branches = tuple(
-        branch.id for branch in session.state.children.of(explore_start_id) if not branch.removed
-    )
+    branches = [branch.id for branch in session.state.children.of(explore_start_id) if not branch.removed]
     if not branches:
         return ""
-    choices = _choices.setdefault(session, _Choices())
-    waiting = _PendingChoice(asyncio.get_running_loop().create_future(), branches)
-    choices.by_start[explore_start_id] = waiting
+    choices = _choices.setdefault(session, {})
+    answer = choices[explore_start_id] = asyncio.get_running_loop().create_future()
     outcome = t("No branch was chosen: the turn ended.")
     try:
         session.notice(
@@ -80,7 +63,7 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
             about=explore_start_id,
         )
         async with asyncio.timeout(settings.approval.permission_timeout_s):
-            told = await waiting.answer
+            told = await answer
         outcome = told.split("\n", 1)[0]
         return told
     except TimeoutError:
@@ -93,18 +76,17 @@ async def awaited_choice(session: Session, explore_start_id: str) -> str:
             "without it; say at the end that the branches await a choice."
         )
     finally:
-        if choices.by_start.get(explore_start_id) is waiting:
-            del choices.by_start[explore_start_id]
+        if choices.get(explore_start_id) is answer:
+            del choices[explore_start_id]
         session.notice("info", outcome, CHOICE_MADE, about=explore_start_id)
 
 
 def settle(session: Session, explore_start_id: str, told: str) -> bool:
     """Record the user's decision; ``told`` is for the model. False when nothing waits for it (any more)."""
-    choices = _choices.get(session)
-    waiting = None if choices is None else choices.by_start.get(explore_start_id)
-    if waiting is None or waiting.answer.done():
+    answer = _choices.get(session, {}).get(explore_start_id)
+    if answer is None or answer.done():
         return False
-    waiting.answer.set_result(told)
+    answer.set_result(told)
     return True
 
 

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING
 from daemon.agents.loader import UnknownAgentError
 from daemon.context.compaction import open_goals
 from daemon.context.handover import HandoverSource, changed_paths, handover_text, last_report
-from daemon.loop.children import close_child, open_child
 from daemon.model.branches import SubagentMeta, child_id
-from daemon.model.events import SessionUpdated, SubagentStarted
+from daemon.model.events import SessionUpdated
 from daemon.model.messages import Message, NotePart, StopReason
 from daemon.store.replay import read_state
 from daemon.store.trace_store import StoreError
-from daemon.subagents.shared_history import SharedHistory
+from daemon.subagents.runner import last_number, run_child, slot, start_child
 from tools.localization import t
 from tools.ports import ToolResult
-from tools.process.background import finish
 from tools.text.truncate import cut_text
 from tools.tool import PermissionAsk, ToolError
 
@@ -148,12 +146,7 @@ async def iterate(session: Session, permission: CallPermission, report: str) -> 
             )
         source = replace(handover_source(session.state, report=report), facts=facts, earlier=earlier)
         text = handover_text(source, EXECUTE)
-        if session.parent is None:
-            async with session.services.children.parallel.place(settings.agents.max_parallel):
-                done, child, detail = await _carried_out(
-                    session, permission.call.tool_call_id, number, report, text
-                )
-        else:  # nested sub-agents take no slot: their parent holds one
+        async with slot(session):
             done, child, detail = await _carried_out(
                 session, permission.call.tool_call_id, number, report, text
             )
@@ -168,10 +161,10 @@ async def _carried_out(
     session: Session, call_id: str, number: int, report: str, text: str
 ) -> tuple[SubagentMeta, Session, str]:
     """Run one iteration to its end, however it ends; returns it, its session, and why it stopped."""
-    taken = [int(name[1:]) for name in session.state.children.subagents if name[1:].isdigit()]
     state, now = session.state, session.services.now
+    profile = await asyncio.to_thread(session.services.agents.find, EXECUTE, session.trust)
     meta = SubagentMeta(
-        id=f"s{max(taken, default=0) + 1}",
+        id=f"s{last_number(state.children.subagents.values()) + 1}",
         agent=EXECUTE,
         prompt=report,
         tool_call_id=call_id,
@@ -179,53 +172,24 @@ async def _carried_out(
         iteration=number,
         started_at=now(),
     )
-    session.emit(SubagentStarted(trace_id=session.session_id, time=now(), subagent=meta))
-    try:
-        profile = await asyncio.to_thread(session.services.agents.find, EXECUTE, session.trust)
-        child = open_child(
-            session,
-            meta.id,
-            profile,
-            model=profile.model_by(session.config.settings.model.models),
-            description=f"{EXECUTE} {number}: {state.trace.title}",
-        )
-    except BaseException:
-        session.record.subagent_ended(meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
-        raise
-    child.policy.take_over(changed_paths(state.messages))
-    child.files.keep_in(SharedHistory(child.files.history, session.files.keeper, call_id))
-    stop: StopReason = "canceled"
-    detail = ""
-    try:
+    record = session.record.subagent_ended
+    child = start_child(session, meta, profile, f"{EXECUTE} {number}: {state.trace.title}", record)
+
+    async def work() -> tuple[StopReason, str]:
+        child.policy.take_over(changed_paths(state.messages))
         mission = {"mission": state.plan.mission}
         child.emit(SessionUpdated(trace_id=child.session_id, time=now(), updates=mission))
         result = await child.prompt(text, planner="in_loop")
         await child.rest()  # the user may have sent it more prompts
-        stop, detail = child.state.trace.last_stop_reason or result.stop, result.detail
-    finally:
-        closing = asyncio.ensure_future(close_child(child))
-        canceled = await finish(closing)
-        # Nothing is awaited in between, so usage is counted for the child up to here, and for the parent from here.
-        meta = _ended(meta, child.state, stop)
-        session.record.subagent_ended(meta)
-        if canceled:
-            raise asyncio.CancelledError
+        return child.state.trace.last_stop_reason or result.stop, result.detail
+
+    meta, detail = await run_child(child, meta, work(), _result, record)
     return meta, child, detail
 
 
-def _ended(meta: SubagentMeta, state: SessionState, stop: StopReason) -> SubagentMeta:
-    said = reported(state.messages)
-    return meta.model_copy(
-        update={
-            "status": "completed" if stop == "end_turn" else "failed",
-            "summary": said.report,
-            "success_rate": said.success_rate,
-            "stop_reason": stop,
-            "usage": state.trace.usage,
-            "cost": state.trace.total_cost,
-            "message_count": len(state.messages),
-        }
-    )
+def _result(messages: Sequence[Message]) -> dict[str, object]:
+    said = reported(messages)
+    return {"summary": said.report, "success_rate": said.success_rate}
 
 
 async def _earlier(session: Session, meta: SubagentMeta) -> str:
@@ -236,8 +200,7 @@ async def _earlier(session: Session, meta: SubagentMeta) -> str:
         state = await asyncio.to_thread(read_state, session.services.store, child)
         if meta.stop_reason == "error":
             # The daemon may have been killed before the report was recorded.
-            said = reported(state.messages)
-            meta = meta.model_copy(update={"summary": said.report, "success_rate": said.success_rate})
+            meta = meta.model_copy(update=_result(state.messages))
     except StoreError as error:
         log.warning("%s", error)
     lines = [f"Iteration {meta.iteration}. {_rate(meta)}"]

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile, UnknownAgentError
@@ -33,7 +34,8 @@ from tools.redaction.redactor import SECRETS
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from daemon.loop.session import Session
@@ -66,12 +68,7 @@ class SessionSubagents:
         # In the order of the calls; otherwise the call whose file is read first would take the first free slot.
         async with session.turn.starting:
             profile = await self._profile(agent)
-        async with contextlib.AsyncExitStack() as stack:
-            # Nested sub-agents take no slot: their parent already holds one, so waiting would deadlock.
-            if session.parent is None:
-                await stack.enter_async_context(
-                    session.services.children.parallel.place(session.config.settings.agents.max_parallel)
-                )
+        async with slot(session):
             return await self._work(profile, prompt)
 
     async def _profile(self, name: str) -> AgentProfile:
@@ -101,39 +98,24 @@ class SessionSubagents:
             goal_id=goal_of_step(self.call_id) or session.state.plan.current_id or "",
             started_at=session.services.now(),
         )
-        session.emit(SubagentStarted(trace_id=session.session_id, time=session.services.now(), subagent=meta))
+        description = task_words(session.record, self.call_id, prompt, _TITLE)
+        record = partial(_completed, session)
         try:
-            child = open_child(
-                session,
-                meta.id,
-                profile,
-                model=profile.model_by(session.config.settings.model.models),
-                description=task_words(session.record, self.call_id, prompt, _TITLE),
-            )
+            child = start_child(session, meta, profile, description, record)
         except StoreError as error:
-            _completed(session, meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
             raise ToolError(f"The sub-agent could not start: {error}") from error
-        child.files.keep_in(SharedHistory(child.files.history, session.files.keeper, self.call_id))
-        stop: StopReason = "canceled"
-        detail = ""
-        try:
-            turn = asyncio.ensure_future(self._turn(child, prompt))
-            try:
-                stop, detail = await asyncio.shield(turn)
-            except asyncio.CancelledError:
-                if not child.cancel():
-                    turn.cancel()  # it has not started
-                await finish(turn)
-                raise
-        finally:
-            closing = asyncio.ensure_future(close_child(child))
-            canceled = await finish(closing)
-            # Nothing is awaited in between, so usage is counted for the child up to here, and for the parent from here.
-            meta = _ended(meta, child, stop)
-            _completed(session, meta)
-            if canceled:
-                raise asyncio.CancelledError
+        meta, detail = await run_child(child, meta, self._turn_of(child, prompt), _result, record)
         return await self._work_outcome(meta, child.state.messages, detail)
+
+    async def _turn_of(self, child: Session, prompt: str) -> tuple[StopReason, str]:
+        turn = asyncio.ensure_future(self._turn(child, prompt))
+        try:
+            return await asyncio.shield(turn)
+        except asyncio.CancelledError:
+            if not child.cancel():
+                turn.cancel()  # it has not started
+            await finish(turn)
+            raise
 
     async def _turn(self, child: Session, prompt: str) -> tuple[StopReason, str]:
         now = self.session.services.now()
@@ -184,6 +166,65 @@ class SessionSubagents:
         return shown.text(f"all of it is in {path.as_posix()}"), path
 
 
+def slot(session: Session) -> AbstractAsyncContextManager[object]:
+    """Return a place to work for a child. A nested one takes none: its parent holds one, so waiting would deadlock."""
+    if session.parent is not None:
+        return contextlib.nullcontext()
+    return session.services.children.parallel.place(session.config.settings.agents.max_parallel)
+
+
+def start_child(
+    session: Session,
+    meta: SubagentMeta,
+    profile: AgentProfile,
+    description: str,
+    record: Callable[[SubagentMeta], None],
+) -> Session:
+    """Return the new session of a sub-agent. ``record`` stores its end when it cannot start. Raises StoreError."""
+    session.emit(SubagentStarted(trace_id=session.session_id, time=session.services.now(), subagent=meta))
+    try:
+        model = profile.model_by(session.config.settings.model.models)
+        child = open_child(session, meta.id, profile, model=model, description=description)
+    except BaseException:
+        record(meta.model_copy(update={"status": "failed", "stop_reason": "error"}))
+        raise
+    child.files.keep_in(SharedHistory(child.files.history, session.files.keeper, meta.tool_call_id))
+    return child
+
+
+async def run_child(
+    child: Session,
+    meta: SubagentMeta,
+    work: Awaitable[tuple[StopReason, str]],
+    result: Callable[[Sequence[Message]], dict[str, object]],
+    record: Callable[[SubagentMeta], None],
+) -> tuple[SubagentMeta, str]:
+    """Run a sub-agent to its end, however it ends; returns what is recorded of it, and why it stopped.
+
+    ``work`` runs its turns, ``result`` returns fields of its record from its messages, and ``record`` stores it.
+    """
+    stop: StopReason = "canceled"
+    detail = ""
+    try:
+        stop, detail = await work
+    finally:
+        canceled = await finish(asyncio.ensure_future(close_child(child)))
+        # Nothing is awaited in between, so usage is counted for the child up to here, and for the parent from here.
+        usage, cost = spent(child.record)
+        ended = {
+            "status": "completed" if stop == "end_turn" else "failed",
+            "stop_reason": stop,
+            "usage": usage,
+            "cost": cost,
+            "message_count": len(child.state.messages),
+        }
+        meta = meta.model_copy(update=ended | result(child.state.messages))
+        record(meta)
+        if canceled:
+            raise asyncio.CancelledError
+    return meta, detail
+
+
 def last_words(messages: Sequence[Message]) -> str:
     """Return the agent's last text; empty when there is none."""
     for message in reversed(messages):
@@ -205,9 +246,9 @@ def _name(session: Session, call_id: str) -> str:
             break
     known = session.state.children.subagents
     before = (meta for meta in known.values() if meta.tool_call_id not in calls)
-    number = _last(before) + calls.index(call_id) + 1 if calls else 0
+    number = last_number(before) + calls.index(call_id) + 1 if calls else 0
     # A call that runs again after a restart has already used its number.
-    return f"s{_last(known.values()) + 1}" if not number or f"s{number}" in known else f"s{number}"
+    return f"s{last_number(known.values()) + 1}" if not number or f"s{number}" in known else f"s{number}"
 
 
 def _starting(message: Message) -> list[str]:
@@ -215,22 +256,13 @@ def _starting(message: Message) -> list[str]:
     return [call.id for call in message.tool_calls() if call.name in ("task", "hand_over")]
 
 
-def _last(metas: Iterable[SubagentMeta]) -> int:
+def last_number(metas: Iterable[SubagentMeta]) -> int:
+    """Return the highest number of sub-agents; 0 when there are none."""
     return max((int(meta.id[1:]) for meta in metas if meta.id[1:].isdigit()), default=0)
 
 
-def _ended(meta: SubagentMeta, child: Session, stop: StopReason) -> SubagentMeta:
-    usage, cost = spent(child.record)
-    return meta.model_copy(
-        update={
-            "status": "completed" if stop == "end_turn" else "failed",
-            "summary": head(last_words(child.state.messages), 2_000),
-            "stop_reason": stop,
-            "usage": usage,
-            "cost": cost,
-            "message_count": len(child.state.messages),
-        }
-    )
+def _result(messages: Sequence[Message]) -> dict[str, object]:
+    return {"summary": head(last_words(messages), 2_000)}
 
 
 def _completed(session: Session, meta: SubagentMeta) -> None:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.agents.loader import Agents
 from daemon.bus import Bus
+from daemon.copies.choice import copies_for
 from daemon.copies.git_program import CancelToken, StoppedError
 from daemon.copies.working_copy import Base, CopyError, WorkingCopies
 from daemon.explore.branch import Branch, BranchHost
-from daemon.explore.copy_manager import copies_of
 from daemon.explore.remote_order import BranchOrder, Opened, Report
 from daemon.features import features
 from daemon.files.command_changes import CommandWatches
@@ -179,7 +179,7 @@ class BranchWorker:
         if order.contained and not await asyncio.to_thread(works, workspace):
             raise CopyError(t("commands cannot run in a sandbox on the node, as they do here"))
         services.bus.subscribe_to_all(partial(self._heard, sessions, order))
-        copies = await asyncio.to_thread(copies_of, workspace, home / "branches", ())
+        copies = await asyncio.to_thread(copies_for, workspace, home / "branches", ())
         base = await copies.base()
         ended: list[BranchOutcome] = []
         trace_folder = services.trace_folder(order.task.session_id)

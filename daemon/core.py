@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from daemon.agents.loader import AgentProfile, Agents, FoundAgents, UnknownAgentError
 from daemon.bus import Bus
 from daemon.config import Config, WorkspaceConfig
-from daemon.explore.copy_manager import BranchCopies, OpenCopies, copies_of
+from daemon.copies.choice import copies_for
+from daemon.explore.copy_manager import BranchCopies, OpenCopies
 from daemon.features import features
 from daemon.files.command_changes import CommandWatches
 from daemon.files.folder_language_services import NoLanguageServices, OpenLanguageServices
@@ -90,7 +91,7 @@ class Daemon:
         navigation: Navigation | None = None,
         own_servers: Diagnostics | None = None,
         open_language_services: OpenLanguageServices = NoLanguageServices,
-        copies: OpenCopies = copies_of,
+        copies: OpenCopies = copies_for,
     ) -> None:
         """``copies``: makes the working copies of branches."""
         self.workspace = workspace.resolve()

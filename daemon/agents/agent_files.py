@@ -8,13 +8,13 @@ folder may contain links, as dotfiles are often kept elsewhere; but none to a se
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from daemon.agents.profile_file import MAX_FILE, AgentFileError
 from daemon.permission.matching import fold
 from daemon.permission.protected import OWN_STATE, protected
+from tools.files.regular_files import open_regular
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -51,11 +51,7 @@ def read_agent(path: Path, source: AgentSource, workspace: Path | None = None) -
     """
     real = _allowed(path, source, workspace)
     try:
-        # Never open a link that was put there meanwhile, and do not wait for a pipe.
-        number = os.open(real, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(number, "rb") as file:
-            if not stat.S_ISREG(os.fstat(number).st_mode):
-                raise AgentFileError(t("it is not a file"))
+        with open_regular(real) as file:  # not a link or a pipe that was put there meanwhile
             data = file.read(MAX_FILE + 1)
         if len(data) > MAX_FILE:
             raise AgentFileError(t("it is larger than {max_file:,} bytes: shorten it", max_file=MAX_FILE))

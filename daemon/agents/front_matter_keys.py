@@ -50,14 +50,9 @@ TOOL_NAMES = {
 """How other programs call tools that are ours, too, and the other tool of the plan."""
 _EDITING = frozenset({"write", "patch", "multiedit"})
 """Names that rules accept for ``edit``; allowing one of them does not allow all edits, so they stay unchanged."""
-_RULE_NAMES = {
-    "list": "ls",
-    "todowrite": "goal",
+_RULE_NAMES = {name: own for name, own in TOOL_NAMES.items() if name not in _EDITING} | {
     "todoread": "goal",
     "read_progress": "goal",
-    "step": "goal",
-    "agent": "task",
-    "askuserquestion": "question",
 }
 _ELSEWHERE = frozenset(
     {

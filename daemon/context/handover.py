@@ -148,6 +148,12 @@ def newest_summary(messages: Sequence[Message], agent: str) -> dict[str, Any] | 
     return None
 
 
+def last_words(messages: Sequence[Message]) -> str:
+    """Return the last text of the agent, with or without tool calls; empty when there is none."""
+    said = (m.text().strip() for m in reversed(messages) if m.role == "assistant" and m.compaction() is None)
+    return next(filter(None, said), "")
+
+
 def last_report(messages: Sequence[Message]) -> str:
     """Return the last text of the agent in a message without tool calls; empty when there is none."""
     return next(

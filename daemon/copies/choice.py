@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from daemon.copies.git_program import CancelToken, GitProgram
 from tools.process.programs import find_program
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
     report what does not work.
     """
     from daemon.copies.git_copies import GitCopies
+    from daemon.copies.git_program import CancelToken, GitProgram
     from daemon.copies.plain_copies import PlainCopies
     from daemon.copies.repository import Repository
 

@@ -40,14 +40,8 @@ _SCHEMES = ("http", "https", "ssh", "git", "file")
 _STATE = (
     *("MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "MERGE_RR", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
     *("REBASE_HEAD", "ORIG_HEAD", "FETCH_HEAD", "SQUASH_MSG", "BISECT_LOG", "BISECT_NAMES", "BISECT_START"),
-    *(
-        "BISECT_TERMS",
-        "BISECT_EXPECTED_REV",
-        "BISECT_ANCESTORS_OK",
-        "rebase-merge",
-        "rebase-apply",
-        "sequencer",
-    ),
+    *("BISECT_TERMS", "BISECT_EXPECTED_REV", "BISECT_ANCESTORS_OK"),
+    *("rebase-merge", "rebase-apply", "sequencer"),
 )
 """Files in the working tree's git folder that record an operation in progress."""
 _SHARED_STATE = ("shallow", "info/exclude", "info/attributes", "info/grafts", "logs/refs/stash")

@@ -130,18 +130,7 @@ MOST_PATCH = 64 << 20
 MOST_CHANGED = 512 << 20
 """Bytes of the files that a branch changed, before and after: they are in memory while they are stored."""
 HEAVY = (
-    *(
-        ".trace",
-        "node_modules",
-        ".venv",
-        "venv",
-        "__pycache__",
-        "target",
-        "dist",
-        ".tox",
-        ".nox",
-        ".mypy_cache",
-    ),
-    *(".ruff_cache", ".pytest_cache", ".gradle", ".next", ".cache"),
+    *(".trace", "node_modules", ".venv", "venv", "__pycache__", "target", "dist"),
+    *(".tox", ".nox", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".gradle", ".next", ".cache"),
 )
 """Folders to leave out where no repository lists the ignored ones."""

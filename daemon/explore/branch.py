@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.context.handover import last_words
 from daemon.context.tokens import part_tokens
 from daemon.copies.patch_writer import write_patch
 from daemon.copies.working_copy import CopyError, WorkingCopy
@@ -22,7 +23,7 @@ from daemon.explore.inherited_context import InheritedContext, moved, places_mov
 from daemon.loop.children import close_child, open_child
 from daemon.model.branches import CheckRun
 from daemon.model.events import SessionUpdated
-from daemon.model.messages import FinishPart, Message, Part, StopReason
+from daemon.model.messages import FinishPart, Part, StopReason
 from daemon.model.tags import plain
 from daemon.store.trace_store import StoreError
 from tools.localization import noted, t
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 _NOTHING_TO_TEST = noted("it changed no files")
 _ONLY_IGNORED = noted("it changed only ignored files")
 _UNKNOWN = noted("its changes could not be read")
-_SUMMARY = 8_000
+MAX_SUMMARY = 8_000
 """Characters of a branch's report that are kept as its summary; its record has the whole."""
 
 
@@ -76,6 +77,8 @@ class Branch:
         self._canceled = False
         self._stop: StopReason = "canceled"
         self._detail = ""
+        self._outcome: BranchOutcome | None = None
+        """None until its work is kept."""
         self._compared = False
         """Whether its changes are known."""
         self._note = ""
@@ -86,17 +89,17 @@ class Branch:
 
         Called once. Canceled, it ends the branch in order; nothing is left of it but its record and the outcome.
         """
-        kept: list[BranchOutcome] = []
         try:
             await self._step(self._work(), interruptible=True)
             if self._canceled:
                 self._stop, self._detail = "canceled", ""
-            await self._step(self._keep(kept))
+            await self._step(self._keep())
             if not self._was_canceled:
-                await self._step(self._score(kept), interruptible=True)
-            if kept and kept[-1].score is None:
-                await self._step(self._measure(kept))
-            outcome = kept[-1] if kept else self._unknown()
+                await self._step(self._score(), interruptible=True)
+            if self._outcome is not None and self._outcome.score is None:
+                await self._step(self._measure(self._outcome))
+            # Not even the branch's work could be read when there is none.
+            outcome = self._outcome or self._with_summary(self._without_changes())
             ended = dataclasses.replace(outcome, duration_ms=self._elapsed())
             self._host.ended(self._task, ended, self._child)
         finally:
@@ -225,10 +228,13 @@ class Branch:
 
     # -- the outcome --
 
-    async def _keep(self, kept: list[BranchOutcome]) -> None:
+    def _without_changes(self) -> BranchOutcome:
+        return BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
+
+    async def _keep(self) -> None:
         """Stop the branch's commands, compare its files, and store the result."""
         child, copy, mirror = self._child, self._copy, self._mirror
-        outcome = BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
+        outcome = self._without_changes()
         if child is not None:
             await child.commands.jobs.close()  # no command may change the files while they are compared
             trace = child.state.trace
@@ -252,7 +258,7 @@ class Branch:
                     )
                 if not self._compared and child is not None:
                     outcome = await self._rescued(outcome, child, copy, error)
-        kept.append(self._with_summary(outcome))
+        self._outcome = self._with_summary(outcome)
 
     async def _with_ignored(self, outcome: BranchOutcome, child: Session, copy: WorkingCopy) -> BranchOutcome:
         """Keep and name files that git ignores: comparing leaves them out, so they would be lost with the copy
@@ -303,34 +309,28 @@ class Branch:
         return outcome
 
     def _with_summary(self, outcome: BranchOutcome) -> BranchOutcome:
-        words = _last_words(self._child)
+        words = own_words(self._child)
         done = self._stop == "end_turn" and bool(words)
         summary = words if done else unfinished_summary(self._stop, self._detail, words)
         return dataclasses.replace(
             outcome,
             status="completed" if done else "abandoned",
-            summary=f"{head(summary, _SUMMARY)}\n\n{self._note}".strip()
+            summary=f"{head(summary, MAX_SUMMARY)}\n\n{self._note}".strip()
             if self._note
-            else head(summary, _SUMMARY),
+            else head(summary, MAX_SUMMARY),
             stop=self._stop,
             detail=self._detail,
         )
 
-    def _unknown(self) -> BranchOutcome:
-        """Return the outcome when not even the branch's work could be read."""
-        return self._with_summary(
-            BranchOutcome(self._task.session_id, "abandoned", "", self._stop, self._detail)
-        )
-
-    async def _score(self, kept: list[BranchOutcome]) -> None:
+    async def _score(self) -> None:
         """Add the outcome with its score."""
         from daemon.explore.scoring import score_branch
         from daemon.explore.test_command import run_test
 
         child, copy, around = self._child, self._copy, self._around
-        if child is None or copy is None or around is None or not kept or not self._compared:
+        outcome, worked = self._outcome, self._elapsed()
+        if child is None or copy is None or around is None or outcome is None or not self._compared:
             return
-        outcome, worked = kept[-1], self._elapsed()
         try:
             why = _ONLY_IGNORED if outcome.ignored else _NOTHING_TO_TEST
             test = CheckRun(command="", detail=t(why))
@@ -344,22 +344,21 @@ class Branch:
         except Exception:  # the branch is done, and its score only describes it
             log.exception("%s could not be scored", outcome.session_id)
             return
-        kept.append(dataclasses.replace(outcome, score=score))
+        self._outcome = dataclasses.replace(outcome, score=score)
 
-    async def _measure(self, kept: list[BranchOutcome]) -> None:
+    async def _measure(self, outcome: BranchOutcome) -> None:
         """Add the facts that cost nothing: a canceled branch waits neither for tests nor for language servers."""
         from daemon.explore.scoring import measured
 
         if self._child is None:
             return
-        outcome = kept[-1]
         why = t("its copy could not be tested") if self._compared else t(_UNKNOWN)
         if self._was_canceled:
             why = t("it was canceled")
         test = CheckRun(command="", detail=why)
         changes = outcome.changes if self._compared else None
         score = await measured(self._child, changes, test=test, duration_ms=self._elapsed())
-        kept.append(dataclasses.replace(outcome, score=score))
+        self._outcome = dataclasses.replace(outcome, score=score)
 
     @property
     def _was_canceled(self) -> bool:
@@ -393,16 +392,9 @@ def _content(message: InheritedContext, child: Session) -> tuple[Part, ...]:
     return (*message.content, FinishPart(reason=reason, time=child.services.now()))
 
 
-def _last_words(child: Session | None) -> str:
-    """Return the last text of the branch's own messages."""
+def own_words(child: Session | None) -> str:
+    """Return the last text of the branch's own messages; empty when there is none."""
     if child is None:
         return ""
-    return next(
-        (text for m in _own_messages(child) if m.role == "assistant" and (text := m.text().strip())), ""
-    )
-
-
-def _own_messages(child: Session) -> list[Message]:
-    """Newest first."""
     inherited = getattr(child.state.trace, "inherited", 0)
-    return [m for m in reversed(child.state.messages) if m.sequence > inherited and m.compaction() is None]
+    return last_words([message for message in child.state.messages if message.sequence > inherited])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from daemon.copies.choice import copies_for
 from daemon.copies.working_copy import WorkingCopies
 from daemon.workspace_key import workspace_key
 
@@ -18,17 +19,10 @@ OpenCopies = Callable[[Path, Path, Sequence[str]], WorkingCopies]
 """Workspace, folder for the copies, ignored folders that are links in them."""
 
 
-def copies_of(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCopies:
-    """Return the kind of copies for the workspace, with git or without. Blocking."""
-    from daemon.copies.choice import copies_for
-
-    return copies_for(workspace, folder, links)
-
-
 class BranchCopies:
     """The working copies of a daemon's branches. ``state_folder``: the user's, outside any workspace."""
 
-    def __init__(self, workspace: Path, state_folder: Path, open_copies: OpenCopies = copies_of) -> None:
+    def __init__(self, workspace: Path, state_folder: Path, open_copies: OpenCopies = copies_for) -> None:
         self._workspace = workspace
         self._folder = state_folder / "branches"
         self._open = open_copies

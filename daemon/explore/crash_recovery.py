@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from daemon.context.handover import last_words
 from daemon.explore.branch_notes import results_text, short_summary
 from daemon.explore.branch_task import BranchOutcome
 from daemon.explore.score_text import score_table
@@ -129,7 +130,6 @@ def _completed(session: Session, start_id: str, text: str) -> None:
 
 async def _settle_own(session: Session, trace: BranchTrace) -> None:
     own = [m for m in session.state.messages if m.sequence > trace.inherited]
-    words = next((text for m in reversed(own) if m.role == "assistant" and (text := m.text())), "")
     folder = session.services.trace_folder(session.session_id)
     # If the main session was closed alone, its record decides, because the two must not contradict each other.
     known = _known_above(session, trace)
@@ -142,7 +142,7 @@ async def _settle_own(session: Session, trace: BranchTrace) -> None:
         status, summary, score = known.status, known.summary, known.score
         stats, last = known.cumulative_stats, known.last_message
     BranchOutcome(
-        session.session_id, status, summary or await _summary(folder, words), "canceled", stats=stats,
+        session.session_id, status, summary or await _summary(folder, last_words(own)), "canceled", stats=stats,
         last_message=last, score=score, usage=trace.usage, cost=trace.total_cost,
     ).record(session, trace.id)  # fmt: skip
     session.record.snapshot()

@@ -7,7 +7,6 @@ The comparison leaves out what git ignores, and it may fail. These files exist n
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from daemon.explore.results import name_problem
 from daemon.files.blobs import BlobError
 from daemon.files.git import Git
 from tools.diff.unified_diff import shown_name
+from tools.files.regular_files import open_regular
 from tools.localization import t
 from tools.text.truncate import head
 
@@ -143,12 +143,9 @@ def _now(root: Path, name: str) -> tuple[bytes, int] | None:
     try:
         if Path(os.path.realpath(path.parent)) != path.parent:
             return None
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb") as handle:
-            found = os.fstat(handle.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-                return None
-            return handle.read(), _mode(found.st_mode) or 0o100644
+        with open_regular(path) as file:
+            found = os.fstat(file.fileno())
+            return None if found.st_size > MOST_BYTES else (file.read(), _mode(found.st_mode) or 0o100644)
     except OSError:
         return None
 

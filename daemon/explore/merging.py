@@ -25,6 +25,7 @@ from daemon.files.blobs import Blobs
 from daemon.loop.undo_writer import UnseenFiles
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
+from daemon.plan.port import SessionPlan
 from tools.change import ChangeOutcome, apply_changes
 from tools.diff.unified_diff import shown_name
 from tools.files.regular_files import sha256
@@ -32,7 +33,7 @@ from tools.localization import t
 from tools.paths import explain_os_error
 from tools.ports import Editors, ToolResult
 from tools.text.truncate import head, one_line
-from tools.tool import Approval, FileChange, Permission, PermissionAsk, PlanChange, ToolContext, ToolError
+from tools.tool import Approval, FileChange, Permission, PermissionAsk, ToolContext, ToolError
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:
@@ -309,19 +310,6 @@ class _Titled:
         return self.permission.concealed(workspace)
 
 
-class _NoPlan:
-    changed: Sequence[PlanChange] = ()
-
-    async def update(self, **changes: object) -> str:
-        raise ToolError(t("A merge updates the plan itself; the plan cannot be changed with it."))
-
-    async def step(self, **changes: object) -> str:
-        raise ToolError(t("A merge updates the plan itself; the plan cannot be changed with it."))
-
-    def progress(self) -> str:
-        return ""
-
-
 def _planned(
     picks: Sequence[Pick], current: Mapping[str, FileVersion], workspace: Path
 ) -> tuple[MergePlan, dict[Path, str]]:
@@ -346,7 +334,7 @@ def _context(
         files=_MergeFiles(services.editors, planned),
         history=session.files.history,
         diagnostics=diagnostics,
-        plan=_NoPlan(),
+        plan=SessionPlan(session.state.plan, session.record.goal),
         scratch=services.trace_folder(session.session_id) / "output",
         journal=services.folder.journal,
     )

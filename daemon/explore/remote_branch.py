@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.copies.git_program import CancelToken
 from daemon.copies.working_copy import CopyError
+from daemon.explore.branch import MAX_SUMMARY, own_words
 from daemon.explore.branch_notes import unfinished_summary
 from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
 from daemon.explore.event_mirror import EventMirror
@@ -60,7 +61,6 @@ _RESERVED = 1_000
 """Numbers of messages that are kept for one attempt: the worker cannot ask for each."""
 _END_S = 30.0
 """Seconds that a canceled worker may take to report what it did."""
-_SUMMARY = 8_000
 
 
 class NotThereError(Exception):
@@ -407,13 +407,12 @@ class RemoteBranch:
         if child is not None:
             with contextlib.suppress(Exception):
                 child.close_open(detail or t("Canceled."))
-            own = (m for m in reversed(child.state.messages) if m.role == "assistant" and m.text().strip())
-            words = next((m.text().strip() for m in own), "") if mirror is not None else ""
+            words = own_words(child) if mirror is not None else ""
         kept = self._kept or BranchOutcome(self._task.session_id, "abandoned", "", stop)
         return dataclasses.replace(
             self._counted(kept),
             status="abandoned",
-            summary=head(unfinished_summary(stop, detail, words), _SUMMARY),
+            summary=head(unfinished_summary(stop, detail, words), MAX_SUMMARY),
             stop=stop,
             detail=detail,
         )

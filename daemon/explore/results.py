@@ -12,11 +12,11 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon.copies.working_copy import BranchChange
 from daemon.files.blobs import BlobError, Blobs
-from tools.files.regular_files import make_folder, sha256
+from tools.files.regular_files import make_folder, open_regular, sha256
 from tools.localization import t
 from tools.text.truncate import head
 
@@ -86,8 +86,9 @@ def load_result(folder: Path) -> StoredResult | None:
     try:
         known = json.loads(text)
         blobs = Blobs(folder / _CONTENTS)
-        changes = tuple(_change(entry, blobs) for entry in _files(known, "files"))
-        ignored = tuple(_change(entry, blobs) for entry in _files(known, "ignored"))
+        if known["version"] != VERSION:
+            raise ValueError(t("its version is unknown"))
+        changes, ignored = _changes(known["files"], blobs), _changes(known.get("ignored", ()), blobs)
         whole = patch is not None and sha256(patch) == known["patch"]
     except BlobError as error:
         raise ResultError(t("The branch's result is incomplete. {error}", error=error)) from error
@@ -98,7 +99,6 @@ def load_result(folder: Path) -> StoredResult | None:
     _check([*changes, *ignored])
     if patch is None or not whole:
         raise ResultError(t("The branch's result is damaged: its patch does not match its checksum."))
-    changes, ignored = (tuple(sorted(some, key=lambda change: change.name)) for some in (changes, ignored))
     return StoredResult(changes, patch, ignored)
 
 
@@ -139,28 +139,16 @@ def _listed(change: BranchChange, blobs: Blobs) -> dict[str, Any]:
     }
 
 
-def _files(known: Any, key: str) -> list[dict[str, Any]]:
-    if not isinstance(known, dict) or cast("dict[str, Any]", known).get("version") != VERSION:
-        raise ValueError(t("its version is unknown"))
-    files = cast("dict[str, Any]", known).get(key, [] if key == "ignored" else None)
-    if not isinstance(files, list):
-        raise TypeError(t("it has no list of files"))
-    return cast("list[dict[str, Any]]", files)
+def _changes(entries: Any, blobs: Blobs) -> tuple[BranchChange, ...]:
+    return tuple(sorted((_change(entry, blobs) for entry in entries), key=lambda change: change.name))
 
 
 def _change(entry: dict[str, Any], blobs: Blobs) -> BranchChange:
     name = entry["name"]
     if not isinstance(name, str):
         raise TypeError(t("a name is not a string"))
-    contents: list[bytes | None] = []
-    for side in ("before", "after"):
-        digest = entry[side]
-        if digest is not None and not isinstance(digest, str):
-            raise TypeError(t("a hash is not a string"))
-        contents.append(None if digest is None else blobs.get(digest))
-    return BranchChange(
-        name, contents[0], contents[1], _mode(entry["before_mode"]), _mode(entry["after_mode"])
-    )
+    before, after = (None if (oid := entry[side]) is None else blobs.get(oid) for side in ("before", "after"))
+    return BranchChange(name, before, after, _mode(entry["before_mode"]), _mode(entry["after_mode"]))
 
 
 def _mode(value: object) -> int | None:
@@ -172,29 +160,19 @@ def _mode(value: object) -> int | None:
 def _check(changes: Sequence[BranchChange]) -> None:
     seen: set[str] = set()
     for change in changes:
+        name = head(ascii(change.name), 200)
         if problem := name_problem(change.name):
-            raise ResultError(
-                t(
-                    "The branch's result is not used: it names {name}, but {problem}.",
-                    name=head(ascii(change.name), 200),
-                    problem=problem,
-                )
+            words = t(
+                "The branch's result is not used: it names {name}, but {problem}.", name=name, problem=problem
             )
-        if change.name in seen:
-            raise ResultError(
-                t(
-                    "The branch's result is not used: it names {name} twice.",
-                    name=head(ascii(change.name), 200),
-                )
-            )
-        if change.before is None and change.after is None:
-            raise ResultError(
-                t(
-                    "The branch's result is not used: it lists {name} without a change.",
-                    name=head(ascii(change.name), 200),
-                )
-            )
-        seen.add(change.name)
+        elif change.name in seen:
+            words = t("The branch's result is not used: it names {name} twice.", name=name)
+        elif change.before is None and change.after is None:
+            words = t("The branch's result is not used: it lists {name} without a change.", name=name)
+        else:
+            seen.add(change.name)
+            continue
+        raise ResultError(words)
 
 
 def _remove_unfinished(folder: Path) -> None:
@@ -216,8 +194,7 @@ def _write(path: Path, data: bytes) -> None:
 def _read(folder: Path, name: str) -> bytes | None:
     """Return a file of the result, not one that a link leads to."""
     try:
-        descriptor = os.open(folder / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with open_regular(folder / name) as file:
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    with os.fdopen(descriptor, "rb") as handle:
-        return handle.read()

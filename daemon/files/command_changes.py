@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from daemon.files.attribution import LaterBases, changed_by, in_turn, unknown_change
 from daemon.files.baseline import Baseline
 from daemon.files.concurrent_writes import UNKNOWN, ConcurrentWrites, ForeignWrites, Write
-from daemon.files.history import KeptChange, Place, SessionHistory
+from daemon.files.history import KeptChange, NoWatch, Place, SessionHistory
 from daemon.files.state import FileDelta
 from daemon.files.tree import TooManyFilesError, Tree
 from daemon.files.tree_events import TreeEvents
@@ -72,11 +72,6 @@ class _Watch:
         return await self.owner.ended(self)
 
 
-class _Unwatched:
-    async def ended(self) -> Sequence[CommandChange]:
-        return ()
-
-
 class CommandWatches:
     """The watches over running commands. Use it on the event loop; it costs nothing before the first command."""
 
@@ -116,7 +111,7 @@ class CommandWatches:
     async def watch(self, places: Sequence[Place]) -> CommandWatch:
         """Watch a command. Its changes are kept in all of ``places`` and reported to the first. Never raises."""
         if self._given_up or self._closed:
-            return _Unwatched()
+            return NoWatch()
         watch = _Watch(self, places)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._timeouts.before_s

@@ -51,7 +51,9 @@ MAX_COUNTED = 1024 * 1024
 """Bytes of both sides above which the changed lines of a file that a command wrote are not counted."""
 
 
-class _NoWatch:
+class NoWatch:
+    """A ``CommandWatch`` that sees no changes."""
+
     async def ended(self) -> Sequence[CommandChange]:
         return ()
 
@@ -168,7 +170,7 @@ class SessionHistory:
     async def watch_command(self, tool_call_id: str, above: Sequence[Place] = ()) -> CommandWatch:
         """Watch a command. ``above``: further histories that its changes belong to."""
         if self._watch is None:
-            return _NoWatch()
+            return NoWatch()
         return await self._watch([*self.places(tool_call_id), *above])
 
     def places(self, tool_call_id: str) -> list[Place]:

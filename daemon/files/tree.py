@@ -21,6 +21,7 @@ from daemon.files.baseline import MAX_FILE, Baseline
 from daemon.files.cooperative import cooperatively
 from daemon.files.git import Git
 from daemon.files.state import FileDelta, FileState
+from tools.files.regular_files import open_regular
 from tools.search.ripgrep import EXCLUDED
 
 if TYPE_CHECKING:
@@ -38,19 +39,8 @@ _EXCLUDED = frozenset((*EXCLUDED, ".tox", ".mypy_cache", ".ruff_cache", ".pytest
 _UNVERSIONED = frozenset(("dist", "build", "target", ".cache", ".gradle", ".next"))
 """Folders to skip where no git repository lists the ignored files."""
 _BINARY = (
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".ico",
-    ".pdf",
-    ".zip",
-    ".gz",
-    ".whl",
-    ".so",
-    ".pyc",
-    ".db",
-    ".sqlite",
+    *(".png", ".jpg", ".jpeg", ".gif", ".ico", ".pdf"),
+    *(".zip", ".gz", ".whl", ".so", ".pyc", ".db", ".sqlite"),
 )
 
 
@@ -357,12 +347,9 @@ class Tree:
         digest = self._baseline.known(path, state.stamp)
         if digest is None:
             try:
-                descriptor = os.open(
-                    path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-                )
-                with os.fdopen(descriptor, "rb") as file:
+                with open_regular(Path(path)) as file:
                     data = file.read(MAX_FILE + 1)
-                    now = FileState.of(os.fstat(descriptor))
+                    now = FileState.of(os.fstat(file.fileno()))
             except OSError:
                 return b""
             # The file changed meanwhile, so this is not its earlier content; its event is on the way.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from daemon.loop.queue import ReplanRequest, TurnResult
@@ -62,15 +62,6 @@ PAUSED: StopReason = "tool_use"
 """The end of ``TurnRuns.steps`` after ``pause``: the loop could continue."""
 
 
-@dataclass(slots=True)
-class _LoopState:
-    """The loop of the model for which no plan was made yet."""
-
-    tool: str = ""
-    met: bool = False
-    """A loop has occurred in this turn: the user is asked about the next one."""
-
-
 class PlanDriver:
     """Runs one turn by the mode of its planner. With ``in_loop`` it only waits for the user's wish to replan."""
 
@@ -87,7 +78,10 @@ class PlanDriver:
         self._given_up: set[str] = set()
         self._steps: dict[str, tuple[StopReason, str]] = {}
         """How sub-agents ended that did not reach the goal of their step."""
-        self._circle = _LoopState()
+        self._circle = ""
+        """The tool with which the model goes round in a circle, until a plan is asked for."""
+        self._circled = False
+        """That has occurred in this turn: the user is asked about the next one."""
         self._failing = ""
 
     def _mode(self, planner: PromptPlanner | None) -> PromptPlanner:
@@ -130,11 +124,11 @@ class PlanDriver:
 
     def circling(self, tool: str, repeat: Repeat) -> bool:
         """Return whether this call, which goes round in a circle, is not to run, because a new plan comes first."""
-        if not repeat.circle or self._course.mode != "on_demand" or self._circle.met:
+        if self._circled or not (
+            repeat.circle and self._course.mode == "on_demand" and self._course.may_replan
+        ):
             return False
-        if not self._course.may_replan:
-            return False
-        self._circle = _LoopState(tool, met=True)
+        self._circle, self._circled = tool, True
         return True
 
     def step_ended(self, goal_id: str, result: ToolResult) -> None:
@@ -220,8 +214,8 @@ class PlanDriver:
             return Ran(stop, detail, frozenset(self._given_up), asks(self._session.state.messages))
         if self._session.turn.replan_request is not None:
             return Paused("person")
-        if tool := self._circle.tool:
-            self._circle.tool = ""
+        if tool := self._circle:
+            self._circle = ""
             return Paused(
                 "circle",
                 t("The agent kept repeating the same calls of {tool} without progress.", tool=tool),
@@ -230,7 +224,7 @@ class PlanDriver:
         return Paused("failures", failing)
 
     def _is_paused(self) -> bool:
-        if self._session.turn.replan_request is not None or self._circle.tool:
+        if self._session.turn.replan_request is not None or self._circle:
             return True
         if self._course.mode != "on_demand" or not self._course.free:
             return False

@@ -325,11 +325,10 @@ def _ran(course: TurnProgress, tree: PlanTree, ran: Ran) -> tuple[TurnProgress, 
 
 def next_step_below(tree: PlanTree, goal: Goal) -> Goal | None:
     """Return the first open goal below one, see ``next_step``; None when nothing is open there."""
-    while (inner := tree.next_open(goal.id)) is not None:
-        goal, found = inner, inner
-        if tree.next_open(goal.id) is None:
-            return found
-    return None
+    found = tree.next_open(goal.id)
+    while found is not None and (inner := tree.next_open(found.id)) is not None:
+        found = inner
+    return found
 
 
 def _replaced(tree: PlanTree, goal: Goal) -> bool:

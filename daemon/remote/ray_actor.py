@@ -26,17 +26,8 @@ POLL_S = 5.0
 _MOST_WAITING = 16 << 20
 """Bytes for the driver that may wait here; then the worker waits."""
 _PASSED = (
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TZ",
-    "TMPDIR",
-    "GOALWRIGHT_HOME",
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "GOALWRIGHT_HOME"),
+    *("LANG", "LC_ALL", "LC_CTYPE", "TZ"),
 )
 _BOOT = """
 import os, sys

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from daemon.agents.loader import AgentProfile, UnknownAgentError
+from daemon.context.handover import last_words
 from daemon.loop.budget import spent
 from daemon.loop.children import close_child, open_child
 from daemon.loop.interrupted_turn import NOTHING_SAID, metadata_of, task_words, title_of
@@ -223,14 +224,6 @@ async def run_child(
         if canceled:
             raise asyncio.CancelledError
     return meta, detail
-
-
-def last_words(messages: Sequence[Message]) -> str:
-    """Return the agent's last text; empty when there is none."""
-    for message in reversed(messages):
-        if message.role == "assistant" and message.compaction() is None and (text := message.text().strip()):
-            return text
-    return ""
 
 
 def _name(session: Session, call_id: str) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from daemon.api.lazy_server import LazyApiServer
+from daemon.copies.choice import copies_for
 from daemon.core import Daemon
-from daemon.explore.copy_manager import OpenCopies, copies_of
+from daemon.explore.copy_manager import OpenCopies
 from daemon.loop.interrupted_turn import waits_for_answer
 from daemon.loop.queue import TurnResult
 from daemon.loop.session import Session
@@ -98,7 +99,7 @@ async def daemon(
     check: bool = True,
     trusted: bool = True,
     models: FakeModels | None = None,
-    copies: OpenCopies = copies_of,
+    copies: OpenCopies = copies_for,
 ) -> AsyncGenerator[Bench]:
     """A daemon over ``folder/workspace``, which the user trusts unless said otherwise.
 

@@ -143,8 +143,6 @@ def _hint(text: str, line: int) -> str:
 
 
 class _Reader:
-    """A reader of one document's front matter."""
-
     def __init__(self) -> None:
         self._seen: set[int] = set()
 

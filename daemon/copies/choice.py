@@ -29,14 +29,14 @@ def copies_for(workspace: Path, folder: Path, links: Sequence[str]) -> WorkingCo
     program = find_program("git", workspace)
     if program is None:
         return PlainCopies(workspace, folder, links)
-    git, stop = GitProgram(program), CancelToken()
-    repository = Repository.of(git, stop, workspace)
+    git = GitProgram(program, CancelToken())
+    repository = Repository.of(git, workspace)
     inside = repository is not None and (
         workspace == repository.top
         # A surrounding repository that ignores this folder (such as one of dotfiles) is unrelated to it.
         or not git.ask(
-            stop, repository.top, "check-ignore", "-z", "--stdin", given=os.fsencode(workspace), fails=True
+            repository.top, "check-ignore", "-z", "--stdin", given=os.fsencode(workspace), fails=True
         )
-        or bool(git.ask(stop, workspace, "ls-files", "-z", "--", ".", fails=True))
+        or bool(git.ask(workspace, "ls-files", "-z", "--", ".", fails=True))
     )
     return GitCopies(workspace, folder, links, program, repository=inside)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.copies import private_git
 from daemon.copies.copy_worker import index_stat
 from daemon.copies.git_add import INDEX, PrivateIndex
+from daemon.copies.git_program import GitProgram
 from daemon.copies.working_copy import MOST_CHANGED, MOST_PATCH, BranchChange, CopyError
 from daemon.files.git import blobs_in
 from daemon.files.index_file import GITLINK, read, restat
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from daemon.copies.git_program import CancelToken, GitProgram
+    from daemon.copies.git_program import CancelToken
 
 _AT_ONCE = 100
 EMPTY_TREE = {
@@ -58,7 +59,8 @@ class CopyComparison:
     merging does not use patches.
     """
 
-    git: GitProgram
+    program: str
+    """The git program."""
     top: Path
     ours: Path
     parts: tuple[CopiedRepository, ...]
@@ -69,7 +71,7 @@ class CopyComparison:
         """Both, from one look at the files. Raises CopyError."""
         found: list[BranchChange] = []
         patches: list[bytes] = []
-        for part, private, now in self._now(stop):
+        for part, private, now in self._now(GitProgram(self.program, stop)):
             found += _changes(private, part.raw_tree, now, part.prefix, self._named)
             patches.append(diff(private, part.raw_tree, now, "--no-renames", prefix=part.prefix))
         return sorted(found, key=lambda change: change.name), b"".join(patches)
@@ -79,19 +81,19 @@ class CopyComparison:
             return path[len(self.workspace) :]
         return os.path.relpath(path, self.workspace).replace(os.sep, "/")
 
-    def _now(self, stop: CancelToken) -> Iterator[tuple[CopiedRepository, PrivateIndex, str]]:
+    def _now(self, git: GitProgram) -> Iterator[tuple[CopiedRepository, PrivateIndex, str]]:
         known = {part.prefix for part in self.parts}
         waiting = list(self.parts)
         while waiting:
             part = waiting.pop(0)
-            stop.check()
+            git.stop.check()
             work_tree = self.top / part.prefix
             git_dir = self.ours / part.folder / "raw.git"
             if not work_tree.is_dir() or work_tree.is_symlink():
-                private = PrivateIndex(self.git, stop, git_dir, self.top)
+                private = PrivateIndex(git, git_dir, self.top)
                 yield part, private, EMPTY_TREE[part.hash_size]
                 continue
-            private = PrivateIndex(self.git, stop, git_dir, work_tree)
+            private = PrivateIndex(git, git_dir, work_tree)
             self._doubt(private, work_tree, part.hash_size)
             private.add_all("--sparse")
             yield part, private, private.write_tree()

@@ -192,7 +192,6 @@ class CopyFolders:
             remove(path, self.folder)
 
     def _clear(self, path: Path) -> bool:
-        """Remove a folder unless it is in use."""
         free = self._take(path)
         if free is None:
             return False

@@ -7,7 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from daemon.copies import private_git
-from daemon.copies.git_program import DISK_FULL, CancelToken, GitError, GitProgram
+from daemon.copies.git_program import DISK_FULL, GitError, GitProgram
 from daemon.copies.working_copy import MOST_BYTES, CopyError
 from daemon.files.git import object_sizes
 from tools.text.truncate import tail
@@ -25,9 +25,8 @@ _ONE_PACK = ("core.bigFileThreshold=1",)
 class PrivateIndex:
     """A private git folder over some files."""
 
-    def __init__(self, git: GitProgram, stop: CancelToken, git_dir: Path, work_tree: Path) -> None:
+    def __init__(self, git: GitProgram, git_dir: Path, work_tree: Path) -> None:
         self._git = git
-        self._stop = stop
         self.git_dir = git_dir
         self._work_tree = work_tree
         self.unborn: set[bytes] = set()
@@ -38,7 +37,7 @@ class PrivateIndex:
     ) -> bytes:
         """Call git and return its output. Raises GitError."""
         return self._git.private(
-            self._stop, self.git_dir, self._work_tree, INDEX, *args, given=given, config=config, long=long
+            self.git_dir, self._work_tree, INDEX, *args, given=given, config=config, long=long
         )
 
     def add_all(self, *more: str) -> None:
@@ -99,9 +98,7 @@ class PrivateIndex:
 
     def _is_unborn(self, name: bytes) -> bool:
         folder = self._work_tree / os.fsdecode(name)
-        return not self._git.ask(
-            self._stop, folder, "rev-parse", "-q", "--verify", "HEAD^{commit}", fails=True
-        )
+        return not self._git.ask(folder, "rev-parse", "-q", "--verify", "HEAD^{commit}", fails=True)
 
 
 def _explained(error: GitError) -> CopyError:

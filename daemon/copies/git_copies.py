@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _GitBase:
-    """The data needed to open copies of a base."""
-
     snapshot: Snapshot
     links: tuple[bytes, ...]
 
@@ -53,23 +51,23 @@ class GitCopies(ManagedCopies[_GitBase]):
         self, workspace: Path, folder: Path, links: Sequence[str], program: str, repository: bool = True
     ) -> None:
         super().__init__(workspace, folder, links, max(2, os.cpu_count() or 1))
-        self._git = GitProgram(program)
+        self._program = program
         self._in_repository = repository
 
     # -- in threads --
 
     def _taken(self, stop: CancelToken, folder: Path) -> tuple[Base, _GitBase]:
-        repository = None
+        git, repository = GitProgram(self._program, stop), None
         if self._in_repository:
-            repository = Repository.of(self._git, stop, self._workspace)
+            repository = Repository.of(git, self._workspace)
             if repository is None:
                 raise CopyError(f"{self._workspace} is no longer in a git repository; start again.")
         source = repository.top if repository else self._workspace
         exclude = b"" if repository else populate.heavy(self._links)
-        taken = snapshot.take(self._git, stop, repository, source, folder / "base", exclude)
-        links = populate.links_of(self._git, stop, taken, self._links, self._workspace, bool(repository))
+        taken = snapshot.take(git, repository, source, folder / "base", exclude)
+        links = populate.links_of(git, taken, self._links, self._workspace, bool(repository))
         commit = taken.state.commit if taken.state else None
-        private = PrivateIndex(self._git, stop, taken.git_dir, source)
+        private = PrivateIndex(git, taken.git_dir, source)
         patch = small_patch(private, commit or EMPTY_TREE[taken.hash_size], taken.tree)
         return Base(commit, taken.tree, patch, _stays(taken, patch)), _GitBase(taken, tuple(links))
 
@@ -78,11 +76,11 @@ class GitCopies(ManagedCopies[_GitBase]):
     ) -> ManagedCopy:
         there = taken.snapshot
         top = place.root(there.source.name or "copy")
-        parts = populate.fill(self._git, stop, there, top, place.ours, taken.links)
+        parts = populate.fill(GitProgram(self._program, stop), there, top, place.ours, taken.links)
         inner = self._workspace.relative_to(there.source).as_posix()
         workspace = "" if inner == "." else f"{inner}/"
         (top / workspace).mkdir(parents=True, exist_ok=True)
-        comparing = CopyComparison(self._git, top, place.ours, tuple(parts), workspace)
+        comparing = CopyComparison(self._program, top, place.ours, tuple(parts), workspace)
         place.write_record(
             {
                 "session": session_id,
@@ -99,7 +97,7 @@ class GitCopies(ManagedCopies[_GitBase]):
         for stale in place.ours.glob("*/*.git/*.lock"):
             stale.unlink()
         comparing = CopyComparison(
-            self._git, place.root(str(record["name"])), place.ours, parts, str(record["workspace"])
+            self._program, place.root(str(record["name"])), place.ours, parts, str(record["workspace"])
         )
         changes, patch = comparing.outcome(stop)
         return OrphanedCopy(str(record["session"]), tuple(changes), patch)

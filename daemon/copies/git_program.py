@@ -143,21 +143,20 @@ def with_copy_errors(work: Callable[[CancelToken], T]) -> Callable[[CancelToken]
 
 
 class GitProgram:
-    """The git program. Two kinds of calls: about the user's repository, and with a private git folder."""
+    """The git program, until ``stop``. Its calls are about the user's repository, or with a private git folder."""
 
-    def __init__(self, program: str) -> None:
-        self.program = program
+    def __init__(self, program: str, stop: CancelToken) -> None:
+        self._program = program
+        self.stop = stop
         self._env = git_environment()
 
-    def ask(
-        self, stop: CancelToken, folder: Path, *args: str, given: bytes = b"", fails: bool = False
-    ) -> bytes:
+    def ask(self, folder: Path, *args: str, given: bytes = b"", fails: bool = False) -> bytes:
         """Ask about the user's repository; only for commands that write nothing and read no file's content.
 
         The user's own settings count (``safe.directory``). ``fails``: a failure is an empty answer. Raises GitError.
         """
-        code, out, errors = stop.run(
-            [self.program, *GIT_ASKED, *args], cwd=folder, env=self._env, given=given
+        code, out, errors = self.stop.run(
+            [self._program, *GIT_ASKED, *args], cwd=folder, env=self._env, given=given
         )
         if code != 0:
             if fails:
@@ -167,7 +166,6 @@ class GitProgram:
 
     def private(
         self,
-        stop: CancelToken,
         git_dir: Path,
         work_tree: Path,
         index: str,
@@ -188,7 +186,7 @@ class GitProgram:
             "GIT_CONFIG_NOSYSTEM": "1",
         }
         settings = [part for setting in config for part in ("-c", setting)]
-        argv: list[str | bytes] = [self.program, *GIT_ASKED, *settings, *args]
+        argv: list[str | bytes] = [self._program, *GIT_ASKED, *settings, *args]
         if long and sys.platform.startswith("linux"):
             argv = [
                 sys.executable,
@@ -199,7 +197,7 @@ class GitProgram:
                 str(MOST_BYTES),
                 *argv,
             ]
-        code, out, errors = stop.run(argv, cwd=work_tree, env=env, given=given)
+        code, out, errors = self.stop.run(argv, cwd=work_tree, env=env, given=given)
         if code != 0:
             raise GitError(os.fsdecode(args[0]), code, errors.decode("utf-8", "replace"))
         return out

@@ -121,8 +121,6 @@ def ignored_names(workspace: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _PlainBase:
-    """The data needed to open copies of a base."""
-
     top: Path
     links: tuple[bytes, ...]
     left_out: tuple[str, ...]

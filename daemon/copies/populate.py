@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from daemon.copies.git_program import CancelToken, GitProgram
+    from daemon.copies.git_program import GitProgram
 
 _AT_ONCE = 200
 
@@ -37,7 +37,6 @@ def heavy(links: Sequence[str]) -> bytes:
 
 def links_of(
     git: GitProgram,
-    stop: CancelToken,
     snapshot: Snapshot,
     patterns: Sequence[str],
     workspace: Path,
@@ -46,7 +45,7 @@ def links_of(
     """Return the ignored folders that are to be links in copies, relative to the top."""
     if not patterns:
         return []
-    private = PrivateIndex(git, stop, snapshot.git_dir, snapshot.source)
+    private = PrivateIndex(git, snapshot.git_dir, snapshot.source)
     listing = private.run("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
     inner = b""
     ignored = [name for name in listing.split(b"\0") if name]
@@ -60,17 +59,17 @@ def links_of(
 
 
 def fill(
-    git: GitProgram, stop: CancelToken, snapshot: Snapshot, top: Path, ours: Path, links: Sequence[bytes]
+    git: GitProgram, snapshot: Snapshot, top: Path, ours: Path, links: Sequence[bytes]
 ) -> list[CopiedRepository]:
     """Make the copy in ``top`` (new), and what belongs to it in ``ours``. Raises CopyError and OSError."""
     top.mkdir(mode=0o700)
     parts: list[CopiedRepository] = []
     for taken in snapshot.all():
-        stop.check()
+        git.stop.check()
         folder = f"part{len(parts)}"
         prefix = os.fsdecode(taken.prefix)
         exclude = b"" if taken.prefix else b"".join(private_git.ignore_line(link) for link in links)
-        _fill_one(git, stop, taken, top / prefix, ours / folder, exclude)
+        _fill_one(git, taken, top / prefix, ours / folder, exclude)
         parts.append(CopiedRepository(prefix, folder, taken.raw_tree, taken.hash_size))
     for link in links:
         there = top / os.fsdecode(link)
@@ -80,14 +79,12 @@ def fill(
     return parts
 
 
-def _fill_one(
-    git: GitProgram, stop: CancelToken, taken: Snapshot, top: Path, ours: Path, exclude: bytes
-) -> None:
+def _fill_one(git: GitProgram, taken: Snapshot, top: Path, ours: Path, exclude: bytes) -> None:
     entries = {entry.path: entry for entry in taken.files}
     top.mkdir(parents=True, exist_ok=True)
-    stats, moved = parallel_copy.copy(stop, taken.source, top, parallel_copy.plan_of(entries.values()))
+    stats, moved = parallel_copy.copy(git.stop, taken.source, top, parallel_copy.plan_of(entries.values()))
     if moved:
-        raw = PrivateIndex(git, stop, taken.raw_dir, taken.source)
+        raw = PrivateIndex(git, taken.raw_dir, taken.source)
         for start in range(0, len(moved), _AT_ONCE):
             some = [entries[name] for name in moved[start : start + _AT_ONCE]]
             stats.update(_from_objects(raw, some, top))

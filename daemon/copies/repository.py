@@ -17,7 +17,7 @@ from daemon.copies.working_copy import CopyError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from daemon.copies.git_program import CancelToken, GitProgram
+    from daemon.copies.git_program import GitProgram
 
 _TREE_SETTINGS = frozenset(
     f"core.{name}"
@@ -71,7 +71,7 @@ class Repository:
         return 32 if self.object_format == "sha256" else 20
 
     @staticmethod
-    def of(git: GitProgram, stop: CancelToken, folder: Path) -> Repository | None:
+    def of(git: GitProgram, folder: Path) -> Repository | None:
         """Return the repository that contains ``folder``; None: there is none, or git does not trust it."""
         asked = (
             "--show-toplevel",
@@ -81,11 +81,11 @@ class Repository:
             "--git-path=index",
         )
         args = [part for name in (*asked, "--show-object-format") for part in name.split("=")]
-        lines = git.ask(stop, folder, "rev-parse", "--path-format=absolute", *args, fails=True).split(b"\n")
+        lines = git.ask(folder, "rev-parse", "--path-format=absolute", *args, fails=True).split(b"\n")
         if len(lines) != len(asked) + 2:
             # A path contains a line end (or there is no repository), so ask for one at a time.
             lines = [
-                git.ask(stop, folder, "rev-parse", "--path-format=absolute", *name.split("="), fails=True)
+                git.ask(folder, "rev-parse", "--path-format=absolute", *name.split("="), fails=True)
                 for name in (*asked, "--show-object-format")
             ]
             if not all(lines[:-1]):
@@ -137,19 +137,16 @@ class GitState:
     """Content of files in the git folder, by name."""
 
 
-def state_of(git: GitProgram, stop: CancelToken, repository: Repository) -> GitState:
+def state_of(git: GitProgram, repository: Repository) -> GitState:
     """Read it. Raises CopyError."""
     top = repository.top
-    commit = (
-        git.ask(stop, top, "rev-parse", "-q", "--verify", "HEAD^{commit}", fails=True).decode().strip()
-        or None
-    )
-    branch = os.fsdecode(git.ask(stop, top, "symbolic-ref", "-q", "HEAD", fails=True)).removesuffix("\n")
+    commit = git.ask(top, "rev-parse", "-q", "--verify", "HEAD^{commit}", fails=True).decode().strip() or None
+    branch = os.fsdecode(git.ask(top, "symbolic-ref", "-q", "HEAD", fails=True)).removesuffix("\n")
     if not branch and commit is None:
         raise CopyError("HEAD of the repository is damaged. Run `git status` for details.")
-    listing = git.ask(stop, top, "for-each-ref", "--format=%(objectname)%00%(refname)%00%(symref)")
+    listing = git.ask(top, "for-each-ref", "--format=%(objectname)%00%(refname)%00%(symref)")
     refs = [os.fsdecode(line).split("\0") for line in listing.split(b"\n") if line]
-    tree_settings, settings = _settings(git, stop, repository)
+    tree_settings, settings = _settings(git, repository)
     return GitState(
         f"ref: {branch}" if branch else str(commit),
         commit,
@@ -160,10 +157,8 @@ def state_of(git: GitProgram, stop: CancelToken, repository: Repository) -> GitS
     )
 
 
-def _settings(
-    git: GitProgram, stop: CancelToken, repository: Repository
-) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
-    fields = git.ask(stop, repository.top, "config", "--list", "-z", "--show-scope").split(b"\0")
+def _settings(git: GitProgram, repository: Repository) -> tuple[tuple[Setting, ...], tuple[Setting, ...]]:
+    fields = git.ask(repository.top, "config", "--list", "-z", "--show-scope").split(b"\0")
     tree: dict[str, str] = {}
     copied: list[Setting] = []
     for scope, both in zip(fields[0::2], fields[1::2], strict=False):

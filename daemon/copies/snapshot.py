@@ -25,7 +25,7 @@ from daemon.files.index_file import FILE, GITLINK, LINK, GitIndex, IndexLine
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from daemon.copies.git_program import CancelToken, GitProgram
+    from daemon.copies.git_program import GitProgram
 
 KEPT = "kept"
 """Name in a snapshot's folder: a pack of objects that the user's git may remove."""
@@ -77,7 +77,6 @@ class Snapshot:
 
 def take(
     git: GitProgram,
-    stop: CancelToken,
     repository: Repository | None,
     source: Path,
     place: Path,
@@ -89,35 +88,26 @@ def take(
     ``exclude``: more lines as in ``.gitignore``. Raises CopyError and OSError.
     """
     place.mkdir(mode=0o700)
-    return _SnapshotBuilder(git, stop, repository, source, place, exclude, prefix).take()
+    return _SnapshotBuilder(git, repository, source, place, exclude, prefix).take()
 
 
+@dataclass
 class _SnapshotBuilder:
-    def __init__(
-        self,
-        git: GitProgram,
-        stop: CancelToken,
-        repository: Repository | None,
-        source: Path,
-        place: Path,
-        exclude: bytes,
-        prefix: bytes,
-    ) -> None:
-        self._git = git
-        self._stop = stop
-        self._repository = repository
-        self._source = source
-        self._place = place
-        self._exclude = exclude
-        self._prefix = prefix
-        self._tree_dir = place / "tree.git"
-        self._raw_dir = place / "raw.git"
-        self._hash_size = repository.hash_size if repository else 20
-        self._tree_git = PrivateIndex(git, stop, self._tree_dir, source)
-        self._raw_git = PrivateIndex(git, stop, self._raw_dir, source)
+    _git: GitProgram
+    _repository: Repository | None
+    _source: Path
+    _place: Path
+    _exclude: bytes
+    _prefix: bytes
+
+    def __post_init__(self) -> None:
+        self._tree_dir, self._raw_dir = self._place / "tree.git", self._place / "raw.git"
+        self._hash_size = self._repository.hash_size if self._repository else 20
+        self._tree_git = PrivateIndex(self._git, self._tree_dir, self._source)
+        self._raw_git = PrivateIndex(self._git, self._raw_dir, self._source)
 
     def take(self) -> Snapshot:
-        state = state_of(self._git, self._stop, self._repository) if self._repository else None
+        state = state_of(self._git, self._repository) if self._repository else None
         self._make(state)
         user_data, user, user_mtime_ns = self._take_index()
         self._tree_git.add_all()
@@ -308,12 +298,12 @@ class _SnapshotBuilder:
             folder = self._at(name)
             if folder.is_symlink() or not folder.is_dir():
                 continue
-            inner = Repository.of(self._git, self._stop, folder) if os.path.lexists(folder / ".git") else None
+            inner = Repository.of(self._git, folder) if os.path.lexists(folder / ".git") else None
             if inner is None or inner.top != Path(os.path.realpath(folder)):
                 folders.append(name)
                 continue
             place = self._place / f"part{len(parts)}"
-            parts.append(take(self._git, self._stop, inner, folder, place, b"", self._prefix + name + b"/"))
+            parts.append(take(self._git, inner, folder, place, b"", self._prefix + name + b"/"))
         return parts, folders
 
     def _at(self, path: bytes) -> Path:

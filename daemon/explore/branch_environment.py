@@ -41,14 +41,14 @@ class BranchEnvironment:
     _language_services: FolderLanguageServices
     _commands: CommandWatches
     _watch: FileWatch
-    _told: _ChangeNotifier
+    _telling: Background
 
     async def close(self) -> None:
         """To be called when the branch's sessions are closed, and before its copy is. Never raises; twice is as good
         as once. Returns when nothing looks at the copy any more, no process either."""
         await _ended("files", self._commands.close())
         await _ended("files", self._watch.close())
-        self._told.close()
+        self._telling.cancel()
         await _ended("language servers", self._language_services.close())
 
 
@@ -82,7 +82,11 @@ async def make_branch_environment(
 
     rules, readable, confinement = await asyncio.to_thread(look)
     language_services = services.languages.open_language_services(root)
-    told = _ChangeNotifier(language_services)
+    telling = Background("telling servers of a change in a copy")
+
+    def told(path: Path) -> None:
+        telling.start(language_services.diagnostics.changed(path))
+
     commands = CommandWatches(root, sentinels, private / "baseline", told, origin=workspace)
     watch = FileWatch(told)
     inside = dataclasses.replace(
@@ -106,26 +110,7 @@ async def make_branch_environment(
         ),
         watching=WatchServices(watch.add, commands.watch, commands.expect, commands.writes),
     )
-    return BranchEnvironment(inside, language_services, commands, watch, told)
-
-
-class _ChangeNotifier:
-    """Tells the language services of a copy what changed in it."""
-
-    def __init__(self, language_services: FolderLanguageServices) -> None:
-        self._language_services = language_services
-        self._background = Background("telling servers of a change in a copy")
-        self._closed = False
-
-    def __call__(self, path: Path) -> None:
-        if self._closed:
-            return
-        self._background.start(self._language_services.diagnostics.changed(path))
-
-    def close(self) -> None:
-        """No more of it."""
-        self._closed = True
-        self._background.cancel()
+    return BranchEnvironment(inside, language_services, commands, watch, telling)
 
 
 def _copies_folder(state: Path, root: Path) -> Path:

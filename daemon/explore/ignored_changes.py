@@ -46,18 +46,13 @@ class IgnoredChanges:
         """Return a note for those who compare the branches; empty when there is nothing."""
         if not self.files:
             return ""
-        return t(
-            "Not included in its changes, because {with_git}: {files}.",
-            with_git=ignored_why(self.with_git),
-            files=short_names(self.files),
+        why = (
+            t("git ignores them")
+            if self.with_git
+            else t("folders with this name are skipped in folders without git")
         )
-
-
-def ignored_why(with_git: bool = True) -> str:
-    """Return why a file is not among the changes."""
-    return (
-        t("git ignores them") if with_git else t("folders with this name are skipped in folders without git")
-    )
+        files = short_names(self.files)
+        return t("Not included in its changes, because {with_git}: {files}.", with_git=why, files=files)
 
 
 def short_names(files: Sequence[BranchChange]) -> str:

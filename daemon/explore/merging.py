@@ -37,7 +37,7 @@ from tools.tool import Approval, FileChange, Permission, PermissionAsk, ToolCont
 from tools.writing import atomic, buffers
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from daemon.copies.working_copy import BranchChange
     from daemon.loop.session import Session
@@ -92,10 +92,7 @@ async def merge_selected(
     picks, beside = await _picked(session, parts)
     branches = tuple({part.branch.id: part.branch for part in parts}.values())
     services = session.services
-    current = await asyncio.to_thread(
-        _current, services.workspace, sorted({pick.change.name for pick in picks}), services.editors
-    )
-    plan, planned = await asyncio.to_thread(_planned, picks, current, services.workspace)
+    plan, planned = await asyncio.to_thread(_planned, picks, services.workspace, services.editors)
     if plan.conflicts:
         kept = _shown_by if by else partial(_kept, session, branches=branches)
         words = await asyncio.to_thread(lambda: conflicts_text(plan, kept(picks), by_user=bool(by)))
@@ -197,11 +194,6 @@ async def _picked(session: Session, parts: Sequence[BranchPart]) -> tuple[list[P
 def _is_in(change: BranchChange, path: str) -> bool:
     """Return whether it is what ``path`` names, or below it."""
     return not path or change.name == path or change.name.startswith(f"{path}/")
-
-
-def _current(workspace: Path, files: Sequence[str], editors: Editors) -> dict[str, FileVersion]:
-    """Return the files as the user sees them. Blocking."""
-    return {name: _state_now(workspace, name, editors) for name in files}
 
 
 def _state_now(workspace: Path, name: str, editors: Editors) -> FileVersion:
@@ -310,10 +302,9 @@ class _Titled:
         return self.permission.concealed(workspace)
 
 
-def _planned(
-    picks: Sequence[Pick], current: Mapping[str, FileVersion], workspace: Path
-) -> tuple[MergePlan, dict[Path, str]]:
-    """Return the plan, and the hash of each file that it is made on. May take long for large files."""
+def _planned(picks: Sequence[Pick], workspace: Path, editors: Editors) -> tuple[MergePlan, dict[Path, str]]:
+    """Return the plan, and the hash of each file that it is made on, as the user sees it. Blocking."""
+    current = {name: _state_now(workspace, name, editors) for name in {pick.change.name for pick in picks}}
     plan = plan_merge(picks, current)
     files = (file for file in plan.files if file.before.kind == "file")
     return plan, {workspace / file.name: sha256(file.before.content) for file in files}

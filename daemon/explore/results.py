@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from daemon.copies.working_copy import BranchChange
 from daemon.files.blobs import BlobError, Blobs
@@ -88,7 +88,7 @@ def load_result(folder: Path) -> StoredResult | None:
         blobs = Blobs(folder / _CONTENTS)
         if known["version"] != VERSION:
             raise ValueError(t("its version is unknown"))
-        changes, ignored = _changes(known["files"], blobs), _changes(known.get("ignored", ()), blobs)
+        changes, ignored = _changes(known["files"], blobs), _changes(known.get("ignored", []), blobs)
         whole = patch is not None and sha256(patch) == known["patch"]
     except BlobError as error:
         raise ResultError(t("The branch's result is incomplete. {error}", error=error)) from error
@@ -140,6 +140,9 @@ def _listed(change: BranchChange, blobs: Blobs) -> dict[str, Any]:
 
 
 def _changes(entries: Any, blobs: Blobs) -> tuple[BranchChange, ...]:
+    if not isinstance(entries, list):
+        raise TypeError(t("it has no list of files"))
+    entries = cast("list[dict[str, Any]]", entries)
     return tuple(sorted((_change(entry, blobs) for entry in entries), key=lambda change: change.name))
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from daemon.context.check_command import find_test_command
@@ -38,7 +37,7 @@ AT_ONCE = 2
 NOT_RUN = "tests_not_run"
 """Code of the notice about an exploration that is not tested."""
 _KEPT = 400_000
-"""Characters of the output that are read for numbers: the last ones."""
+"""Bytes of the output that are read for numbers: the last ones."""
 
 
 async def agree_on_test(session: Session, call_id: str, *, on_nodes: bool = False) -> TestCommand:
@@ -131,24 +130,6 @@ async def _question(session: Session, command: str) -> PermissionAsk:
     )
 
 
-@dataclass(slots=True)
-class _Tail:
-    """The end of an output."""
-
-    pieces: deque[str] = field(default_factory=deque[str])
-    size: int = 0
-
-    def feed(self, _fd: int, data: bytes) -> None:
-        text = data.decode("utf-8", "replace")
-        self.pieces.append(text)
-        self.size += len(text)
-        while self.size - len(self.pieces[0]) > _KEPT:
-            self.size -= len(self.pieces.popleft())
-
-    def text(self) -> str:
-        return "".join(self.pieces)
-
-
 async def _run(
     command: str,
     copy: WorkingCopy,
@@ -163,7 +144,12 @@ async def _run(
         return CheckRun(command=command, detail=t("no shell was found on PATH"))
     env = programs.scrubbed_environment(os.environ) | dict(services.branch.environment) | copy.environment
     began = time.monotonic()
-    tail = _Tail()
+    output = bytearray()
+
+    def keep(_fd: int, data: bytes) -> None:
+        output.extend(data)
+        del output[:-_KEPT]
+
     sandbox: Sandbox | None = None
     try:
         sandbox = None if approved else await _sandboxed(session, root)
@@ -173,7 +159,7 @@ async def _run(
             argv = (*services.branch.confinement.prefix, *argv)
         began = time.monotonic()
         ended = await programs.run(
-            argv, cwd=root, env=env, on_output=tail.feed, timeout_s=timeout_s, merge_stderr=True
+            argv, cwd=root, env=env, on_output=keep, timeout_s=timeout_s, merge_stderr=True
         )
     except _NotContainedError as error:
         return CheckRun(command=command, detail=str(error))
@@ -189,11 +175,13 @@ async def _run(
                 raise asyncio.CancelledError
             leaving.result()
     duration = round((time.monotonic() - began) * 1000)
-    return await asyncio.to_thread(_check_run, command, ended, tail, duration, timeout_s)
+    return await asyncio.to_thread(_check_run, command, ended, bytes(output), duration, timeout_s)
 
 
-def _check_run(command: str, ended: programs.Ended, tail: _Tail, duration: int, timeout_s: float) -> CheckRun:
-    text = SECRETS.text(tail.text())
+def _check_run(
+    command: str, ended: programs.Ended, output: bytes, duration: int, timeout_s: float
+) -> CheckRun:
+    text = SECRETS.text(output.decode("utf-8", "replace"))
     passed, failed = count_tests(text)
     detail = last_lines(text)
     if ended.timed_out:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -55,8 +55,6 @@ class ScanTimeouts:
 
 @dataclass(slots=True)
 class _Watch:
-    """One command that is running."""
-
     owner: CommandWatches
     places: Sequence[Place]
     """All histories that record its changes: the session's own first. They share one watch; with one each, every watch
@@ -211,14 +209,9 @@ class CommandWatches:
     def _build(self) -> None:
         if self._built or self._given_up:
             return
-        try:
+        with self._giving_up():
             self._tree.build()
             self._built = True
-        except TooManyFilesError as error:
-            self._give_up(str(error))
-        except Exception:
-            log.exception("the tree cannot be watched")
-            self._give_up("a bug")
 
     def _begin(self, watch: _Watch) -> None:
         self._build()
@@ -226,14 +219,9 @@ class CommandWatches:
             if watch.late:
                 return
             self._add(watch)  # before reading, so that later writes are noted
-        try:
+        with self._giving_up():
             if self._built and not self._given_up:
                 self._collect()
-        except TooManyFilesError as error:
-            self._give_up(str(error))
-        except Exception:
-            log.exception("the tree cannot be watched")
-            self._give_up("a bug")
         with self._lock:
             if not watch.late:
                 watch.begun = True
@@ -248,6 +236,16 @@ class CommandWatches:
         if not busy:
             self._tree.collect_garbage()
         return self._tree.cover(_SLICE_S)
+
+    @contextlib.contextmanager
+    def _giving_up(self) -> Generator[None]:
+        try:
+            yield
+        except TooManyFilesError as error:
+            self._give_up(str(error))
+        except Exception:
+            log.exception("the tree cannot be watched")
+            self._give_up("a bug")
 
     def _give_up(self, why: str) -> None:
         log.warning("what commands change is not watched: %s", why)

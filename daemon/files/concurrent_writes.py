@@ -259,7 +259,6 @@ def between_writes(
 
 
 def _put(writes: list[Write], write: Write) -> None:
-    """Add a write in its place."""
     bisect.insort(writes, write, key=lambda each: each.order)
 
 

@@ -198,7 +198,6 @@ class Tree:
             self._doubtful |= before - self._ignored
 
     def _look(self, path: str) -> Iterator[FileDelta]:
-        """Compare one path with its recorded state."""
         folder, _, name = path.rpartition("/")
         content = self._folders.get(folder)
         try:

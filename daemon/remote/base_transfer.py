@@ -46,14 +46,14 @@ def pack(program: str, stop: CancelToken, workspace: Path, commit: str, have: Se
 
     Raises CopyError when there are too many, or git cannot read them.
     """
-    git = GitProgram(program)
-    repository = Repository.of(git, stop, workspace)
+    git = GitProgram(program, stop)
+    repository = Repository.of(git, workspace)
     if repository is None:
         raise CopyError(t("{workspace} is no longer in a git repository.", workspace=workspace))
     with tempfile.TemporaryDirectory(prefix="goalwright-pack-") as folder:  # 0700, and only our own settings
         git_dir = Path(folder) / "git"
         private_git.make_for_us(git_dir, repository.object_format, repository.stores())
-        private = PrivateIndex(git, stop, git_dir, Path(folder))
+        private = PrivateIndex(git, git_dir, Path(folder))
         known = private.sizes(one.encode() for one in have)
         wanted = [commit, *(f"^{one.decode()}" for one in known)]
         size = int(private.run("rev-list", "--objects", "--disk-usage", *wanted))
@@ -138,7 +138,7 @@ class NodeCache:
             (self.git_dir / "objects" / "pack").iterdir(), key=lambda one: one.suffix == ".idx"
         ):
             _link(file, git_dir / "objects" / "pack" / file.name)
-        private = PrivateIndex(GitProgram(self.program), stop, git_dir, top)
+        private = PrivateIndex(GitProgram(self.program, stop), git_dir, top)
         private.run("read-tree", base.commit or EMPTY_TREE[32 if kind == "sha256" else 20])
         if base.patch:
             private.run("apply", "--cached", "--binary", "--whitespace=nowarn", given=base.patch)
@@ -156,7 +156,7 @@ class NodeCache:
         private.run("update-index", "-q", "--refresh", "--unmerged")
 
     def _git(self, stop: CancelToken, *args: str, given: bytes = b"") -> bytes:
-        return PrivateIndex(GitProgram(self.program), stop, self.git_dir, self.git_dir).run(
+        return PrivateIndex(GitProgram(self.program, stop), self.git_dir, self.git_dir).run(
             *args, given=given
         )
 

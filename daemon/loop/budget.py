@@ -24,7 +24,6 @@ from tools.tool import PermissionAsk, PermissionDeniedError
 if TYPE_CHECKING:
     from daemon.loop.policy import Policy
     from daemon.loop.record import SessionRecord
-    from daemon.loop.services import Services
     from daemon.model.permissions import PermissionRequest
 
 RUN_LIMIT = "run_limit"
@@ -86,18 +85,16 @@ def spent(record: SessionRecord) -> tuple[Usage, float]:
 class Budget:
     """The budget of a session. A child spends its main session's: everything but ``in_force`` is about that one."""
 
-    def __init__(
-        self, record: SessionRecord, policy: Policy, services: Services, parent: Budget | None = None
-    ) -> None:
-        self._record = record
+    def __init__(self, policy: Policy, parent: Budget | None = None) -> None:
+        self._record = policy.record
         self._policy = policy
-        self._services = services
+        self._permissions = policy.record.services.permissions
         self._main: Budget = self if parent is None else parent._main
         self._lock = asyncio.Lock()
         """One question about money at a time, however many children reach the limit."""
         self._refused: tuple[str | None, str] | None = None
         """The turn in which the user refused to exceed a limit, and the message then."""
-        self._cost_seen = record.state.trace.total_cost
+        self._cost_seen = policy.record.state.trace.total_cost
         """The cost of the session, in US dollars, when ``warn`` was called last."""
         self._run: RunLimits | None = None
         """The limits of the running turn, if it is unattended."""
@@ -157,10 +154,9 @@ class Budget:
 
     def withdraw_question(self) -> None:
         """Withdraw a question about limits that have changed meanwhile."""
-        permissions = self._services.permissions
-        for request in permissions.pending(self._record.session_id):
+        for request in self._permissions.pending(self._record.session_id):
             if request.permission == "budget":
-                permissions.reply(request.request_id, "once", None, t("the new limit"))
+                self._permissions.reply(request.request_id, "once", None, t("the new limit"))
 
     # -- unattended runs --
 
@@ -239,7 +235,7 @@ class Budget:
             timeout_s = self._policy.client.config.settings.approval.permission_timeout_s
             info = CallInfo("", "budget", reached.goal_id, timeout_s=timeout_s)
             asker = AskerByRules(record.session_id, self._rules, record.asked, self._replied)
-            permission = CallPermission(self._services.permissions, asker, info)
+            permission = CallPermission(self._permissions, asker, info)
             try:
                 await permission.ask(ask)
             except PermissionDeniedError as denied:

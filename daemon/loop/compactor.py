@@ -16,7 +16,7 @@ from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
 from daemon.context.window import Window, WindowCache, build_window, keep_from, prunable
 from daemon.loop import compaction_notices as words
-from daemon.loop.record import SessionRecord, new_message_id
+from daemon.loop.record import new_message_id
 from daemon.loop.summarizer import Summarizer, Summary
 from daemon.model.events import ContextMarked
 from daemon.model.messages import CompactionPart, FilePart, Message, Part, Role, TextPart
@@ -27,10 +27,7 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from daemon.loop.features import SessionHooks
-    from daemon.loop.policy import Policy
     from daemon.loop.request_builder import RequestBuilder
-    from daemon.loop.services import Services
 
 Reason = Literal["threshold", "overflow", "manual"]
 _Kind = Literal["request", "summary", "carried"]
@@ -104,20 +101,11 @@ class _Cut:
 class Compactor:
     """Compacts the context of one session. Its results are messages."""
 
-    def __init__(
-        self,
-        record: SessionRecord,
-        policy: Policy,
-        builder: RequestBuilder,
-        hooks: SessionHooks,
-        services: Services,
-    ) -> None:
-        self._record = record
-        self._state = record.state
-        self._policy = policy
+    def __init__(self, builder: RequestBuilder) -> None:
         self._builder = builder
-        self._hooks = hooks
-        self._services = services
+        self._policy = builder.policy
+        self._record = builder.policy.record
+        self._state = builder.policy.record.state
         self._left_cache = WindowCache()
         self._failed_attempts: compaction_backoff.FailedAttempts | None = None
         """Compactions that were tried and not stored."""
@@ -177,12 +165,12 @@ class Compactor:
         promised = self._best_cut(aim, _PLACEHOLDER)
         if promised is None or not (promised.after <= before * _WORTH_IT or self._wished(reason, promised)):
             return self._nothing(aim)
-        if said := await self._hooks.compacting(reason, before, instructions):
+        if said := await self._builder.hooks.compacting(reason, before, instructions):
             prompt = f"{prompt}\n\n{said}"
             aim = replace(aim, prompt=prompt)
         self._record.notice("info", words.begins(reason, before, profile), "compaction_begins")
         try:
-            asking = Summarizer(self._record, self._policy, self._builder, self._services)
+            asking = Summarizer(self._builder)
             summary = await asking.ask(prompt, profile, overflowed=reason == "overflow")
         except ProviderError as error:
             # The next call would fail too, and a summary without a model would stay forever.

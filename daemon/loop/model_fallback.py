@@ -20,10 +20,7 @@ from tools.localization import t
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from daemon.loop.policy import Policy
-    from daemon.loop.record import SessionRecord
     from daemon.loop.request_builder import RequestBuilder
-    from daemon.loop.services import Services
     from daemon.provider.model_calls import ModelRequest, ProviderEvent
 
 CODE = "fallback_model"
@@ -33,13 +30,11 @@ CODE = "fallback_model"
 class ModelFallback:
     """The model calls of one turn, with the models that stand in."""
 
-    def __init__(
-        self, record: SessionRecord, policy: Policy, builder: RequestBuilder, services: Services
-    ) -> None:
-        self._record = record
-        self._policy = policy
+    def __init__(self, builder: RequestBuilder) -> None:
         self._builder = builder
-        self._models = services.models
+        self._policy = builder.policy
+        self._record = builder.policy.record
+        self._models = builder.policy.record.services.models
 
     async def stream(self, request: Callable[[], ModelRequest]) -> AsyncGenerator[ProviderEvent, None]:
         """Play one call, as ``Provider.stream`` does; a Restart comes before the events of another model.
@@ -125,10 +120,7 @@ class ModelFallback:
                 tokens=tokens,
                 window=window,
             )
-        return next(
-            (why for kind in self._media() if (why := refusal(model, kind))),
-            "",
-        )
+        return next(filter(None, (refusal(model, kind) for kind in self._media())), "")
 
     def _media(self) -> set[str]:
         """Return the types of the files that the next request has."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from daemon.config import Config
     from daemon.loop.record import SessionRecord
-    from daemon.loop.services import Services
     from daemon.model.permissions import Mode, Rule, Trust
     from tools.tool import Tool
 
@@ -49,9 +48,8 @@ class StandIn:
 class Policy:
     """The policy of one session; the policies of the sessions above it restrict it further."""
 
-    def __init__(
-        self, record: SessionRecord, agent: AgentProfile, services: Services, parent: Policy | None = None
-    ) -> None:
+    def __init__(self, record: SessionRecord, agent: AgentProfile, parent: Policy | None = None) -> None:
+        services = record.services
         self.agent = agent
         self.agents: FoundAgents | None = None
         """The agents there are, as the last turn began with them."""
@@ -115,8 +113,7 @@ class Policy:
                 agent = self._services.agents.find(self.record.state.trace.agent, self.client.trust)
             except UnknownAgentError:
                 return
-            if agent != self.agent:
-                self.agent = agent
+            self.agent = agent
 
     # -- the policy in force --
 

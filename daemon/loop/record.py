@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +20,7 @@ from daemon.model.events import (
     Notice,
     PermissionAsked,
     PermissionReplied,
+    SessionUpdated,
     SubagentCompleted,
     TraceCompleted,
 )
@@ -36,7 +38,7 @@ from tools.process.background import Background
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from daemon.loop.services import Services
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from daemon.model.traces import ViewUpdate
     from daemon.permission.service import RequestResult
     from daemon.plan.tree import Change
+    from daemon.provider.model_calls import Complete
     from daemon.state.session_state import SessionState
 
 log = logging.getLogger(__name__)
@@ -85,7 +88,7 @@ class SessionRecord:
         self._parent = parent
         if parent is not None:
             parent.children.append(self)
-        self._services = services
+        self.services = services
         self._followers: list[Callable[[Event], None]] = []
         self._left = False
         self._told: set[str] = set()
@@ -108,7 +111,7 @@ class SessionRecord:
 
     def now(self) -> datetime:
         """Return the time of what happens."""
-        return self._services.now()
+        return self.services.now()
 
     # -- events --
 
@@ -120,10 +123,10 @@ class SessionRecord:
         """Store, apply, publish. Raises StoreError when the log cannot be written."""
         if self._left:
             raise TurnSuspended
-        stored = self._services.store.append(event)
+        stored = self.services.store.append(event)
         self.state.apply(stored)
         self.view = None if self._projection is None else self._projection.changes(stored)
-        self._services.bus.publish(stored)
+        self.services.bus.publish(stored)
         for follower in self._followers:
             follower(stored)
         if self._snapshot_due is None:
@@ -137,7 +140,7 @@ class SessionRecord:
 
     def delta(self, delta: Delta) -> None:
         """Publish something that is not stored."""
-        self._services.bus.publish(delta)
+        self.services.bus.publish(delta)
 
     def notice(
         self,
@@ -270,6 +273,22 @@ class SessionRecord:
         )
         return message
 
+    def answered_beside(
+        self, model: str, complete: Complete, started: float, updates: Mapping[str, str] | None = None
+    ) -> None:
+        """Record what an answer beside the conversation took and changed. ``started``: by ``time.monotonic()``."""
+        self.emit(
+            SessionUpdated(
+                trace_id=self.session_id,
+                time=self.now(),
+                updates=dict(updates or {}),
+                usage=complete.usage,
+                cost=self.services.models.cost(model, complete.usage),
+                model=complete.model or model,
+                duration_ms=int((time.monotonic() - started) * 1000),
+            )
+        )
+
     def subagent_ended(self, subagent: SubagentMeta) -> None:
         """Record the end of a sub-agent, and its usage with its goal's numbers. Raises StoreError."""
         self.emit(SubagentCompleted(trace_id=self.session_id, time=self.now(), subagent=subagent))
@@ -303,7 +322,7 @@ class SessionRecord:
 
     def _save(self, trace: Trace, tree: GoalTree) -> None:
         try:
-            self._services.store.save_snapshot(trace, tree)
+            self.services.store.save_snapshot(trace, tree)
         except StoreError as error:
             log.warning("no snapshot: %s", error)
 
@@ -316,6 +335,6 @@ class SessionRecord:
         await self._saving.wait()
         if self._snapshot_due is not None:
             self.snapshot()
-        self._services.store.close(self.session_id)
+        self.services.store.close(self.session_id)
         if self._parent is not None and self in self._parent.children:
             self._parent.children.remove(self)

@@ -25,7 +25,15 @@ from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.matching import fold, is_outside
 from daemon.permission.protected import OWN_STATE, protected
 from daemon.plan.text import plan_to_prompt
-from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
+from daemon.provider.model_calls import (
+    AGENT,
+    BRANCH,
+    WORKSPACE,
+    ModelRequest,
+    PromptMessage,
+    SystemBlock,
+    ToolSpec,
+)
 from daemon.provider.pricing import UNKNOWN, model_info
 from tools.access import MCP_SEARCH
 
@@ -36,7 +44,6 @@ if TYPE_CHECKING:
     from daemon.loop.features import SessionHooks
     from daemon.loop.policy import Policy
     from daemon.loop.record import SessionRecord
-    from daemon.loop.services import Services
     from daemon.permission.rules import RuleSet
     from daemon.plan.tree import PlanTree
 
@@ -53,19 +60,17 @@ _CENTS = 9
 class RequestBuilder:
     """Assembles the requests of one session, and keeps what stays the same between them."""
 
-    def __init__(
-        self, record: SessionRecord, policy: Policy, budget: Budget, hooks: SessionHooks, services: Services
-    ) -> None:
+    def __init__(self, policy: Policy, budget: Budget, hooks: SessionHooks) -> None:
         self.layers: Sequence[Layer] = ()
         """The layers of the system prompt at the start of the last turn, without the plan (if it is part of it); see
         ``prepare``."""
         self.window_cache = WindowCache()
-        self._record = record
-        self._state = record.state
-        self._policy = policy
+        self.policy = policy
+        self.hooks = hooks
+        self._record = policy.record
+        self._state = policy.record.state
         self._budget = budget
-        self._hooks = hooks
-        self._services = services
+        self._services = policy.record.services
         self._project: tuple[tuple[object, ...], str] | None = None
         """The map of the project, and the inputs that it was built for."""
         self._frame: tuple[Sequence[Layer], tuple[ToolSpec, ...], int] | None = None
@@ -84,17 +89,17 @@ class RequestBuilder:
 
         The map of the project and the texts of hooks are fetched once, to preserve the provider's cache.
         """
-        await asyncio.to_thread(self._policy.read_agents)
-        trust, main = self._policy.client.trust, self._record.main.session_id
+        await asyncio.to_thread(self.policy.read_agents)
+        trust, main = self.policy.client.trust, self._record.main.session_id
         for notice in await self._services.extra.begin(trust, session_id=main):
             if self._state.turn is not None:  # else the next turn says it: nobody may listen yet
                 self._record.notice_once(notice)
-        rules = self._policy.rules
-        hooks = await self._hooks.prompting()
+        rules = self.policy.rules
+        hooks = await self.hooks.prompting()
         self.layers = await asyncio.to_thread(self._read_layers, rules, hooks)
 
     def _read_layers(self, rules: RuleSet, hooks: str) -> list[Layer]:
-        services, policy = self._services, self._policy
+        services, policy = self._services, self.policy
         environment = Environment.of(services.workspace, services.now().date())
         return prompt_layers(
             policy.agent.prompt_for(policy.client.config.settings.plan.plan_front),
@@ -110,9 +115,9 @@ class RequestBuilder:
 
     def _map(self, rules: RuleSet) -> str:
         """Return the map of the project, drawn once for an agent with the same rules of configuration files."""
-        config, root = self._policy.client.config, self._services.workspace
+        config, root = self.policy.client.config, self._services.workspace
         drawn_for = (
-            self._policy.agent.name,
+            self.policy.agent.name,
             config.base_rules,
             config.workspace_rules,
             config.settings.commands.test_command,
@@ -129,7 +134,7 @@ class RequestBuilder:
     @property
     def profile(self) -> ContextProfile:
         """How much context the agent keeps with its model and the settings in force."""
-        policy = self._policy
+        policy = self.policy
         settings, agent = policy.client.config.settings, policy.agent
         info = model_info(policy.model)
         window = self._window_size()
@@ -148,7 +153,7 @@ class RequestBuilder:
 
     def _window_size(self) -> int:
         """Return the context window of the model in tokens."""
-        policy = self._policy
+        policy = self.policy
         configured = policy.client.config.settings.context.context_window
         return self._services.models.window(policy.model, policy.client.env, configured)
 
@@ -168,7 +173,7 @@ class RequestBuilder:
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools on offer, see ``daemon.loop.tool_selection``."""
-        policy = self._policy
+        policy = self.policy
         chosen_by = (
             policy.rules,
             policy.agent,
@@ -187,11 +192,11 @@ class RequestBuilder:
     def plan(self) -> str:
         """Return the plan for the model; empty when there is none, or when the model reads it on demand."""
         plan = self._state.plan
-        if self._policy.client.config.settings.plan.plan_placement == "on_demand" or not plan.goals:
+        if self.policy.client.config.settings.plan.plan_placement == "on_demand" or not plan.goals:
             return ""
         now = (plan.revision, plan.mission)
         if self._plan is None or self._plan[0] != now:
-            edits = self._policy.client.config.settings.plan.plan_front == "goal"
+            edits = self.policy.client.config.settings.plan.plan_front == "goal"
             self._plan = (now, plan_to_prompt(plan, ids=edits))
         return self._plan[1]
 
@@ -200,7 +205,7 @@ class RequestBuilder:
     ) -> ModelRequest:
         """Return the next request. ``extra`` messages follow the window's; ``tail`` False leaves the plan at the end
         away."""
-        settings = self._policy.client.config.settings
+        settings = self.policy.client.config.settings
         system = system_blocks(self.layers)
         plan = self.plan()
         if plan and settings.plan.plan_placement == "system":
@@ -208,7 +213,7 @@ class RequestBuilder:
             plan = ""
         window = window or self.window()
         return ModelRequest(
-            model=self._policy.model.partition("/")[2],
+            model=self.policy.model.partition("/")[2],
             system=tuple(system),
             messages=(*window.messages, *extra),
             stays=window.before(self._state.plan.current_id),
@@ -218,13 +223,13 @@ class RequestBuilder:
             window=self.profile.window,
             thinking_tokens=settings.model.thinking_tokens,
             position=self._state.position,
-            env={**self._policy.client.env, **self._who()},
+            env={**self.policy.client.env, **self._who()},
         )
 
     def _answer(self, window: Window) -> int:
         """Return the tokens to request: limited by the settings, the model, and the window's room beside this
         request."""
-        info, wanted = model_info(self._policy.model), self._policy.client.config.settings.model.max_tokens
+        info, wanted = model_info(self.policy.model), self.policy.client.config.settings.model.max_tokens
         if info is not UNKNOWN:
             wanted = min(wanted, info.max_output)
         takes = self.profile.window
@@ -233,17 +238,13 @@ class RequestBuilder:
         return max(min(answer, left), min(answer, _LEAST_ANSWER))
 
     def _who(self) -> dict[str, str]:
-        """Return variables that identify the caller; scripted models use them to choose their part."""
-        who = {
-            "GOALWRIGHT_WORKSPACE": str(self._services.workspace),
-            "GOALWRIGHT_AGENT": self._policy.agent.name,
-        }
+        who = {WORKSPACE: str(self._services.workspace), AGENT: self.policy.agent.name}
         branch_id = self._record.branch_id
-        return {**who, "GOALWRIGHT_BRANCH": branch_id} if branch_id else who
+        return {**who, BRANCH: branch_id} if branch_id else who
 
     def _tail(self, plan: str) -> str:
         """Return the text after the cached prefix: the plan, and what the mode forbids."""
-        mode = mode_text(self._policy.mode, self._policy.client.trust)
+        mode = mode_text(self.policy.mode, self.policy.client.trust)
         return f"{plan}\n\n{mode}" if plan and mode else plan or mode
 
     def estimate(self, window: Window) -> int:
@@ -281,7 +282,7 @@ class RequestBuilder:
         shown: dict[str | None, int] = {}
         for entry in window.entries if wanted else ():
             shown[entry.goal_id] = shown.get(entry.goal_id, 0) + entry.tokens
-        policy, configured = self._policy, self._policy.client.config.settings.context.context_window
+        policy, configured = self.policy, self.policy.client.config.settings.context.context_window
         budget = self._budget.in_force()
         for_goals, cost_for_goals = self._state.spending.of_all_goals(self._state.plan)
         return Meter(

@@ -154,14 +154,14 @@ class Session:
         self.sealed = ""
         """Why no prompt is taken; empty when one is. A child takes none but its parent's."""
         self.record = SessionRecord(state, services, foreign=foreign, parent=parent and parent.record)
-        self.policy = Policy(self.record, agent, services, parent and parent.policy)
-        self.budget = Budget(self.record, self.policy, services, parent and parent.budget)
-        self.commands = SessionCommands(self.record, services)
-        self.files = FileWork(self.record, self.policy, services)
+        self.policy = Policy(self.record, agent, parent and parent.policy)
+        self.budget = Budget(self.policy, parent and parent.budget)
+        self.commands = SessionCommands(self.record)
+        self.files = FileWork(self.policy)
         self.hooks = features.hooks(self)
         self.record.follow(self.hooks.seen)
-        self.request_builder = RequestBuilder(self.record, self.policy, self.budget, self.hooks, services)
-        self.compactor = Compactor(self.record, self.policy, self.request_builder, self.hooks, services)
+        self.request_builder = RequestBuilder(self.policy, self.budget, self.hooks)
+        self.compactor = Compactor(self.request_builder)
         self.diagnostics = StepDiagnostics(
             services.languages.diagnostics,
             services.workspace,
@@ -172,7 +172,7 @@ class Session:
             ),
         )
         self.turn = TurnState(LoopDetector(general_command(services.workspace)))
-        self._namer = TitleWriter(self.record, self.policy, self.budget, services)
+        self._namer = TitleWriter(self.policy, self.budget)
         self._queue = PromptQueue()
         self._worker: asyncio.Task[None] | None = None
         self._running = _Running()

@@ -11,7 +11,6 @@ from tools.redaction.redactor import SECRETS
 
 if TYPE_CHECKING:
     from daemon.loop.record import SessionRecord
-    from daemon.loop.services import Services
     from tools.ports import Job
 
 _LIVE_OUTPUT = 20_000
@@ -21,7 +20,8 @@ _LIVE_OUTPUT = 20_000
 class SessionCommands:
     """The commands of one session. Made and used on the event loop."""
 
-    def __init__(self, record: SessionRecord, services: Services) -> None:
+    def __init__(self, record: SessionRecord) -> None:
+        services = record.services
         self.under_way = StoppableCalls()
         """Those that the turn waits for."""
         self.jobs = SessionJobs(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from daemon.files.versions import Version
     from daemon.loop.policy import Policy
     from daemon.loop.record import SessionRecord
-    from daemon.loop.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +24,8 @@ log = logging.getLogger(__name__)
 class FileWork:
     """The file changes of one session."""
 
-    def __init__(self, record: SessionRecord, policy: Policy, services: Services) -> None:
+    def __init__(self, policy: Policy) -> None:
+        record, services = policy.record, policy.record.services
         self.history = SessionHistory(
             services.trace_folder(record.session_id) / "files",
             services.now,
@@ -41,7 +41,6 @@ class FileWork:
         """Held by a turn, and while changes of files are undone."""
         self._record = record
         self._policy = policy
-        self._services = services
 
     def keep_in(self, keeper: LineHistory) -> None:
         """Keep the versions of what tools write there from now on."""
@@ -51,26 +50,23 @@ class FileWork:
         written: list[tuple[str, str]] = []
         for version in versions:
             try:
-                event = file_changed(self._record, self._services, version)
-                written.append((event.path, version.tool_call_id))
-                self._record.emit(event)
+                path = rule_target(version.path, self._record.services.workspace)
+                written.append((path, version.tool_call_id))
+                self._record.emit(
+                    FileChanged(
+                        trace_id=self._record.session_id,
+                        time=self._record.now(),
+                        path=path,
+                        kind=version.kind,
+                        version=version.version or "",
+                        tool_call_id=version.tool_call_id,
+                        added=version.added,
+                        removed=version.removed,
+                    )
+                )
             except StoreError as error:
                 log.warning("a change of %s is not in the log: %s", version.path, error)
         try:
             self._policy.note_changes(written)
         except StoreError as error:
             log.warning("what was changed of the design is not in the log: %s", error)
-
-
-def file_changed(record: SessionRecord, services: Services, version: Version) -> FileChanged:
-    """Return the event for one written file. ``version`` is empty when the old content is unknown."""
-    return FileChanged(
-        trace_id=record.session_id,
-        time=record.now(),
-        path=rule_target(version.path, services.workspace),
-        kind=version.kind,
-        version=version.version or "",
-        tool_call_id=version.tool_call_id,
-        added=version.added,
-        removed=version.removed,
-    )

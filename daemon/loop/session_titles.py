@@ -12,12 +12,11 @@ import re
 import time
 from typing import TYPE_CHECKING, Literal
 
-from daemon.model.events import SessionUpdated
-from daemon.model.messages import TextPart
 from daemon.model.tags import within
 from daemon.plan.goal_index import ENDED
 from daemon.plan.text import plan_to_prompt
-from daemon.provider.model_calls import Complete, ModelRequest, PromptMessage, SystemBlock, answered
+from daemon.provider.model_calls import AGENT as CALLER
+from daemon.provider.model_calls import WORKSPACE, answered, beside
 from tools.localization import t
 from tools.process.background import Background
 from tools.text.truncate import head, one_line
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     from daemon.loop.budget import Budget
     from daemon.loop.policy import Policy
-    from daemon.loop.record import SessionRecord
-    from daemon.loop.services import Services
     from daemon.model.messages import Message
     from daemon.model.traces import Trace
     from daemon.plan.tree import PlanTree
@@ -94,12 +91,12 @@ _LENGTHS: dict[_Kind, int] = {"title": TITLE_LENGTH, "summary": SUMMARY_LENGTH}
 class TitleWriter:
     """Names one session. Failures are logged, and never reach the turn."""
 
-    def __init__(self, record: SessionRecord, policy: Policy, budget: Budget, services: Services) -> None:
-        self._record = record
-        self._state = record.state
+    def __init__(self, policy: Policy, budget: Budget) -> None:
+        self._record = policy.record
+        self._state = policy.record.state
         self._policy = policy
         self._budget = budget
-        self._services = services
+        self._services = policy.record.services
         self._asking = Background("naming a session")
         self._was_finished = False
         self._asked_title = False
@@ -108,7 +105,7 @@ class TitleWriter:
         """A turn begins with this prompt: ask for a title when it is the first one."""
         self._was_finished = self._is_finished()
         trace = self._state.trace
-        first = not self._asked_title and not self._has_answers()
+        first = not self._asked_title and all(m.role != "assistant" for m in self._state.messages)
         if trace.titled_by == "prompt" and first and prompt.strip():
             self._asked_title = True
             self._ask("title", within("said", head(prompt.strip(), _SHOWN)))
@@ -138,9 +135,6 @@ class TitleWriter:
         goals = self._state.plan.goals.values()
         return bool(goals) and all(goal.status in ENDED for goal in goals)
 
-    def _has_answers(self) -> bool:
-        return any(message.role == "assistant" for message in self._state.messages)
-
     def _ask(self, kind: _Kind, text: str) -> None:
         model = self._policy.client.config.settings.model.models.get(AGENT, "")
         if not model or self._policy.parent is not None or self._budget.is_spent():
@@ -150,48 +144,23 @@ class TitleWriter:
     async def _write(self, kind: _Kind, model: str, text: str) -> None:
         titled = self._state.trace.title
         started = time.monotonic()
+        env = {**self._policy.client.env, WORKSPACE: str(self._services.workspace), CALLER: AGENT}
+        name, said = model.partition("/")[2], [("user", text)]
+        request = beside(name, _TASKS[kind], said, max_tokens=_ANSWER_TOKENS, env=env, temperature=0.0)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
-                complete = await self._answer(kind, model, text)
-            took_ms = int((time.monotonic() - started) * 1000)
-            self._record.emit(self._updated(kind, model, complete, titled, took_ms))
+                complete = await answered(self._services.models.stream(model, request))
+            # It was paid for even when it cannot be used, or is no longer wanted.
+            self._record.answered_beside(model, complete, started, self._updates(kind, complete.text, titled))
         except Exception as error:
             name = self._record.session_id
             log.warning("%s did not write the %s of %s: %s", model, kind, name, error or type(error).__name__)
 
-    async def _answer(self, kind: _Kind, model: str, text: str) -> Complete:
-        request = ModelRequest(
-            model=model.partition("/")[2],
-            system=(SystemBlock(_TASKS[kind]),),
-            messages=(PromptMessage("user", (TextPart(text=text),)),),
-            max_tokens=_ANSWER_TOKENS,
-            temperature=0.0,
-            env={
-                **self._policy.client.env,
-                "GOALWRIGHT_WORKSPACE": str(self._services.workspace),
-                "GOALWRIGHT_AGENT": AGENT,
-            },
-        )
-        return await answered(self._services.models.stream(model, request))
-
-    def _updated(
-        self, kind: _Kind, model: str, complete: Complete, titled: str, took_ms: int
-    ) -> SessionUpdated:
-        """Return the event for an answer: it was paid for even when it cannot be used, or is no longer wanted."""
-        updates = dict[str, str]()
-        text = "".join(part.text for part in complete.parts if isinstance(part, TextPart))
-        if line := plain_line(text, _LENGTHS[kind]):
+    def _updates(self, kind: _Kind, answer: str, titled: str) -> dict[str, str]:
+        if line := plain_line(answer, _LENGTHS[kind]):
             trace = self._state.trace
             if kind == "title" and trace.titled_by == "prompt" and trace.title == titled:
-                updates = {"title": line, "titled_by": "model"}
-            elif kind == "summary" and self._is_finished():
-                updates = {"summary": line, "summarized_by": "model"}
-        return SessionUpdated(
-            trace_id=self._record.session_id,
-            time=self._record.now(),
-            updates=updates,
-            usage=complete.usage,
-            cost=self._services.models.cost(model, complete.usage),
-            model=complete.model or model,
-            duration_ms=took_ms,
-        )
+                return {"title": line, "titled_by": "model"}
+            if kind == "summary" and self._is_finished():
+                return {"summary": line, "summarized_by": "model"}
+        return {}

@@ -9,9 +9,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from daemon.model.events import SessionUpdated
-from daemon.model.messages import TextPart
-from daemon.provider.model_calls import ModelRequest, PromptMessage, ProviderError, SystemBlock, answered
+from daemon.provider.model_calls import AGENT, WORKSPACE, ProviderError, answered, beside
 from tools.errors import ToolError
 from tools.ports import SideAnswer
 from tools.redaction.redactor import SECRETS
@@ -41,18 +39,12 @@ class SessionSideModel:
         if over := budget.run_over() or await budget.keep():
             raise ToolError(over)
         budget.count_step()
-        request = ModelRequest(
-            model=model.partition("/")[2],
-            system=(SystemBlock(SECRETS.text(system)),),
-            messages=tuple(
-                PromptMessage(role, (TextPart(text=SECRETS.text(text)),)) for role, text in messages
-            ),
+        request = beside(
+            model.partition("/")[2],
+            SECRETS.text(system),
+            [(role, SECRETS.text(text)) for role, text in messages],
             max_tokens=max_tokens,
-            env={
-                **session.env,
-                "GOALWRIGHT_WORKSPACE": str(services.workspace),
-                "GOALWRIGHT_AGENT": "side_answer",
-            },
+            env={**session.env, WORKSPACE: str(services.workspace), AGENT: "side_answer"},
         )
         started = time.monotonic()
         try:
@@ -63,18 +55,6 @@ class SessionSideModel:
         except ProviderError as error:
             raise ToolError(str(error)) from error
         # In the main session's totals at once, whoever asked: those of a child reach them in other ways.
-        main = session.record.main
-        main.emit(
-            SessionUpdated(
-                trace_id=main.session_id,
-                time=main.now(),
-                updates={},
-                usage=complete.usage,
-                cost=services.models.cost(model, complete.usage),
-                model=complete.model or model,
-                duration_ms=int((time.monotonic() - started) * 1000),
-            )
-        )
+        session.record.main.answered_beside(model, complete, started)
         budget.warn()
-        text = "".join(part.text for part in complete.parts if isinstance(part, TextPart))
-        return SideAnswer(text, complete.model or model, cut=complete.stop_reason == "max_tokens")
+        return SideAnswer(complete.text, complete.model or model, cut=complete.stop_reason == "max_tokens")

@@ -38,10 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from daemon.context.profiles import ContextProfile
-    from daemon.loop.policy import Policy
-    from daemon.loop.record import SessionRecord
     from daemon.loop.request_builder import RequestBuilder
-    from daemon.loop.services import Services
 
 _SHOWN_AGAIN = 8_000
 """Characters of an answer that cannot be used which the model sees again."""
@@ -85,13 +82,11 @@ class _SummaryCost:
 class Summarizer:
     """One summary of one session."""
 
-    def __init__(
-        self, record: SessionRecord, policy: Policy, builder: RequestBuilder, services: Services
-    ) -> None:
-        self._record = record
-        self._policy = policy
-        self._services = services
+    def __init__(self, builder: RequestBuilder) -> None:
         self._builder = builder
+        self._policy = policy = builder.policy
+        self._record = policy.record
+        self._models = policy.record.services.models
         self._spent = _SummaryCost()
         self._model = policy.model
         self._share = 1.0
@@ -199,7 +194,7 @@ class Summarizer:
         """Tokens that the model which is asked takes."""
         if not self._system:
             return profile.window
-        return min(profile.window, self._services.models.window(self._model, self._policy.client.env))
+        return min(profile.window, self._models.window(self._model, self._policy.client.env))
 
     def _fitting(self, takes: int, answer: int, prompt: str) -> int:
         """Estimated tokens of messages that fit beside everything else. A little less, because estimates err."""
@@ -222,7 +217,7 @@ class Summarizer:
                 )
             )
 
-        complete = await answered(self._services.models.stream(self._model, request), retrying)
+        complete = await answered(self._models.stream(self._model, request), retrying)
         self._count(complete)
         texts = [part.text for part in complete.parts if isinstance(part, TextPart)]
         thoughts = [part.text for part in complete.parts if isinstance(part, ReasoningPart)]
@@ -230,7 +225,7 @@ class Summarizer:
 
     def _count(self, complete: Complete) -> None:
         spent = self._spent
-        cost = self._services.models.cost(self._model, complete.usage)
+        cost = self._models.cost(self._model, complete.usage)
         spent.usage = added(spent.usage or Usage(), priced(complete.usage, cost))
         if cost is not None:
             spent.cost = cost + (spent.cost or 0.0)

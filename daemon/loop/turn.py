@@ -125,9 +125,7 @@ class Turn:
         self._driver = session.features.driver(self, session, planner)
         self._unfinished = TextCheckpoints(self._store_text)
         self._answers = AnswerCheck(session.record)
-        self._fallback = ModelFallback(
-            session.record, session.policy, session.request_builder, session.services
-        )
+        self._fallback = ModelFallback(session.request_builder)
         self._subtasks: list[SubtaskPart] = []
         """Tasks that the user's prompts gave to sub-agents, and that are still to be started."""
         self._by_user: set[str] = set()

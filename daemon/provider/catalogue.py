@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.model.messages import TextPart
 from daemon.provider import pricing
 from daemon.provider.anthropic_sign_in import DEFAULT_BASE_URL
 from daemon.provider.choose import (
@@ -24,14 +23,7 @@ from daemon.provider.context_windows import base_url_of, headers_of, window_in
 from daemon.provider.editor_models import EDITORS
 from daemon.provider.errors import checked_url, host_of
 from daemon.provider.litellm import BEDROCK_KEY, CUSTOM_BASE, LM_STUDIO_URL, OPENAI_URL
-from daemon.provider.model_calls import (
-    ErrorKind,
-    ModelRequest,
-    PromptMessage,
-    ProviderError,
-    SystemBlock,
-    answered,
-)
+from daemon.provider.model_calls import ErrorKind, ProviderError, answered, beside
 from daemon.provider.retry import with_retry
 from daemon.provider.side_questions import NotAnsweredError, json_from
 from daemon.provider.vscode import FAMILY as VSCODE
@@ -402,13 +394,7 @@ async def answer_of(
 ) -> str:
     """Ask a model once, outside any session. Raises ProviderError with a message for the user."""
     provider, name = provider_for(model)
-    request = ModelRequest(
-        model=name,
-        system=(SystemBlock(task),),
-        messages=(PromptMessage("user", (TextPart(text=text),)),),
-        max_tokens=max_tokens,
-        env=env,
-    )
+    request = beside(name, task, [("user", text)], max_tokens=max_tokens, env=env)
     try:
         async with asyncio.timeout(timeout_s):
             complete = await answered(with_retry(provider, request, max_attempts=1))
@@ -416,4 +402,4 @@ async def answer_of(
         raise ProviderError(
             "network", t("{model} did not answer within {seconds:g} s.", model=model, seconds=timeout_s)
         ) from None
-    return "".join(part.text for part in complete.parts if isinstance(part, TextPart)).strip()
+    return complete.text.strip()

@@ -6,16 +6,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from daemon.model.messages import TextPart
 from tools.localization import t
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from daemon.model.messages import Part, StopReason, Usage
 
 ErrorKind = Literal[
     "no_key", "auth", "rate_limit", "overloaded", "server", "network", "malformed", "overflow", "bad_request"
 ]
 
-OVERLOADED = frozenset[ErrorKind](("overloaded", "rate_limit"))
+WORKSPACE = "GOALWRIGHT_WORKSPACE"
+AGENT = "GOALWRIGHT_AGENT"
+BRANCH = "GOALWRIGHT_BRANCH"
+"""Variables in the environment of a request by which scripted models choose their part. The last one: id of the calling
+branch or sub-agent, e.g. ``A`` or ``A.s1``; not set in a main session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,22 @@ class ModelRequest:
     """Whether another model stands ready: then an overloaded server is given up sooner."""
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """The caller's keys and base URLs (``ANTHROPIC_API_KEY`` …); never logged or stored."""
+
+
+def beside(
+    model: str,
+    task: str,
+    said: Iterable[tuple[Literal["user", "assistant"], str]],
+    *,
+    max_tokens: int,
+    env: Mapping[str, str],
+    temperature: float | None = None,
+) -> ModelRequest:
+    """Return the request for an answer beside any conversation, by a model without tools whose system prompt is
+    ``task``."""
+    messages = tuple(PromptMessage(role, (TextPart(text=text),)) for role, text in said)
+    system = (SystemBlock(task),)
+    return ModelRequest(model, system, messages, max_tokens=max_tokens, temperature=temperature, env=env)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +169,11 @@ class Complete:
     detail: str = ""
     """For stops that need words, e.g. a refusal."""
 
+    @property
+    def text(self) -> str:
+        """All text of the answer."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
 
 ProviderEvent = (
     TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop | Retry | Restart | Complete
@@ -177,7 +205,7 @@ class ProviderError(Exception):
     @property
     def overloaded(self) -> bool:
         """Whether the server has too much to do, or limits the rate: another model may answer now."""
-        return self.retryable and self.kind in OVERLOADED
+        return self.retryable and self.kind in ("overloaded", "rate_limit")
 
 
 async def answered(

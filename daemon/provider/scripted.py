@@ -49,6 +49,9 @@ from daemon.model.messages import (
     Usage,
 )
 from daemon.provider.model_calls import (
+    AGENT,
+    BRANCH,
+    WORKSPACE,
     Complete,
     ErrorKind,
     ModelRequest,
@@ -65,10 +68,6 @@ from daemon.provider.model_calls import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
-WORKSPACE = "GOALWRIGHT_WORKSPACE"
-BRANCH = "GOALWRIGHT_BRANCH"
-"""Id of the calling branch or sub-agent, e.g. ``A`` or ``A.s1``; not set in a main session."""
-AGENT = "GOALWRIGHT_AGENT"
 _PLACEHOLDER = "${workspace}"
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from daemon.files.versions import Version
     from daemon.loop.policy import Policy
-    from daemon.loop.record import SessionRecord
 
 log = logging.getLogger(__name__)
 

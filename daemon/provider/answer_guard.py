@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
 
-from daemon.model.messages import StopReason, Usage
+from daemon.model.messages import Usage
 from daemon.provider.model_calls import (
     Complete,
     ModelRequest,
@@ -30,7 +30,7 @@ from daemon.provider.partial_answer import PartialAnswer
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 
 MAX_BYTES = 64_000_000
 """Most bytes of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
@@ -56,15 +56,13 @@ class AnswerTooLongError(AnswerRefusedError):
     """An answer has more than MAX_BYTES, or an event of it more than MAX_EVENT_BYTES."""
 
 
-def refusal_in(error: BaseException | None) -> AnswerRefusedError | None:
-    """Return the refusal that ``error`` is or was caused by: SDKs wrap what hooks raise."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, AnswerRefusedError):
-            return error
-        seen.add(id(error))
+def causes(error: BaseException | None) -> list[BaseException]:
+    """Return an error and what it was caused by: SDKs wrap what hooks raise."""
+    found: list[BaseException] = []
+    while error is not None and error not in found:
+        found.append(error)
         error = error.__cause__ or error.__context__
-    return None
+    return found
 
 
 def provider_error(refusal: AnswerRefusedError) -> ProviderError:
@@ -79,10 +77,13 @@ def origin_of(url: str) -> tuple[str, str, int | None]:
     return scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(scheme)
 
 
-def check_redirect(url: str, location: str | None) -> None:
-    """Raise RedirectRefusedError when the answer of ``url`` points to another origin."""
-    if location is None:
-        return
+def location_in(status: int, headers: Mapping[str, str]) -> str | None:
+    """Return the address that an answer redirects to; None for any other answer."""
+    return headers.get("location") if 300 <= status < 400 else None
+
+
+def check_redirect(url: str, location: str) -> str:
+    """Return where the answer of ``url`` points to. Raises RedirectRefusedError for another origin."""
     target = urljoin(url, location)
     try:
         same = origin_of(target) == origin_of(url)
@@ -101,18 +102,22 @@ def check_redirect(url: str, location: str | None) -> None:
                 there=there,
             )
         )
+    return target
 
 
 async def guard_async(response: Any) -> None:
     """A response hook of ``AsyncClient``. Any: httpx and httpx2 have a class each, with the same attributes."""
-    check_redirect(str(response.request.url), _location(response))
-    response.stream = _limited(response)
+    guard_sync(response)
 
 
 def guard_sync(response: Any) -> None:
     """A response hook of ``Client``."""
-    check_redirect(str(response.request.url), _location(response))
-    response.stream = _limited(response)
+    if location := location_in(response.status_code, response.headers):
+        check_redirect(str(response.request.url), location)
+    # The SDKs look for events in everything that a server calls its stream, except JSON lines.
+    events = "json" not in response.headers.get("content-type", "").lower()
+    limited = _limited_kind(cast("type[Any]", type(response.stream)))
+    response.stream = limited(response.stream, events=events)
 
 
 def guard_all(library: Any) -> None:
@@ -136,16 +141,6 @@ def _guarded(init: Any, hook: Any) -> Any:
 
     guarded.guarded = True  # type: ignore[attr-defined] - marks what is guarded already
     return guarded
-
-
-def _location(response: Any) -> str | None:
-    return response.headers.get("location") if 300 <= int(response.status_code) < 400 else None
-
-
-def _limited(response: Any) -> Any:
-    # The SDKs look for events in everything that a server calls its stream, except JSON lines.
-    events = "json" not in response.headers.get("content-type", "").lower()
-    return _limited_kind(cast("type[Any]", type(response.stream)))(response.stream, events=events)
 
 
 @functools.cache
@@ -245,11 +240,10 @@ async def cut_at_limit(
             return
     for part in answer.unfinished():
         yield part
-    stop: StopReason = "max_tokens"
     words = t(
         "The response was cut off after {letters:,} characters: the server was asked for at most "
         "{max_tokens:,} tokens and sent far more.",
         letters=letters,
         max_tokens=request.max_tokens,
     )
-    yield Complete(answer.parts(), stop, Usage(output=letters // 4), request.model, words)
+    yield Complete(answer.parts(), "max_tokens", Usage(output=letters // 4), request.model, words)

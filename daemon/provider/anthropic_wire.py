@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 import re
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +18,7 @@ from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, Tool
 from daemon.provider.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from daemon.provider.model_calls import ModelRequest, PromptMessage, SystemBlock, ToolSpec
 
@@ -164,10 +165,9 @@ def _mark(messages: list[Block], number: int, at: int) -> None:
 
 
 def _mark_what_stays(messages: list[Block], request: ModelRequest, replay_thinking: bool) -> bool:
-    """Return a breakpoint behind ``request.stays``: so this prefix is still cached when the goal ends. Whether it is
-    new."""
-    memo = _with_thinking if replay_thinking else _without_thinking
-    blocks_of = _blocks_of if replay_thinking else _blocks_but_thinking
+    """Set a breakpoint behind ``request.stays``: so this prefix is still cached when the goal ends. Returns whether it
+    is new."""
+    memo, blocks_of = _KNOWN_BLOCKS[replay_thinking]
     last: Block | None = None
     for message in reversed(request.messages[: request.stays]):
         blocks = memo.get(message, blocks_of)
@@ -214,9 +214,7 @@ def to_messages(messages: Iterable[PromptMessage], *, replay_thinking: bool = Tr
     given = tuple(messages)
     if not given:
         return []
-    kept = (_prefix_with_thinking if replay_thinking else _prefix_without).get(
-        given[0], lambda _: _KeptPrefix()
-    )
+    kept = _PREFIXES[replay_thinking].get(given[0], lambda _: _KeptPrefix())
     known, start = kept.out, len(kept.covers) + 1
     if not known or given[1:start] != kept.covers:
         known, start = [], 0
@@ -242,8 +240,7 @@ def _alternating(
     messages: Sequence[PromptMessage], start: int, replay_thinking: bool
 ) -> tuple[list[Block], list[int], bool]:
     """Return the messages from ``start`` on, where each of them begins, and whether one ends in thoughts."""
-    memo = _with_thinking if replay_thinking else _without_thinking
-    blocks_of = _blocks_of if replay_thinking else _blocks_but_thinking
+    memo, blocks_of = _KNOWN_BLOCKS[replay_thinking]
     out: list[Block] = []
     starts: list[int] = []
     mixed: list[Block] = []
@@ -305,20 +302,17 @@ def _merge(messages: Iterable[Block]) -> list[Block]:
     return out
 
 
-def _blocks_of(message: PromptMessage, replay_thinking: bool = True) -> tuple[Block, ...]:
+def _blocks_of(message: PromptMessage, *, replay_thinking: bool) -> tuple[Block, ...]:
     blocks = [block for part in message.content for block in _blocks(part, replay_thinking)]
     return tuple(blocks if message.role == "assistant" else sorted(blocks, key=_after_results))
 
 
-def _blocks_but_thinking(message: PromptMessage) -> tuple[Block, ...]:
-    return _blocks_of(message, replay_thinking=False)
-
-
-_with_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
-_without_thinking: Memo[PromptMessage, tuple[Block, ...]] = Memo()
-_prefix_with_thinking: Memo[PromptMessage, _KeptPrefix] = Memo()
-_prefix_without: Memo[PromptMessage, _KeptPrefix] = Memo()
-"""By the first message of a conversation."""
+_Blocks = tuple[Block, ...]
+_KNOWN_BLOCKS: Mapping[bool, tuple[Memo[PromptMessage, _Blocks], Callable[[PromptMessage], _Blocks]]] = {
+    thinking: (Memo(), partial(_blocks_of, replay_thinking=thinking)) for thinking in (True, False)
+}
+_PREFIXES: Mapping[bool, Memo[PromptMessage, _KeptPrefix]] = {True: Memo(), False: Memo()}
+"""By the first message of a conversation. Both are kept with and without thinking."""
 
 
 def _blocks(part: Part, replay_thinking: bool) -> list[Block]:
@@ -414,12 +408,11 @@ def _tool(tool: ToolSpec) -> Block:
 
 def _system(blocks: Iterable[SystemBlock], free: int) -> list[Block]:
     kept = [block for block in blocks if block.text.strip()]
-    marked = [index for index, block in enumerate(kept) if block.cache]
-    # The last breakpoints cover the longest prefixes.
-    marked = marked[-free:] if free > 0 else []
     out: list[Block] = [{"type": "text", "text": block.text} for block in kept]
-    for index in marked:
-        out[index]["cache_control"] = _EPHEMERAL
+    marked = [made for made, block in zip(out, kept, strict=True) if block.cache]
+    # The last breakpoints cover the longest prefixes.
+    for made in marked[-free:] if free > 0 else ():
+        made["cache_control"] = _EPHEMERAL
     return out
 
 

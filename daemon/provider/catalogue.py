@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import re
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.provider import pricing
@@ -154,14 +154,6 @@ _URLS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelListRequest:
-    """Where the list of a provider's models is."""
-
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-
-
 async def providers(env: Mapping[str, str], only: str | None = None) -> list[CatalogueProvider]:
     """Return all providers, or one, with their models, each asked at the same time. ``only``: a provider's id."""
     wanted = [provider for provider in _PROVIDERS if only in (None, provider.id)]
@@ -190,9 +182,9 @@ async def _asked(provider: CatalogueProvider, env: Mapping[str, str]) -> Catalog
     if provider.id in _UNLISTED:
         return found
     try:
-        question = _question(provider, env)
+        url, headers = _list_of(provider, env)
         async with asyncio.timeout(_LOCAL_TIMEOUT_S if local else _LIST_TIMEOUT_S):
-            answer = await json_from(question.url, headers=question.headers)
+            answer = await json_from(url, headers=headers)
     except ProviderError as error:
         return replace(found, error=str(error), error_kind=error.kind)
     except (NotAnsweredError, TimeoutError) as error:
@@ -253,22 +245,21 @@ def _base_url(provider: CatalogueProvider, env: Mapping[str, str]) -> str:
     return base_url_of(f"{provider.id}/", env) or _URLS[provider.id]
 
 
-def _question(provider: CatalogueProvider, env: Mapping[str, str]) -> _ModelListRequest:
+def _list_of(provider: CatalogueProvider, env: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """Return the address of the list of a provider's models, and the headers that open it."""
     base, headers = _base_url(provider, env), headers_of(provider.id, env)
     match provider.id:
         case "anthropic":
-            return _ModelListRequest(f"{base}/v1/models?limit=1000", headers)
+            return f"{base}/v1/models?limit=1000", headers
         case "gemini":
-            return _ModelListRequest(
-                f"{base}/models?pageSize=1000", {"x-goog-api-key": env["GEMINI_API_KEY"].strip()}
-            )
+            return f"{base}/models?pageSize=1000", {"x-goog-api-key": env["GEMINI_API_KEY"].strip()}
         case "openrouter":
             # The list is public, so only this address shows whether the key is valid.
-            return _ModelListRequest(f"{base}/models/user", headers)
+            return f"{base}/models/user", headers
         case "ollama":
-            return _ModelListRequest(f"{base}/api/tags")
+            return f"{base}/api/tags", {}
         case _:
-            return _ModelListRequest(f"{base}/models", headers)
+            return f"{base}/models", headers
 
 
 def _models(provider: str, answer: object) -> tuple[CatalogueModel, ...]:
@@ -318,8 +309,7 @@ def _offered(provider: str, entry: dict[str, Any]) -> CatalogueModel | None:
 
 def _prices(entry: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the prices that OpenRouter and its like give, in dollars for one token."""
-    pricing_of = entry.get("pricing")
-    given = mapping(pricing_of)
+    given = mapping(entry.get("pricing"))
     try:
         paid, received = float(given["prompt"]), float(given["completion"])
     except (KeyError, TypeError, ValueError):
@@ -341,9 +331,9 @@ def _default(provider: str, models: tuple[CatalogueModel, ...]) -> str:
         "deepseek": r"deepseek/deepseek-chat$",
     }
     if pattern := patterns.get(provider):
-        fitting = sorted((name for name in names if re.match(pattern, name)), key=_version, reverse=True)
+        fitting = [name for name in names if re.match(pattern, name)]
         if fitting:
-            return fitting[0]
+            return max(fitting, key=_version)
     best = best_local_model([name.partition("/")[2] for name in names])
     return f"{provider}/{best}" if best else ""
 
@@ -367,11 +357,9 @@ async def check(model: str, env: Mapping[str, str]) -> str:
     close = difflib.get_close_matches(model, names, n=3)
     if not close:
         return t("{provider} has no model {model}.", provider=found.name, model=model)
+    similar = ", ".join(close)
     return t(
-        "{provider} has no model {model}. Similar: {names}.",
-        provider=found.name,
-        model=model,
-        names=", ".join(close),
+        "{provider} has no model {model}. Similar: {names}.", provider=found.name, model=model, names=similar
     )
 
 

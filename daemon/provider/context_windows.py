@@ -114,11 +114,8 @@ def base_url_of(model: str, env: Mapping[str, str]) -> str:
     if family == "ollama":
         return ollama_url(env)
     stem = family.upper().replace("-", "_")
-    names = (
-        (f"{stem}_BASE_URL", f"{stem}_API_BASE")
-        if family in ("anthropic", "openai")
-        else (f"{stem}_API_BASE",)
-    )
+    names = [f"{stem}_BASE_URL"] if family in ("anthropic", "openai") else []
+    names.append(f"{stem}_API_BASE")
     url = next((found for name in names if (found := env.get(name, "").strip())), "")
     return url.rstrip("/") if url.startswith(("http://", "https://")) else ""
 
@@ -148,11 +145,9 @@ def headers_of(family: str, env: Mapping[str, str]) -> dict[str, str]:
 
 def listed_window(answer: object, name: str) -> int | None:
     """Return the window of a model in the answer of ``/v1/models``; of the only model there is, whatever its name."""
-    listed = array(mapping(answer).get("data"))
-    entries = [mapping(entry) for entry in listed]
-    return window_in(
-        next((one for one in entries if one.get("id") == name), entries[0] if len(entries) == 1 else {})
-    )
+    entries = [mapping(entry) for entry in array(mapping(answer).get("data"))]
+    only = entries[0] if len(entries) == 1 else {}
+    return window_in(next((one for one in entries if one.get("id") == name), only))
 
 
 def window_in(entry: dict[str, Any]) -> int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from daemon.provider.model_calls import ErrorKind, ProviderError
-from tools.localization import t
+from tools.localization import noted, t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
@@ -103,50 +103,42 @@ def classify(failure: Failure) -> tuple[ErrorKind, bool]:
     return "bad_request", False
 
 
+_WHAT: Mapping[ErrorKind, str] = {
+    "auth": noted("{host} rejected the API key. Check {key_name}. It said: {words}"),
+    "rate_limit": noted(
+        "The quota of this key is used up at {host}. Check its plan, credit and limits. It said: {words}"
+    ),
+    "overloaded": noted("{host} is overloaded at the moment. It said: {words}"),
+    "server": noted("{host} failed (status {status}). It said: {words}"),
+    "overflow": noted("The conversation is too long for the model. {host} said: {words}"),
+}
+_LIMITED = noted("Rate limited by {host}. It said: {words}")
+_NO_MODEL = noted(
+    "{host} does not know this model. Choose another one, or check the base URL. It said: {words}"
+)
+_NO_CREDIT = noted(
+    "The account at {host} is out of credit. Check plan and billing of {key_name}. It said: {words}"
+)
+_REJECTED = noted("{host} rejected the request: {words}")
+
+
 def error_for(failure: Failure, *, host: str, key_name: str, env: Mapping[str, str]) -> ProviderError:
     """Return the ProviderError for an error answer; its text says what to do and contains no secrets."""
     kind, retryable = classify(failure)
     words = redact(head(" ".join(failure.message.split()), _MAX_WORDS), env) or t(
         "status {status}", status=failure.status
     )
-    if kind == "auth":
-        what = t(
-            "{host} rejected the API key. Check {key_name}. It said: {words}",
-            host=host,
-            key_name=key_name,
-            words=words,
-        )
-    elif kind == "rate_limit" and retryable:
-        what = t("Rate limited by {host}. It said: {words}", host=host, words=words)
-    elif kind == "rate_limit":
-        what = t(
-            "The quota of this key is used up at {host}. Check its plan, credit and limits. It said: {words}",
-            host=host,
-            words=words,
-        )
-    elif kind == "overloaded":
-        what = t("{host} is overloaded at the moment. It said: {words}", host=host, words=words)
-    elif kind == "server":
-        what = t(
-            "{host} failed (status {status}). It said: {words}", host=host, status=failure.status, words=words
-        )
-    elif kind == "overflow":
-        what = t("The conversation is too long for the model. {host} said: {words}", host=host, words=words)
+    if kind == "rate_limit" and retryable:
+        text = _LIMITED
+    elif kind in _WHAT:
+        text = _WHAT[kind]
     elif failure.status == 404 or failure.error_type == "not_found_error":
-        what = t(
-            "{host} does not know this model. Choose another one, or check the base URL. It said: {words}",
-            host=host,
-            words=words,
-        )
+        text = _NO_MODEL
     elif failure.status == 402 or _SPENT.search(failure.message):
-        what = t(
-            "The account at {host} is out of credit. Check plan and billing of {key_name}. It said: {words}",
-            host=host,
-            key_name=key_name,
-            words=words,
-        )
+        text = _NO_CREDIT
     else:
-        what = t("{host} rejected the request: {words}", host=host, words=words)
+        text = _REJECTED
+    what = t(text, host=host, key_name=key_name, status=failure.status, words=words)
     window = (window_in(failure.message) or window_in(failure.body)) if kind == "overflow" else None
     return ProviderError(kind, what, retryable=retryable, retry_after_s=failure.retry_after_s, window=window)
 

@@ -12,10 +12,10 @@ import os
 import ssl
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from daemon.provider.answer_guard import Allowance, RedirectRefusedError, check_redirect
+from daemon.provider.answer_guard import Allowance, RedirectRefusedError, check_redirect, location_in
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -73,22 +73,22 @@ class Http:
             response = await session.post(
                 url, headers=headers, data=body, allow_redirects=False, proxy=_proxy(url)
             )
-            location = response.headers.get("location") if 300 <= response.status < 400 else None
+            location = location_in(response.status, response.headers)
             if location is None:
                 return response
             response.close()
-            check_redirect(url, location)
+            target = check_redirect(url, location)
             if left == 0 or response.status not in (307, 308):  # other redirects would turn it into a GET
                 raise RedirectRefusedError(
                     t(
                         "{url} redirects to {url2} (status {status}), but requests to a model cannot be "
                         "redirected. Set the base URL to the server's real address.",
                         url=url,
-                        url2=urljoin(url, location),
+                        url2=target,
                         status=response.status,
                     )
                 )
-            url = urljoin(url, location)
+            url = target
             left -= 1
 
     async def _opened(self) -> aiohttp.ClientSession:

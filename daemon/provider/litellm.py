@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from daemon.provider import answer_guard, errors, openai_wire
+from daemon.provider.answer_guard import AnswerRefusedError, provider_error
 from daemon.provider.cloud_sign_in import shorten_google_check
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.openai_stream import AnswerBuilder
@@ -41,18 +42,8 @@ CUSTOM_BASE = "CUSTOM_API_BASE"
 """The variable with the address of a server that speaks OpenAI's API, for models ``custom/NAME``."""
 
 _KEYLESS = frozenset(
-    [
-        "bedrock",
-        "vertex_ai",
-        "sagemaker",
-        "watsonx",
-        "hosted_vllm",
-        "vllm",
-        "lm_studio",
-        "llamafile",
-        "xinference",
-    ]
-)
+    ["bedrock", "vertex_ai", "sagemaker", "watsonx", "hosted_vllm", "vllm", "lm_studio", "llamafile", "xinference"]
+)  # fmt: skip
 """Prefixes of models that run locally, or are reached with a cloud's own sign-in."""
 _KEY_NAMES = {
     "together_ai": "TOGETHERAI_API_KEY",
@@ -242,8 +233,12 @@ class LiteLLMProvider:
 
         async def play() -> None:
             try:
-                async for chunk in _chunks(library, arguments):
-                    put(answer.feed(chunk.value) if chunk.value is not None else answer.end(chunk.finished))
+                _make_known(library, target.model)
+                chunks: Any = await library.acompletion(**arguments)
+                async with aclosing(cast("AsyncGenerator[Any, None]", chunks)):
+                    async for chunk in chunks:
+                        put(answer.feed(chunk))
+                put(answer.end(_is_finished(chunks)))
                 put(None)
             except Exception as error:
                 put(_error(error, target, request))
@@ -259,14 +254,6 @@ class LiteLLMProvider:
             playing.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """A chunk of litellm's, or (``value`` None) the end, and whether the answer was finished."""
-
-    value: Any
-    finished: bool = False
-
-
 def _make_known(library: Any, model: str) -> None:
     """Enter a local model into litellm's list: it would ask Ollama about it, synchronously and without a limit."""
     if model.startswith("ollama_chat/") and model not in library.model_cost:
@@ -279,18 +266,11 @@ def _make_known(library: Any, model: str) -> None:
         library.register_model({model: entry | limits})
 
 
-async def _chunks(library: Any, arguments: Mapping[str, Any]) -> AsyncGenerator[_Chunk, None]:
-    _make_known(library, str(arguments["model"]))
-    chunks: Any = await library.acompletion(**arguments)
-    async with aclosing(cast("AsyncGenerator[Any, None]", chunks)):
-        async for chunk in chunks:
-            yield _Chunk(chunk)
+def _is_finished(chunks: Any) -> bool:
     # litellm ends a stream that was cut off with its own "stop"; this is the reason that it really received. See
     # https://github.com/BerriAI/litellm/issues/40260
-    seen = getattr(chunks, "received_finish_reason", "unknown") or getattr(
-        chunks, "intermittent_finish_reason", ""
-    )
-    yield _Chunk(None, bool(seen))
+    seen = getattr(chunks, "received_finish_reason", "unknown")
+    return bool(seen or getattr(chunks, "intermittent_finish_reason", ""))
 
 
 async def _check_known(model: str) -> None:
@@ -421,10 +401,10 @@ def _arguments(target: _ModelTarget, request: ModelRequest, timeout_s: float) ->
 
 def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exception:
     """Return the ProviderError for what litellm raised; an error in Goalwright itself passes unchanged."""
-    if refusal := answer_guard.refusal_in(error):
-        return answer_guard.provider_error(refusal)
+    if refusal := next((e for e in answer_guard.causes(error) if isinstance(e, AnswerRefusedError)), None):
+        return provider_error(refusal)
     name, text = type(error).__name__, _words(error)
-    causes = " ".join(type(cause).__name__ for cause in _chain(error))
+    causes = " ".join(type(cause).__name__ for cause in answer_guard.causes(error))
     status = getattr(error, "status_code", None)
     where = target.base_url or target.host
     if _NOT_SIGNED_IN.search(causes) or "Unable to locate credentials" in text:
@@ -453,14 +433,13 @@ def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exc
             "bad_request",
             t("litellm could not make the call to {host}: {words}", host=target.host, words=words),
         )
-    headers = _headers(error)
     failure = errors.Failure(
         status=int(status),
         error_type="context_length"
         if name == "ContextWindowExceededError"
         else str(getattr(error, "code", "") or ""),
         message=text,
-        retry_after_s=errors.retry_after(headers),
+        retry_after_s=errors.retry_after(_headers(error)),
         body=f"{error} {getattr(error, 'body', '')}",
     )
     return errors.error_for(failure, host=target.host, key_name=target.key_name, env=request.env)
@@ -471,21 +450,10 @@ def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2].strip()[:_MAX_WORDS]
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
-    at: BaseException | None = error
-    while at is not None and at not in found:
-        found.append(at)
-        at = at.__cause__ or at.__context__
-    return found
-
-
 def _headers(error: Exception) -> Mapping[str, str]:
     response = getattr(error, "response", None)
-    for headers in (getattr(error, "litellm_response_headers", None), getattr(response, "headers", None)):
-        if headers:
-            return dict(headers)
-    return {}
+    headers = getattr(error, "litellm_response_headers", None) or getattr(response, "headers", None)
+    return dict(headers or {})
 
 
 def _words(error: Exception) -> str:

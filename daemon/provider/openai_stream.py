@@ -46,7 +46,7 @@ class _Growing:
         return "".join(self.text)
 
     def part(self) -> Part:
-        text = "".join(self.text)
+        text = self.json()
         if self.kind == "call":
             return ToolCallPart(id=self.id, name=self.name, input=text or "{}")
         return TextPart(text=text) if self.kind == "text" else ReasoningPart(text=text)

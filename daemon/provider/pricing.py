@@ -52,19 +52,14 @@ def _price(
     return Price(input, output, read, write)
 
 
-def _claude(price: Price, window: int = 1_000_000, output: int = 128_000) -> ModelInfo:
-    return ModelInfo(window, output, price)
-
-
-def _openai(price: Price, window: int = 1_050_000, output: int = 128_000) -> ModelInfo:
-    # OpenAI charges most models nothing for writing the cache.
+def _model(price: Price, window: int = 1_000_000, output: int = 128_000) -> ModelInfo:
     return ModelInfo(window, output, price)
 
 
 def _openai_long(price: Price) -> ModelInfo:
     # "Above 272 000 input tokens: input and cache twice, output one and a half times the price."
     long = Price(price.input * 2, price.output * 1.5, price.cache_read * 2, price.cache_write * 2)
-    return replace(_openai(price), long_from=272_000, long_price=long)
+    return ModelInfo(1_050_000, 128_000, price, long_from=272_000, long_price=long)
 
 
 UNKNOWN = ModelInfo(context_window=128_000, max_output=8_192, window_assumed=True)
@@ -72,25 +67,25 @@ UNKNOWN = ModelInfo(context_window=128_000, max_output=8_192, window_assumed=Tru
 
 _MODELS: dict[str, ModelInfo] = {
     # Anthropic. Ids: anthropic/types/model_param.py.
-    "claude-fable-5-1": _claude(_price(10, 50, cache_read=0.25)),
-    "claude-mythos-5-1": _claude(_price(10, 50, cache_read=0.25)),
-    "claude-fable": _claude(_price(10, 50)),
-    "claude-mythos": _claude(_price(10, 50)),
-    "claude-opus-5-5": _claude(_price(4, 20, cache_read=0.2)),
-    "claude-opus-4-5": _claude(_price(5, 25), 200_000, 64_000),
-    "claude-opus-4-1": _claude(_price(15, 75), 200_000, 32_000),
-    "claude-opus-4-0": _claude(_price(15, 75), 200_000, 32_000),
-    "claude-opus-4-20250514": _claude(_price(15, 75), 200_000, 32_000),
-    "claude-opus": _claude(_price(5, 25)),
-    "claude-sonnet-5-5": _claude(_price(2, 10, cache_read=0.1)),
-    "claude-sonnet-5": _claude(_price(2, 10)),
-    "claude-sonnet-4-6": _claude(_price(3, 15)),
-    "claude-sonnet-4": _claude(_price(3, 15), 200_000, 64_000),
-    "claude-sonnet": _claude(_price(3, 15)),
-    "claude-3-7-sonnet": _claude(_price(3, 15), 200_000, 64_000),
-    "claude-haiku-5-5": replace(_claude(_price(0.1, 0.5)), long_from=100_000, long_price=_price(0.5, 2.5)),
-    "claude-haiku": _claude(_price(1, 5), 200_000, 64_000),
-    # OpenAI.
+    "claude-fable-5-1": _model(_price(10, 50, cache_read=0.25)),
+    "claude-mythos-5-1": _model(_price(10, 50, cache_read=0.25)),
+    "claude-fable": _model(_price(10, 50)),
+    "claude-mythos": _model(_price(10, 50)),
+    "claude-opus-5-5": _model(_price(4, 20, cache_read=0.2)),
+    "claude-opus-4-5": _model(_price(5, 25), 200_000, 64_000),
+    "claude-opus-4-1": _model(_price(15, 75), 200_000, 32_000),
+    "claude-opus-4-0": _model(_price(15, 75), 200_000, 32_000),
+    "claude-opus-4-20250514": _model(_price(15, 75), 200_000, 32_000),
+    "claude-opus": _model(_price(5, 25)),
+    "claude-sonnet-5-5": _model(_price(2, 10, cache_read=0.1)),
+    "claude-sonnet-5": _model(_price(2, 10)),
+    "claude-sonnet-4-6": _model(_price(3, 15)),
+    "claude-sonnet-4": _model(_price(3, 15), 200_000, 64_000),
+    "claude-sonnet": _model(_price(3, 15)),
+    "claude-3-7-sonnet": _model(_price(3, 15), 200_000, 64_000),
+    "claude-haiku-5-5": replace(_model(_price(0.1, 0.5)), long_from=100_000, long_price=_price(0.5, 2.5)),
+    "claude-haiku": _model(_price(1, 5), 200_000, 64_000),
+    # OpenAI charges most models nothing for writing the cache.
     "gpt-6.1-sol": _openai_long(_price(2, 10, 0.1)),
     "gpt-6.1-terra": _openai_long(_price(1, 5, 0.05)),
     "gpt-6-astra": _openai_long(_price(10, 50)),
@@ -102,20 +97,20 @@ _MODELS: dict[str, ModelInfo] = {
     "gpt-5.6-luna": _openai_long(_price(0.2, 1.2)),
     "gpt-5.5": _openai_long(_price(5, 30, 0.5, 0)),
     "gpt-5.4": _openai_long(_price(2.5, 15, 0.25, 0)),
-    "gpt-5.4-mini": _openai(_price(0.75, 4.5, 0.075, 0), 400_000),
-    "gpt-5.4-nano": _openai(_price(0.2, 1.25, 0.02, 0), 400_000),
-    "gpt-5.2": _openai(_price(1.75, 14, 0.175, 0), 400_000),
-    "gpt-5.1": _openai(_price(1.25, 10, 0.125, 0), 400_000),
-    "gpt-5": _openai(_price(1.25, 10, 0.125, 0), 400_000),
-    "gpt-5-mini": _openai(_price(0.25, 2, 0.025, 0), 400_000),
-    "gpt-5-nano": _openai(_price(0.05, 0.4, 0.005, 0), 400_000),
-    "gpt-4.1": _openai(_price(2, 8, 0.5, 0), 1_047_576, 32_768),
-    "gpt-4.1-mini": _openai(_price(0.4, 1.6, 0.1, 0), 1_047_576, 32_768),
-    "gpt-4.1-nano": _openai(_price(0.1, 0.4, 0.025, 0), 1_047_576, 32_768),
-    "gpt-4o": _openai(_price(2.5, 10, 1.25, 0), 128_000, 16_384),
-    "gpt-4o-mini": _openai(_price(0.15, 0.6, 0.075, 0), 128_000, 16_384),
-    "o3": _openai(_price(2, 8, 0.5, 0), 200_000, 100_000),
-    "o4-mini": _openai(_price(1.1, 4.4, 0.275, 0), 200_000, 100_000),
+    "gpt-5.4-mini": _model(_price(0.75, 4.5, 0.075, 0), 400_000),
+    "gpt-5.4-nano": _model(_price(0.2, 1.25, 0.02, 0), 400_000),
+    "gpt-5.2": _model(_price(1.75, 14, 0.175, 0), 400_000),
+    "gpt-5.1": _model(_price(1.25, 10, 0.125, 0), 400_000),
+    "gpt-5": _model(_price(1.25, 10, 0.125, 0), 400_000),
+    "gpt-5-mini": _model(_price(0.25, 2, 0.025, 0), 400_000),
+    "gpt-5-nano": _model(_price(0.05, 0.4, 0.005, 0), 400_000),
+    "gpt-4.1": _model(_price(2, 8, 0.5, 0), 1_047_576, 32_768),
+    "gpt-4.1-mini": _model(_price(0.4, 1.6, 0.1, 0), 1_047_576, 32_768),
+    "gpt-4.1-nano": _model(_price(0.1, 0.4, 0.025, 0), 1_047_576, 32_768),
+    "gpt-4o": _model(_price(2.5, 10, 1.25, 0), 128_000, 16_384),
+    "gpt-4o-mini": _model(_price(0.15, 0.6, 0.075, 0), 128_000, 16_384),
+    "o3": _model(_price(2, 8, 0.5, 0), 200_000, 100_000),
+    "o4-mini": _model(_price(1.1, 4.4, 0.275, 0), 200_000, 100_000),
 }
 
 _VARIANT = re.compile(r"(-codex)?(-chat)?(-latest|[-@]\d{4}-?\d{2}-?\d{2})?")

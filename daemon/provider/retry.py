@@ -70,10 +70,7 @@ async def with_retry(
         except ProviderError as error:
             if not error.retryable:
                 raise
-            attempts, longest = (
-                ATTEMPTS.get(error.kind, 1) if max_attempts is None else max_attempts,
-                MAX_WAIT_S,
-            )
+            attempts, longest = max_attempts or ATTEMPTS.get(error.kind, 1), MAX_WAIT_S
             if request.replaceable and error.overloaded:
                 attempts, longest = min(attempts, REPLACED_AFTER), REPLACED_WAIT_S
             if attempt >= attempts:

@@ -24,14 +24,6 @@ class NotAnsweredError(Exception):
         self.status = status
 
 
-class _RefusedError(ValueError):
-    """An answer with another status than 200."""
-
-    def __init__(self, line: str, status: int | None) -> None:
-        super().__init__(line)
-        self.status = status
-
-
 async def json_from(
     url: str, *, headers: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
 ) -> Any:
@@ -39,14 +31,18 @@ async def json_from(
 
     Any: it is what a server sends, so callers must check it.
     """
+    said = f"no answer from {urlsplit(url).hostname}"
     try:
-        return json.loads(await _fetch(url, headers or {}, body))
+        status, data = await _fetch(url, headers or {}, body)
+        if status == b"200":
+            return json.loads(data)
     except (OSError, ValueError, RecursionError, EOFError, asyncio.LimitOverrunError) as error:
-        status = error.status if isinstance(error, _RefusedError) else None
-        raise NotAnsweredError(f"no answer from {urlsplit(url).hostname}: {error}", status) from error
+        raise NotAnsweredError(f"{said}: {error}") from error
+    raise NotAnsweredError(f"{said}: {data.decode('latin-1')}", int(status) if status else None)
 
 
-async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> bytes:
+async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[bytes, bytes]:
+    """Return the status, empty when there is none, and the body; for another status than 200 its line."""
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     port = parts.port or (443 if secure else 80)
@@ -64,21 +60,19 @@ async def _fetch(url: str, headers: Mapping[str, str], body: Mapping[str, Any] |
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + sent)
         await writer.drain()
         head = await reader.readuntil(b"\r\n\r\n")
-        if not re.match(rb"HTTP/1\.\d 200\b", head):
-            status = re.match(rb"HTTP/1\.\d (\d{3})\b", head)
-            raise _RefusedError(
-                head.partition(b"\r\n")[0].decode("latin-1"), int(status[1]) if status else None
-            )
+        status = re.match(rb"HTTP/1\.\d (\d{3})\b", head)
+        if status is None or status[1] != b"200":
+            return status[1] if status else b"", head.partition(b"\r\n")[0]
         length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
         if length and int(length[1]) > MAX_ANSWER:
             raise ValueError("the answer is too long")
         if length:
-            return await reader.readexactly(int(length[1]))
+            return status[1], await reader.readexactly(int(length[1]))
         data = await reader.read(MAX_ANSWER)
         while piece := await reader.read(MAX_ANSWER):
             data += piece
             if len(data) > MAX_ANSWER:
                 raise ValueError("the answer is too long")
-        return data
+        return status[1], data
     finally:
         writer.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
-import stat
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from tools.files.regular_files import open_regular
 from tools.json_access import mapping
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ _LOCKS = {
     "npm-shrinkwrap.json": "npm test",
 }
 _MANAGERS = {"pnpm": "pnpm test", "yarn": "yarn test", "bun": "bun run test", "npm": "npm test"}
+_BY_FILE = {"Cargo.toml": "cargo test", "go.mod": "go test ./..."}
 _NO_TEST = "no test specified"
 """The placeholder that ``npm init`` writes as test script."""
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -55,15 +57,16 @@ _TARGET = re.compile(r"^(test|check)[ \t]*::?(?!=)", re.MULTILINE)
 
 def find_test_command(root: Path) -> str | None:
     """Return the command that tests the project in ``root``; None when its files do not name one."""
-    return _python(root) or _node(root) or _cargo(root) or _go(root) or _make(root)
+    by_file = (command for name, command in _BY_FILE.items() if (root / name).is_file())
+    return _python(root) or _node(root) or next(by_file, None) or _make(root)
 
 
 def _python(root: Path) -> str | None:
     known = {name: text for name in _PYTHON_FILES if (text := _text(root / name)) is not None}
-    tests = [folder for folder in ("tests", "test") if _has_tests(root / folder)]
+    tests = [folder for folder in ("tests", "test") if _test_files(root / folder)]
     settings = any(name in known and mark.search(known[name]) for name, mark in _PYTEST_SETTINGS.items())
     pytest = settings or any(name in known for name in ("pytest.ini", ".pytest.ini", "conftest.py"))
-    if not pytest and not tests and not (known and _has_tests(root)):
+    if not pytest and not tests and not (known and _test_files(root)):
         return None
     python = next((name for name in _ENVIRONMENTS if os.access(root / name, os.X_OK)), "")
     pytest = pytest or _names_pytest(root, known) or bool(python and _has_pytest(root / python))
@@ -118,10 +121,6 @@ def _has_pytest(python: Path) -> bool:
     return any((folder / "pytest").is_dir() for folder in folders)
 
 
-def _has_tests(folder: Path) -> bool:
-    return bool(_test_files(folder))
-
-
 def _node(root: Path) -> str | None:
     text = _text(root / "package.json")
     if text is None:
@@ -131,22 +130,13 @@ def _node(root: Path) -> str | None:
     except (ValueError, RecursionError):
         return None
     known = mapping(package)
-    scripts = known.get("scripts")
-    test = cast("dict[str, Any]", scripts).get("test") if isinstance(scripts, dict) else None
+    test = mapping(known.get("scripts")).get("test")
     if not isinstance(test, str) or not test.strip() or _NO_TEST in test:
         return None
     manager = known.get("packageManager")
     if isinstance(manager, str) and (command := _MANAGERS.get(manager.partition("@")[0])):
         return command
     return next((command for name, command in _LOCKS.items() if (root / name).is_file()), "npm test")
-
-
-def _cargo(root: Path) -> str | None:
-    return "cargo test" if (root / "Cargo.toml").is_file() else None
-
-
-def _go(root: Path) -> str | None:
-    return "go test ./..." if (root / "go.mod").is_file() else None
 
 
 def _make(root: Path) -> str | None:
@@ -157,25 +147,17 @@ def _make(root: Path) -> str | None:
 
 
 def _names(folder: Path) -> list[str]:
-    found: list[str] = []
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                found.append(entry.name)
-                if len(found) >= _MAX_LISTED:
-                    break
+            return sorted(entry.name for entry in itertools.islice(entries, _MAX_LISTED))
     except OSError:
-        pass  # without a readable folder there are no tests to find
-    return sorted(found)
+        return []  # without a readable folder there are no tests to find
 
 
 def _text(path: Path) -> str | None:
-    """Return a regular file's text; None when there is none. Does not wait for a pipe or a device."""
+    """Return a regular file's text; None when there is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open_regular(path, follow=True) as file:
+            return file.read(_MAX_READ).decode("utf-8", "replace")
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as handle:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        return handle.read(_MAX_READ).decode("utf-8", "replace")

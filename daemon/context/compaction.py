@@ -45,7 +45,7 @@ _AROUND = 25
 _OTHERS_SHARE = 0.4
 """Share of the limit that is reserved for everything but the user's own words when not everything fits."""
 _ENDED = ("completed", "abandoned")
-_MAX_GOALS = 60
+MAX_GOALS = 60
 """Most open goals to list."""
 _MAX_DEPTH = 20
 """Goals above another one that are named."""
@@ -84,29 +84,12 @@ def carried_over(
     ``with_plan``: list the open goals, because requests do not include the plan. ``history``: instead of ended and open
     goals, include the whole plan with its results, in about this many tokens.
     """
-    blocks = ["Copied word for word from the conversation before the summary:"]
     verbatim, fitted = _verbatim(messages, plan, keep_from, limit_tokens, words_tokens, history)
-    blocks += verbatim
-    goals = open_goals(plan) if with_plan and history is None else []
-    if goals:
-        more = [f"[{len(goals) - _MAX_GOALS} more]"] if len(goals) > _MAX_GOALS else []
-        blocks += [
-            "## Open goals at this time; read_progress shows their current state",
-            one_each([*goals[:_MAX_GOALS], *more]),
-        ]
+    blocks = ["Copied word for word from the conversation before the summary:", *verbatim]
+    if with_plan and history is None and (goals := open_goals(plan)):
+        title = "## Open goals at this time; read_progress shows their current state"
+        blocks += [title, one_each(goals, MAX_GOALS)]
     return CarriedOver("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
-
-
-def carried_text(
-    messages: Sequence[Message],
-    plan: PlanTree,
-    keep_from: int,
-    limit_tokens: int,
-    *,
-    with_plan: bool = False,
-) -> str:
-    """Return the text of ``carried_over`` when the user's words have no room of their own."""
-    return carried_over(messages, plan, keep_from, limit_tokens, with_plan=with_plan).text
 
 
 def verbatim_blocks(
@@ -224,7 +207,7 @@ def open_goals(plan: PlanTree) -> list[str]:
     todo = [(goal, goal.description) for goal in reversed(plan.children(None))]
     while todo:
         goal, name = todo.pop()
-        if goal.status in ("completed", "abandoned"):
+        if goal.status in _ENDED:
             continue
         if goal.status == "in_progress" or not plan.children(goal.id):
             found.append(f"- {name}" + (" (in progress)" if goal.status == "in_progress" else ""))
@@ -288,18 +271,6 @@ def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> 
     return [EndedGoal(root.status, _texts(plan, root, instead)) for root in wanted]
 
 
-def _below(plan: PlanTree, goal: Goal) -> list[Goal]:
-    """Return all goals below, each before those below it. Not recursive: a tree may be deep."""
-    found: dict[str, Goal] = {}
-    todo = list(reversed(plan.children(goal.id)))
-    while todo:
-        child = todo.pop()
-        if child.id not in found:  # a damaged log may contain a cycle
-            found[child.id] = child
-            todo += reversed(plan.children(child.id))
-    return list(found.values())
-
-
 def _named(plan: PlanTree, goal: Goal) -> str:
     """Return the goal's name with those above it, as its context."""
     above = list(itertools.islice(plan.ancestors(goal.id), _MAX_DEPTH))
@@ -308,7 +279,7 @@ def _named(plan: PlanTree, goal: Goal) -> str:
 
 def _texts(plan: PlanTree, root: Goal, instead: Mapping[str, str]) -> list[str]:
     # Sub-goals of an abandoned goal were abandoned with it, so its reason is enough.
-    goals = [root] if root.status == "abandoned" else [root, *_below(plan, root)]
+    goals = [root] if root.status == "abandoned" else [root, *plan.descendants(root.id)]
     texts: list[str] = []
     for goal in goals:
         summary = goal.summary or goal.merge_summary
@@ -351,7 +322,7 @@ def _fit_said(said: Sequence[str], limit: int) -> _Words:
     if sum(sizes) <= limit or not said:
         return _Words(blocks)
     if (level := _level(sizes, limit)) >= _SHORTEST:
-        cut = [_block(_cut_to(text, level - _AROUND)) for text in said]
+        cut = [_block(cut_to(text, level - _AROUND)) for text in said]
         return _Words(cut, shortened=sum(size > level for size in sizes))
     return _ends(said, limit)
 
@@ -369,14 +340,14 @@ def _level(sizes: Sequence[int], limit: int) -> int:
 
 def _ends(said: Sequence[str], limit: int) -> _Words:
     """Return the first one, which is the mission, and the newest ones."""
-    first = _block(_cut_to(said[0], limit // 2))
+    first = _block(cut_to(said[0], limit // 2))
     left = limit - estimate_tokens(first)
     newest: list[str] = []
     kept: list[str] = []
     for text in reversed(said[1:]):
         # Shorten the newest message rather than drop it, but let a long one not displace those before it.
         room = max(_SHORTEST, left // 2) if newest else left
-        block = _block(_cut_to(text, room - _AROUND))
+        block = _block(cut_to(text, room - _AROUND))
         if newest and estimate_tokens(block) > left:
             break
         newest.insert(0, block)
@@ -389,7 +360,8 @@ def _ends(said: Sequence[str], limit: int) -> _Words:
     return _Words([first, *note, *newest], shortened, dropped)
 
 
-def _cut_to(text: str, limit: int) -> str:
+def cut_to(text: str, limit: int) -> str:
+    """Return ``text``, or both its ends when it has more than about ``limit`` tokens."""
     tokens = estimate_tokens(text)
     return text if tokens <= limit else cut_middle(text, max(200, len(text) * max(limit, 0) // tokens))
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from daemon.context.compaction import cut_middle, open_goals, user_text, verbatim_blocks
+from daemon.context.compaction import MAX_GOALS, cut_to, open_goals, user_text, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message, TextPart
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 HANDOVER_TOKENS = 10_000
 """Estimated; a handover is the first message of a session and stays in it to the end."""
 _MAX_FILES = 100
-_MAX_GOALS = 60
 _REPORT_SHARE = 0.2
 _SUMMARY_SHARE = 0.4
 _BEFORE_SHARE = 0.15
@@ -95,26 +94,20 @@ def handover_text(source: HandoverSource, target: Target, limit_tokens: int = HA
     if before:
         ends += [
             f"## What the {source.agent} agent was handed over itself",
-            within(_BEFORE, _cut(before, int(limit_tokens * _BEFORE_SHARE))),
+            within(_BEFORE, cut_to(before, int(limit_tokens * _BEFORE_SHARE))),
         ]
     if shown_summary:
-        ends += ["## Its summary of the work", _cut(shown_summary, int(limit_tokens * _SUMMARY_SHARE))]
+        ends += ["## Its summary of the work", cut_to(shown_summary, int(limit_tokens * _SUMMARY_SHARE))]
     if still_open := open_goals(source.plan):
-        ends += ["## Still open", _first(still_open, _MAX_GOALS)]
+        ends += ["## Still open", one_each(still_open, MAX_GOALS)]
     if source.changed_files:
         files = [f"- {path}" for path in source.changed_files[-_MAX_FILES:]]
         left_out = len(source.changed_files) - len(files)
         ends += ["## Files it changed", one_each([*([f"[{left_out} more]"] if left_out else []), *files])]
-    if source.earlier:
-        ends += [
-            "## What the last iteration reported",
-            within(_REPORT, _cut(source.earlier, int(limit_tokens * _REPORT_SHARE))),
-        ]
-    if report:
-        ends += [
-            "## What it reported last",
-            within(_REPORT, _cut(report, int(limit_tokens * _REPORT_SHARE))),
-        ]
+    reports = {"## What the last iteration reported": source.earlier, "## What it reported last": report}
+    for title, said in reports.items():
+        if said:
+            ends += [title, within(_REPORT, cut_to(said, int(limit_tokens * _REPORT_SHARE)))]
     left = limit_tokens - sum(map(estimate_tokens, (*parts, *ends)))
     everything = max((message.sequence for message in messages), default=0) + 1
     parts += verbatim_blocks(messages, source.plan, everything, max(left, limit_tokens // 5))
@@ -182,13 +175,3 @@ def changed_paths(messages: Iterable[Message]) -> list[str]:
                 found.pop(path, None)
                 found[path] = None
     return list(found)
-
-
-def _first(lines: Sequence[str], count: int) -> str:
-    more = len(lines) - count
-    return one_each([*lines[:count], *([f"[{more} more]"] if more > 0 else [])])
-
-
-def _cut(text: str, limit: int) -> str:
-    tokens = estimate_tokens(text)
-    return text if tokens <= limit else cut_middle(text, len(text) * limit // tokens)

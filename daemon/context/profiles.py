@@ -32,7 +32,6 @@ class ContextProfile:
     history: Literal["always", "cold"] = "cold"
     """When past turns become history: at every new turn, or only when the provider's cache is cold, because shortening
     cached messages costs more than it saves."""
-    goal_compaction: bool = True
     prune_protected_tools: frozenset[str] = TOOLS_OF_THE_PLAN | {"skill"}
 
 

@@ -122,28 +122,18 @@ class LoopDetector:
             circle = t("The agent seems stuck: it repeats {both} in turn.", both=both)
         self._other = tool
         goal = self._given_up(key, plan)
-        if goal is None or (tool == "bash" and self.general(_command(call))):
+        if goal is None or (tool == "bash" and self.general(call.argument("command"))):
             return Repeat(circle, circle=bool(circle))
-        name, reason = f'"{goal.description}"', goal.summary or t("no reason was given")
-        note = within(
-            "earlier_attempts",
-            t(
-                "The same call was made for the goal {name}, which was abandoned: {reason}",
-                name=name,
-                reason=reason,
-            ),
+        said = t(
+            "The same call was made for the goal {name}, which was abandoned: {reason}",
+            name=f'"{goal.description}"',
+            reason=goal.summary or t("no reason was given"),
         )
+        note = within("earlier_attempts", said)
         if circle or self._agreed.get(key) == goal.id:
             return Repeat(circle, note, circle=bool(circle))
         self._agreed[key] = goal.id
-        return Repeat(
-            t(
-                "The same call was made for the goal {name}, which was abandoned: {reason}",
-                name=name,
-                reason=reason,
-            ),
-            note,
-        )
+        return Repeat(said, note)
 
     def _given_up(self, key: Key, plan: PlanTree) -> Goal | None:
         """Return the goal that was abandoned, of those that the call was made for or the nearest above one; the
@@ -220,10 +210,7 @@ def general_command(workspace: Path) -> Callable[[str], bool]:
     """Return whether a command line only looks, tests or builds: to repeat that is everyday work."""
 
     def is_general(command: str) -> bool:
-        from tools.shell.question import (
-            CommandPlace,
-            question,
-        )  # including its grammar, only when it is needed
+        from tools.shell.question import CommandPlace, question  # with its grammar, only when it is needed
 
         asked = question(command, CommandPlace(workspace=workspace, home=Path.home()))
         if asked.read_only:
@@ -232,11 +219,3 @@ def general_command(workspace: Path) -> Callable[[str], bool]:
         return bool(patterns) and all(text.endswith(" *") or text.startswith("cd ") for text in patterns)
 
     return is_general
-
-
-def _command(call: ToolCallPart) -> str:
-    try:
-        command = call.arguments().get("command")
-    except ValueError:
-        return ""
-    return command if isinstance(command, str) else ""

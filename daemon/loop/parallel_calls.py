@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import os.path
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from daemon.loop.loop_detection import same_call
 from tools.process.background import finish
-from tools.tool import PermissionDeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -50,26 +48,16 @@ def edits(calls: Sequence[ToolCallPart]) -> bool:
 
 def _edited(call: ToolCallPart) -> str:
     """Return the file that a call edits, or "" when it edits none or its arguments are no good."""
-    if call.name not in EDITS:
-        return ""
-    try:
-        path = call.arguments().get("file_path")
-    except ValueError:
-        return ""
-    return os.path.normcase(os.path.normpath(path)) if isinstance(path, str) else ""
+    path = call.argument("file_path") if call.name in EDITS else ""
+    return os.path.normcase(os.path.normpath(path)) if path else ""
 
 
-@dataclass(slots=True)
 class InOrder:
     """Lets calls with a common question ask, and continue, in the order of the message."""
 
-    count: int
-    _asked: list[asyncio.Event] = field(init=False)
-    _ended: list[asyncio.Event] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._asked = [asyncio.Event() for _ in range(self.count)]
-        self._ended = [asyncio.Event() for _ in range(self.count)]
+    def __init__(self, count: int) -> None:
+        self._asked = [asyncio.Event() for _ in range(count)]
+        self._ended = [asyncio.Event() for _ in range(count)]
 
     async def asking(self, position: int) -> None:
         """Wait until all calls before ``position`` have asked or ended. The caller asks at once then."""
@@ -93,10 +81,9 @@ async def run_in_parallel(
     run: Callable[[int, bool], Awaitable[ToolResultPart]],
     add: Callable[[ToolResultPart], None],
     *,
-    refused: Callable[[ToolCallPart, PermissionDeniedError], ToolResultPart],
     canceled: Callable[[ToolCallPart], ToolResultPart],
-) -> PermissionDeniedError | None:
-    """Run all of them and store the results; returns the first rejection by the user, if there was one.
+) -> None:
+    """Run all of them and store the results.
 
     ``run`` gets a call's index and whether an equal one runs in parallel: that does not count as a loop. On
     cancellation all are canceled, and it is raised again when each has its result; other failures are raised when all
@@ -106,17 +93,11 @@ async def run_in_parallel(
         asyncio.ensure_future(run(at, any(same_call(call, other) for other in calls[:at])))
         for at, call in enumerate(calls)
     ]
-    first: PermissionDeniedError | None = None
     stored = 0
     try:
-        for call, task in zip(calls, tasks, strict=True):
+        for task in tasks:
             await asyncio.wait({task})
-            error = task.exception()
-            if isinstance(error, PermissionDeniedError):
-                first = first or error
-                add(refused(call, error))
-            else:
-                add(task.result())
+            add(task.result())
             stored += 1
     except BaseException as error:
         for task in tasks:
@@ -127,4 +108,3 @@ async def run_in_parallel(
                 ended = not task.cancelled() and task.exception() is None
                 add(task.result() if ended else canceled(call))
         raise
-    return first

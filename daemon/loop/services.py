@@ -89,26 +89,11 @@ class ExtraTools(Protocol):
         ...
 
 
-class NoExtraTools:
-    """Where there are only built-in tools. Implements ExtraTools."""
-
-    async def begin(self, trust: Trust, *, session_id: str) -> Sequence[str]:
-        return ()
-
-    def tools(self, trust: Trust, session_id: str) -> Mapping[str, Tool[Any]]:
-        return _NO_TOOLS
-
-    async def requested(
-        self, trust: Trust, text: str, have: Sequence[str], *, session_id: str, tell: Callable[[str], None]
-    ) -> Sequence[FromServer]:
-        return ()
-
-
 _NO_TOOLS: Mapping[str, Tool[Any]] = {}
 
 
 class JoinedTools:
-    """The tools of several. Implements ExtraTools; of equal names, the first counts."""
+    """The tools of several, or of none. Implements ExtraTools; of equal names, the first counts."""
 
     def __init__(self, *sources: ExtraTools) -> None:
         self._sources = sources
@@ -228,7 +213,7 @@ class Services:
     languages: LanguageViews
     watching: WatchServices
     children: ChildServices
-    extra: ExtraTools = field(default_factory=NoExtraTools)
+    extra: ExtraTools = field(default_factory=JoinedTools)
     """Further tools than ``tools``."""
     branch: BranchCommands = field(default_factory=BranchCommands)
     """In a branch: the workspace that ``workspace`` is a copy of. Rules that name its files mean the copy's."""

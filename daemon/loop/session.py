@@ -442,21 +442,14 @@ class Session:
             self._compaction.cancel()
             await asyncio.wait({self._compaction}, timeout=10)
         waits = self.running and waits_for_answer(self.state)
-        try:
-            if waits:
-                self.queue_stored()
-        except StoreError as error:
-            log.warning("the queue was not stored: %s", error)
         if waits:
+            self._store_queue_if_possible()
             self.record.leave()
         if self.running and self._worker is not None:
             self.cancel()
             await asyncio.wait({self._worker}, timeout=10)
-        try:
-            if not waits:
-                self.queue_stored()
-        except StoreError as error:
-            log.warning("the queue was not stored: %s", error)
+        if not waits:
+            self._store_queue_if_possible()
         await self.diagnostics.close()
         await self.commands.jobs.close()
         await self.hooks.close()
@@ -485,6 +478,12 @@ class Session:
         """Store what waits now, when that has changed."""
         if self.queued() != self.state.queue:
             self._queue_changed()
+
+    def _store_queue_if_possible(self) -> None:
+        try:
+            self.queue_stored()
+        except StoreError as error:
+            log.warning("the queue was not stored: %s", error)
 
     def _queue_changed(self) -> None:
         # Prompts that hooks check are not part of the conversation yet, so a crash must not lose them.

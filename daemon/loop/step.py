@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -55,10 +55,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NOT_RUN = "Not run: canceled by the user."
+_CUT_OFF = "Not run: your response was cut off before the call was complete."
 _AFTER_REFUSAL = "Permission denied: not run because the call before it was rejected."
 _AFTER = {"after_rejection": True}
-
-
 _LONG_PART = 32_000
 """Characters. A longer part is not stored on its own when the whole message follows at once."""
 
@@ -162,9 +161,8 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
     )
     if stop == "tool_use":
         return await run_calls(host, message.tool_calls())
-    for call in calls:
-        # Cut off by max_tokens: the arguments may be incomplete, so nothing is run.
-        host.add_result(_refused(call, "Not run: your response was cut off before the call was complete."))
+    # Cut off by max_tokens: the arguments may be incomplete, so nothing is run.
+    _refuse(host, calls, _CUT_OFF)
     return StepOutcome(stop, complete.detail)
 
 
@@ -210,8 +208,7 @@ def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: 
     if not any(isinstance(part, TextPart | ToolCallPart) for part in parts):
         return
     message = host.add_assistant(received.message_id, parts, stop, detail=detail)
-    for call in message.tool_calls():
-        host.add_result(_refused(call, "Not run: your response was cut off. " + detail))
+    _refuse(host, message.tool_calls(), f"Not run: your response was cut off. {detail}")
 
 
 async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
@@ -232,8 +229,7 @@ async def run_calls(host: StepHost, calls: list[ToolCallPart]) -> StepOutcome:
         except asyncio.CancelledError:
             host.diagnostics.leave()
             host.add_result(_canceled(host, call))
-            for rest in calls[position:]:
-                host.add_result(_refused(rest, _NOT_RUN))
+            _refuse(host, calls[position:], _NOT_RUN)
             raise
         except PermissionDeniedError as denied:
             return await _denied(host, calls[position - 1 :], denied)
@@ -245,30 +241,42 @@ async def _run_group(
     host: StepHost, group: Sequence[ToolCallPart], rest: Sequence[ToolCallPart]
 ) -> StepOutcome:
     """Run calls at the same time; ``rest`` follow in the message, and are answered when they cannot run any more."""
-    stops: dict[str, StopReason | None] = {}
+    noes: dict[str, PermissionDeniedError] = {}
 
-    def refused(call: ToolCallPart, no: PermissionDeniedError) -> ToolResultPart:
-        stops[call.id] = _stop(no)
-        return _refused(call, _denial(no), {"denied": True, **no.metadata})
+    async def run(at: int, again: bool) -> ToolResultPart:
+        try:
+            return await _answer(host, group[at], again=again)
+        except PermissionDeniedError as denied:
+            noes[group[at].id] = denied
+            return _rejected(group[at], denied)
+
+    return await _together(host, group, rest, run, noes)
+
+
+async def _together(
+    host: StepHost,
+    group: Sequence[ToolCallPart],
+    rest: Sequence[ToolCallPart],
+    run: Callable[[int, bool], Awaitable[ToolResultPart]],
+    noes: Mapping[str, PermissionDeniedError],
+) -> StepOutcome:
+    """Have a group of calls ``run``, and answer the ``rest``; ``noes`` are the rejections by the user, by call."""
+
+    def add(result: ToolResultPart) -> None:
+        denied = noes.get(result.tool_call_id)
+        host.add_result(result, None if denied is None else _stop(denied))
 
     try:
-        denied = await run_in_parallel(
-            group,
-            lambda at, again: _answer(host, group[at], again=again),
-            lambda result: host.add_result(result, stops.get(result.tool_call_id)),
-            refused=refused,
-            canceled=lambda call: _canceled(host, call),
-        )
+        await run_in_parallel(group, run, add, canceled=lambda call: _canceled(host, call))
     except asyncio.CancelledError:
         host.diagnostics.leave()
-        for call in rest:
-            host.add_result(_refused(call, _NOT_RUN))
+        _refuse(host, rest, _NOT_RUN)
         raise
-    if denied is None:
+    first = next((noes[call.id] for call in group if call.id in noes), None)
+    if first is None:
         return StepOutcome("tool_use")
-    for call in rest:
-        host.add_result(_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}))
-    return _outcome(denied)
+    _refuse(host, rest, _AFTER_REFUSAL, {"denied": True, **_AFTER})
+    return _outcome(first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,49 +322,27 @@ async def _run_edits(
                     host, call, again=again, place=CallPlace(place.asking, place.allowed)
                 )
             except PermissionDeniedError as denied:
-                after = denied.reason == _AFTER_REFUSAL
-                if not after:
+                if denied.reason == _AFTER_REFUSAL:
+                    result = _refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER})
+                else:
                     noes[call.id] = denied
-                said = _AFTER_REFUSAL if after else _denial(denied)
-                result = _refused(call, said, {"denied": True, **denied.metadata})
+                    result = _rejected(call, denied)
             await place.turn()
             # The last call may be refused, and still reports on what those before it changed.
             return await host.diagnostics.after(result, last=call.id in noes)
         finally:
             order.end(at)
 
-    def add(result: ToolResultPart) -> None:
-        denied = noes.get(result.tool_call_id)
-        host.add_result(result, None if denied is None else _stop(denied))
-
-    try:
-        await run_in_parallel(
-            group,
-            run,
-            add,
-            refused=lambda call, denied: _refused(call, _denial(denied)),
-            canceled=lambda call: _canceled(host, call),
-        )
-    except asyncio.CancelledError:
-        host.diagnostics.leave()
-        for call in rest:
-            host.add_result(_refused(call, _NOT_RUN))
-        raise
-    refused = [noes[call.id] for call in group if call.id in noes]
-    if not refused:
-        return StepOutcome("tool_use")
-    for call in rest:
-        host.add_result(_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}))
-    outcome = _outcome(refused[0])
-    if outcome.detail and len(refused) > 1:
-        more = n(
-            "{detail} One more edit was rejected, too.",
-            "{detail} {count} more edits were rejected, too.",
-            len(refused) - 1,
-            detail=outcome.detail,
-        )
-        return replace(outcome, detail=more)
-    return outcome
+    outcome = await _together(host, group, rest, run, noes)
+    if not outcome.detail or len(noes) < 2:
+        return outcome
+    more = n(
+        "{detail} One more edit was rejected, too.",
+        "{detail} {count} more edits were rejected, too.",
+        len(noes) - 1,
+        detail=outcome.detail,
+    )
+    return replace(outcome, detail=more)
 
 
 async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) -> ToolResultPart:
@@ -414,34 +400,27 @@ async def _run_one(
 def _repeated(call: ToolCallPart) -> str:
     """Return the part of a call that identifies a repetition: the command without the model's comment, or the
     arguments."""
-    try:
-        command = call.arguments().get("command")
-    except ValueError:
-        command = None
-    return cut_text(command if isinstance(command, str) else call.input, 20_000)
+    return cut_text(call.argument("command") or call.input, 20_000)
 
 
 async def _denied(host: StepHost, calls: list[ToolCallPart], denied: PermissionDeniedError) -> StepOutcome:
     """Answer this and the later calls of the step after the user's rejection; feedback lets the loop continue."""
-    first, *rest = calls
-    answers = [_refused(first, _denial(denied), {"denied": True, **denied.metadata})]
-    answers += [_refused(call, _AFTER_REFUSAL, {"denied": True, **_AFTER}) for call in rest]
+    answer = _rejected(calls[0], denied)
     try:
-        answers[0] = await host.diagnostics.after(answers[0], last=True)
+        answer = await host.diagnostics.after(answer, last=True)
     except asyncio.CancelledError:
         host.diagnostics.leave()
         raise
     finally:
-        host.add_result(answers[0], _stop(denied))
-        for answer in answers[1:]:
-            host.add_result(answer)
+        host.add_result(answer, _stop(denied))
+        _refuse(host, calls[1:], _AFTER_REFUSAL, {"denied": True, **_AFTER})
     return _outcome(denied)
 
 
-def _denial(denied: PermissionDeniedError) -> str:
-    if denied.feedback:
-        return f"Permission denied. The user rejected this call and wrote: {denied.feedback}"
-    return "Permission denied. The user rejected this call."
+def _rejected(call: ToolCallPart, denied: PermissionDeniedError) -> ToolResultPart:
+    wrote = f" and wrote: {denied.feedback}" if denied.feedback else "."
+    said = f"Permission denied. The user rejected this call{wrote}"
+    return _refused(call, said, {"denied": True, **denied.metadata})
 
 
 def _stop(denied: PermissionDeniedError) -> StopReason | None:
@@ -456,24 +435,25 @@ def _outcome(denied: PermissionDeniedError) -> StepOutcome:
 def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
     """Return the result of a canceled call: its partial result if it has one, else a note that it may have run in
     part."""
-    if (stopped := host.stopped(call.id)) is not None:
-        return ToolResultPart(
-            tool_call_id=call.id,
-            name=call.name,
-            content=stopped.content,
-            is_error=True,
-            metadata={**stopped.metadata, "canceled": True},
-            title=stopped.title or t("canceled"),
-        )
-    how_far = HOW_FAR if call.name != TOGETHER or host.begun(call.id) else NOT_BEGUN
+    stopped = host.stopped(call.id)
+    if stopped is None:
+        how_far = HOW_FAR if call.name != TOGETHER or host.begun(call.id) else NOT_BEGUN
+        stopped = ToolResult(f"Canceled by the user. {how_far}")
     return ToolResultPart(
         tool_call_id=call.id,
         name=call.name,
-        content=f"Canceled by the user. {how_far}",
+        content=stopped.content,
         is_error=True,
-        metadata={"canceled": True},
-        title=t("canceled"),
+        metadata={**stopped.metadata, "canceled": True},
+        title=stopped.title or t("canceled"),
     )
+
+
+def _refuse(
+    host: StepHost, calls: Sequence[ToolCallPart], content: str, metadata: Mapping[str, object] | None = None
+) -> None:
+    for call in calls:
+        host.add_result(_refused(call, content, metadata))
 
 
 def _refused(

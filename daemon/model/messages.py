@@ -95,6 +95,14 @@ class ToolCallPart(Model):
             raise ValueError(f"arguments must be a JSON object, not {type(value).__name__}")
         return cast("dict[str, Any]", value)
 
+    def argument(self, name: str) -> str:
+        """Return a text among the arguments; empty when there is none, or they are no JSON object."""
+        try:
+            value = self.arguments().get(name)
+        except ValueError:
+            return ""
+        return value if isinstance(value, str) else ""
+
 
 class ToolResultPart(Model):
     """The result of a tool; exactly one for each tool call."""

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 OURS = (
     "said",
@@ -96,6 +96,9 @@ def is_handover(text: str) -> bool:
     return any(text.startswith(f"{tag}\n") and f"\n</{tag[1:]}\n" in text for tag in HANDOVER_TAGS)
 
 
-def one_each(lines: Iterable[str]) -> str:
-    """Return ``lines`` of other people's text one below the other, each on exactly one line."""
-    return "\n".join(plain(" ".join(line.split())) for line in lines)
+def one_each(lines: Sequence[str], most: int | None = None) -> str:
+    """Return ``lines`` of other people's text one below the other, each on exactly one line; those beyond ``most`` are
+    counted."""
+    shown = [plain(" ".join(line.split())) for line in lines[:most]]
+    left_out = len(lines) - len(shown)
+    return "\n".join([*shown, f"[{left_out} more]"] if left_out else shown)

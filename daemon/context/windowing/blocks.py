@@ -7,7 +7,7 @@ builds the same objects again, and everything that depends on them (estimates, t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from daemon.context.instructions import METADATA_KEY, instructions_of
 from daemon.context.tokens import message_tokens
@@ -23,6 +23,7 @@ INTERRUPTED = "The tool was interrupted before it answered."
 Kind = Literal["message", "goal_summary", "compaction", "history"]
 Rules = tuple[tuple[str, str], ...]
 """Instruction files that tool results showed: path and text."""
+_Made = TypeVar("_Made", bound="Block | None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Block:
     """Rules from results that this note replaces."""
     _goals: tuple[str | None, ...] | None = None
     _entries: tuple[WindowMessage, ...] | None = None
-    _made: dict[object, Block | None] | None = None
+    _made: dict[object, Any] | None = None
 
     @property
     def goals(self) -> tuple[str | None, ...]:
@@ -126,7 +127,7 @@ class Block:
         """This block with other fields."""
         return replace(self, **changes, _goals=None, _entries=None, _made=None)
 
-    def make(self, key: object, block: Callable[[], Block | None]) -> Block | None:
+    def make(self, key: object, block: Callable[[], _Made]) -> _Made:
         """Return the block that a reduction makes of this one, computed once. ``key`` identifies the reduction and its
         arguments."""
         made = self._made
@@ -170,9 +171,7 @@ class Block:
 
     def with_results(self, key: object, change: Callable[[CallWithResult], CallWithResult]) -> Block:
         """Return this block with other results, computed once; ``key`` identifies the change."""
-        found = self.make(key, lambda: self.but(answers=tuple(map(change, self.answers))))
-        assert found is not None
-        return found
+        return self.make(key, lambda: self.but(answers=tuple(map(change, self.answers))))
 
 
 def note(text: str, kind: Kind, *, goal_id: str | None = None, sequence: int = 0, rules: Rules = ()) -> Block:

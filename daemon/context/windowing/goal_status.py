@@ -21,11 +21,6 @@ class GoalStatus:
     successors: tuple[Goal, ...] = ()
     """Live goals among it and its ancestors that took the place of an abandoned one, the topmost first."""
 
-    @property
-    def live(self) -> bool:
-        """It is open, and so is all above it."""
-        return self.known and self.root is None
-
 
 NOWHERE = GoalStatus()
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from daemon.context.windowing.blocks import Block, CallWithResult, Rules
-from daemon.model.goals import Goal
+from daemon.context.windowing.notes import IN_SUMMARY, attempts_text
 
 if TYPE_CHECKING:
-    from daemon.context.windowing.goal_status import GoalStatus, GoalStatuses
+    from collections.abc import Sequence
 
-MakeSummary = Callable[[Goal, int, Rules], Block]
-"""A function that summarizes an ended root: goal, sequence of the first message that it replaces, rules to repeat."""
-MakeAttempts = Callable[[Goal, int], Block]
-"""A function that describes earlier attempts at a goal; it takes the goal and the sequence of its first message."""
-MakePointer = Callable[[Goal, int], Block]
-"""Says that the calls of a message are in the summary of an ended root."""
+    from daemon.context.windowing.blocks import Block, CallWithResult, Rules
+    from daemon.context.windowing.cache import WindowCache
+    from daemon.context.windowing.goal_status import GoalStatus, GoalStatuses
+    from daemon.model.goals import Goal
+    from daemon.plan.tree import PlanTree
 
 
 class GoalCompaction:
@@ -24,19 +21,12 @@ class GoalCompaction:
     may hold calls of several goals."""
 
     def __init__(
-        self,
-        statuses: GoalStatuses,
-        summary: MakeSummary,
-        attempts: MakeAttempts,
-        pointer: MakePointer,
-        *,
-        has_rules: bool,
+        self, plan: PlanTree, statuses: GoalStatuses, cache: WindowCache, *, has_rules: bool
     ) -> None:
         """``has_rules``: some result showed instruction files."""
+        self._plan = plan
         self._statuses = statuses
-        self._summary = summary
-        self._attempts = attempts
-        self._pointer = pointer
+        self._cache = cache
         self._has_rules = has_rules
         self._out: list[Block] = []
         self._place: dict[str, int] = {}
@@ -73,8 +63,12 @@ class GoalCompaction:
                 self._out.append(block)
         for root_id, at in self._place.items():
             root, sequence = self._roots[root_id]
-            self._out[at] = self._summary(root, sequence, tuple(self._rules.get(root_id, {}).items()))
+            rules = tuple(self._rules.get(root_id, {}).items())
+            self._out[at] = self._note(self._cache.summary(self._plan, root), root, sequence, rules)
         return self._out
+
+    def _note(self, text: str, goal: Goal, sequence: int, rules: Rules = ()) -> Block:
+        return self._cache.note(text, "goal_summary", goal_id=goal.id, sequence=sequence, rules=rules)
 
     def _keep_rules(self, root: Goal, answers: Sequence[CallWithResult]) -> None:
         if not self._has_rules:
@@ -88,7 +82,7 @@ class GoalCompaction:
             # An older goal that was moved below it has earlier messages, which stay where they are.
             if goal.id not in self._noted and not _is_older(goal_id, goal.id):
                 self._noted.add(goal.id)
-                self._out.append(self._attempts(goal, block.sequence))
+                self._out.append(self._note(attempts_text(self._plan, goal), goal, block.sequence))
 
     def _replace(self, block: Block) -> None:
         own = self._statuses.of(block.goal_id).root
@@ -112,7 +106,7 @@ class GoalCompaction:
             self._put(root, block)
         if left is not None and gone and not new and not left.answers:
             # Otherwise two messages of the model would follow each other, or the request would end with one.
-            self._out.append(self._pointer(gone[0], block.sequence))
+            self._out.append(self._note(IN_SUMMARY, gone[0], block.sequence))
 
     def _put(self, root: Goal, block: Block) -> None:
         if root.id not in self._place:

@@ -76,8 +76,4 @@ def _reduced(block: Block, is_last: bool, belongs: Callable[[str | None], bool])
         rule for at, answer in enumerate(block.answers) if at not in kept for rule in answer.rules.items()
     )
     if rules:
-        place = block.make(
-            ("rules", rules), lambda: note("", "history", sequence=block.sequence, rules=rules)
-        )
-        if place is not None:
-            yield place
+        yield block.make(("rules", rules), lambda: note("", "history", sequence=block.sequence, rules=rules))

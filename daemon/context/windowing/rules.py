@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from daemon.context.instructions import instruction_block
-from daemon.context.windowing.blocks import Block, CallWithResult
-from daemon.model.messages import NotePart
 
-MakeNote = Callable[[Block, str], Block]
-"""The note with this text more."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from daemon.context.windowing.blocks import Block, CallWithResult
+    from daemon.context.windowing.cache import WindowCache
 
 
-def rules_kept(blocks: Sequence[Block], with_text: MakeNote) -> list[Block]:
+def rules_kept(blocks: Sequence[Block], cache: WindowCache) -> list[Block]:
     """Return ``blocks`` with every instruction file that a dropped result showed, once, unless it was shown before."""
     shown: dict[str, str] = {}
     found: list[Block] = []
@@ -21,7 +22,7 @@ def rules_kept(blocks: Sequence[Block], with_text: MakeNote) -> list[Block]:
         if block.rules:
             text = _missing(dict(block.rules), shown)
             if text or block.parts:
-                found.append(with_text(block, text) if text else block)
+                found.append(cache.extended(block, text) if text else block)
             continue
         cleared: dict[int, str] = {}
         for at, answer in enumerate(block.answers):
@@ -43,14 +44,12 @@ def _missing(rules: Mapping[str, str], shown: dict[str, str]) -> str:
 
 
 def _repeated(block: Block, texts: Mapping[int, str]) -> Block:
-    def build() -> Block:
-        return replace(
-            block, answers=tuple(map(_with_text, block.answers, map(texts.get, range(len(block.answers)))))
-        )
-
-    found = block.make(("repeated", tuple(texts.items())), build)
-    assert found is not None
-    return found
+    return block.make(
+        ("repeated", tuple(texts.items())),
+        lambda: block.but(
+            answers=tuple([_with_text(answer, texts.get(at)) for at, answer in enumerate(block.answers)])
+        ),
+    )
 
 
 def _with_text(answer: CallWithResult, text: str | None) -> CallWithResult:
@@ -58,9 +57,3 @@ def _with_text(answer: CallWithResult, text: str | None) -> CallWithResult:
         return answer
     content = f"{answer.result.content}\n\n{text}"
     return replace(answer, result=answer.result.model_copy(update={"content": content}))
-
-
-def extended(block: Block, text: str) -> Block:
-    """Return a note with ``text`` at its end."""
-    words = "\n\n".join([*(part.text for part in block.parts if isinstance(part, NotePart)), text])
-    return block.but(parts=(NotePart(text=words),))

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from daemon.context.window import Window, build_window
+from daemon.model.events import Marks
 from daemon.model.messages import (
     CompactionPart,
     FilePart,
@@ -20,6 +22,7 @@ from daemon.model.messages import (
     ToolResultPart,
 )
 from daemon.plan.tree import Change, PlanTree
+from tests.support.scenarios.sessions import PROFILE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -37,6 +40,10 @@ class Conversation:
     def next(self) -> int:
         """Sequence of the next message."""
         return len(self.messages) + 1
+
+    def window(self) -> Window:
+        """What a request shows of it."""
+        return build_window(self.messages, self.plan, Marks(), PROFILE)
 
     def add(self, role: Role, *parts: Part, goal_id: str | None = None, **fields: Any) -> Message:
         """A message; it belongs to the goal in focus unless told otherwise."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.context.compaction import carried_over, carried_text, cut_middle
+from daemon.context.compaction import carried_over, cut_middle
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import SubtaskPart
 from daemon.steps.history import to_history_string
@@ -18,7 +18,7 @@ PLENTY = 100_000
 
 
 def carried(talk: Conversation, keep_from: int | None = None, limit: int = PLENTY) -> str:
-    return carried_text(talk.messages, talk.plan, talk.next if keep_from is None else keep_from, limit)
+    return carried_over(talk.messages, talk.plan, talk.next if keep_from is None else keep_from, limit).text
 
 
 def test_carried_text_is_all_user_messages_without_model_text() -> None:
@@ -266,7 +266,7 @@ def test_open_goals_are_carried_when_the_plan_is_not_in_requests() -> None:
     talk.done("it is small")
     talk.focus(second)
     talk.goals("add quotes")
-    text = carried_text(talk.messages, talk.plan, talk.next, PLENTY, with_plan=True)
+    text = carried_over(talk.messages, talk.plan, talk.next, PLENTY, with_plan=True).text
     assert "- change it (in progress)\n- change it › add quotes\n- test" in text
     assert "- look" not in text
     assert "## Open goals" not in carried(talk)

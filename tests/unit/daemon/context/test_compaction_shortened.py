@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from daemon.context.compaction import shortened
 from daemon.context.tokens import message_tokens
-from daemon.context.window import build_window
 from daemon.model.messages import FilePart, TextPart, ToolCallPart, ToolResultPart
 from daemon.provider.model_calls import PromptMessage
 from tests.support.scenarios.conversation import Conversation
@@ -42,7 +41,7 @@ def long_talk() -> Conversation:
 
 
 def test_long_results_keep_both_ends_and_attachments_their_name() -> None:
-    window = build_window(long_talk().messages)
+    window = long_talk().window()
     short = shortened(window.messages, 100_000)
     assert len(short) == len(window.messages)
     results = [part for message in short for part in message.content if isinstance(part, ToolResultPart)]
@@ -54,7 +53,7 @@ def test_long_results_keep_both_ends_and_attachments_their_name() -> None:
 
 
 def test_shortening_drops_oldest_but_keeps_mission_and_pairs() -> None:
-    short = shortened(build_window(long_talk().messages).messages, 5_000)
+    short = shortened(long_talk().window().messages, 5_000)
     assert "THE MISSION" in str(short[0])
     assert "older messages are left out here" in str(short[1])
     assert "end29" in str(short[-1])
@@ -67,7 +66,7 @@ def test_long_arguments_stay_arguments() -> None:
     talk = Conversation()
     talk.user("go")
     talk.step("write", {"file_path": "a.py", "content": "begin" + "x" * 50_000 + "end", "n": [1] * 9_000})
-    short = shortened(build_window(talk.messages).messages, 100_000)
+    short = shortened(talk.window().messages, 100_000)
     (call,) = [part for message in short for part in message.content if isinstance(part, ToolCallPart)]
     arguments = json.loads(call.input)
     assert arguments["file_path"] == "a.py"
@@ -79,7 +78,7 @@ def test_long_arguments_stay_arguments() -> None:
 def test_single_too_long_message_is_truncated_to_the_limit() -> None:
     talk = Conversation()
     talk.user("begin" + "x" * 1_000_000 + "end")
-    short = shortened(build_window(talk.messages).messages, 2_000)
+    short = shortened(talk.window().messages, 2_000)
     assert size(short) < 2_000
     assert "end" in str(short[0])
 
@@ -97,4 +96,4 @@ def test_calls_and_results_are_never_separated(kinds: list[str], limit: int) -> 
             talk.user("u" * number * 50 + ".")
         else:
             talk.says("s" * number * 50 + ".")
-    check_pairs(shortened(build_window(talk.messages).messages, limit))
+    check_pairs(shortened(talk.window().messages, limit))

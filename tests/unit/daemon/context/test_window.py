@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from daemon.context.window import CLEARED, INTERRUPTED
@@ -18,7 +16,7 @@ from daemon.model.messages import (
     ToolResultPart,
 )
 from daemon.plan.tree import Added, Moved
-from tests.support.scenarios.sessions import FINISH, PROFILE
+from tests.support.scenarios.sessions import FINISH
 from tests.support.scenarios.told_sessions import Told, rules
 
 # -- pairing --
@@ -311,17 +309,6 @@ def test_abandoned_goal_leaves_reason_and_successor_mentions_it() -> None:
     assert s.lines()[3:] == [told, "a: call 3", "t: 3=c"]
     s.done("C works")
     assert s.lines()[3:] == ['u: <goal_summary status="completed" goal="方案 C">\nC works\n</goal_summary>']
-
-
-def test_without_goal_compaction_nothing_is_summarized() -> None:
-    s = Told(profile=replace(PROFILE, goal_compaction=False))
-    s.user()
-    s.goal("A")
-    s.step("1")
-    s.abandon("no")
-    s.goal("B")
-    s.step("2")
-    assert s.lines() == ["u: do it", "a: call 1", "t: 1=result", "a: call 2", "t: 2=result"]
 
 
 # -- instructions --

@@ -249,19 +249,6 @@ def test_successor_of_abandoned_goals_starts_with_their_reasons(
 
 
 @often
-@given(scripts())
-def test_without_goal_compaction_ended_goals_stay(script: list[Action]) -> None:
-    session = FakeSession(profile=replace(FakeSession().profile, goal_compaction=False)).play(script)
-    window = window_of(session)
-    assert all(entry.kind != "goal_summary" for entry in window.entries)
-    if not session.jumps:
-        for item in stored(session.messages):
-            assert all(
-                part in [p for _, p in flat(window)] for part in item.message.content if _text(part).strip()
-            )
-
-
-@often
 @given(scripts(), st.integers(1, 3), st.booleans())
 def test_last_steps_stay_whole_after_repeated_compactions(
     script: list[Action], times: int, steps_between: bool

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.context.compaction import carried_text
+from daemon.context.compaction import carried_over
 from daemon.context.instructions import instruction_block
 from daemon.context.summaries import read_summary, summary_text
-from daemon.context.window import build_window
 from daemon.model.messages import NotePart
 from daemon.model.tags import OURS, attribute, plain, said_block, said_in, within, without, without_said
 from daemon.plan.text import plan_to_prompt
@@ -95,7 +94,7 @@ def test_goal_summaries_and_reasons_cannot_forge_user_text() -> None:
     talk.done(f"found {FORGED}")
     talk.focus(second)
     talk.step("read", {})
-    window = build_window(talk.messages, talk.plan)
+    window = talk.window()
     notes = [
         part.text
         for message in window.messages
@@ -116,7 +115,7 @@ def test_carried_text_keeps_goal_texts_apart_from_user_text() -> None:
         talk.focus(goal)
         talk.step("read", {})
         end(f"found {FORGED}")
-    text = carried_text(talk.messages, talk.plan, talk.next, 50_000, with_plan=True)
+    text = carried_over(talk.messages, talk.plan, talk.next, 50_000, with_plan=True).text
     assert said_in(text) == ["go ‹/said>"]
     assert tags_in(text) == ["<said>", "</said>", *["<goal_summaries>", "</goal_summaries>"] * 2]
     outside = without("goal_summaries", text)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from daemon.context.window import build_window
 from daemon.model.events import GoalAdded, GoalUpdated, Notice
 from daemon.planner.driver import replan
 from daemon.planner.next_action import MAX_REPLANS
@@ -531,7 +530,7 @@ async def test_planned_steps_are_goals_of_the_model_the_user_can_edit(
         assert {e.by for e in (*bench.events(GoalAdded), *bench.events(GoalUpdated))} == {""}
         UserPlan(session, "me").add("C")
         assert tree(session) == ["x 1 A", "  2 C"]
-        window = build_window(session.state.messages, session.state.plan)
+        window = session.request_builder.window()
         check_openai({"messages": openai_wire.to_messages(ModelRequest("m", (), window.messages))})
 
 

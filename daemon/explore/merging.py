@@ -22,7 +22,7 @@ from daemon.explore.merge_text import conflicts_text, names, remarks
 from daemon.explore.selected_branch import note_choice
 from daemon.explore.user_choice import refuse_model
 from daemon.files.blobs import Blobs
-from daemon.loop.undo_writer import UnseenFiles
+from daemon.loop.tool_context import SessionFiles
 from daemon.model.branches import BranchMeta, Choice
 from daemon.model.messages import whole_characters
 from daemon.plan.port import SessionPlan
@@ -266,16 +266,6 @@ def _changes(plan: MergePlan, workspace: Path) -> list[FileChange]:
 
 
 @dataclass(frozen=True, slots=True)
-class _MergeFiles(UnseenFiles):
-    """Files of a merge: the contents it was planned on count as read. The model has yet to read the merged result."""
-
-    planned: dict[Path, str]
-
-    def last_read(self, path: Path) -> str | None:
-        return self.planned.get(path)
-
-
-@dataclass(frozen=True, slots=True)
 class _Titled:
     """The port ``Permission`` with questions that name the merge."""
 
@@ -322,7 +312,8 @@ def _context(
         workspace=services.workspace,
         tool_call_id=tool_call_id,
         permission=permission,
-        files=_MergeFiles(services.editors, planned),
+        # What it was planned on counts as read; the model has yet to read the merged result.
+        files=SessionFiles({str(path): sha for path, sha in planned.items()}, services.editors),
         history=session.files.history,
         diagnostics=diagnostics,
         plan=SessionPlan(session.state.plan, session.record.goal),

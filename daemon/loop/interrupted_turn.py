@@ -17,7 +17,7 @@ from daemon.context.tokens import estimate_tokens
 from daemon.loop.parallel_calls import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import QueueChanged, TurnEnded
-from daemon.model.messages import FinishPart, Part, TextPart, ToolCallPart, ToolResultPart
+from daemon.model.messages import FinishPart, TextPart, ToolCallPart, ToolResultPart
 from daemon.model.traces import Trace, trace_status
 from daemon.permission.service import CANCELED
 from daemon.provider.call_ids import goal_of_step
@@ -152,17 +152,15 @@ def close_what_is_open(
         parts = state.parts_so_far(message_id)
         if any(isinstance(part, TextPart | ToolCallPart) for part in parts):
             goal_id = next(iter(state.streaming[message_id].values())).goal_id
-            _close_message(record, message_id, parts, goal_id, model, why)
+            finish = FinishPart(reason="error", time=record.now(), detail=why)
+            record.add("assistant", (*parts, finish), goal_id=goal_id, message_id=message_id, model=model)
         else:
             state.streaming.pop(message_id)
     _close_subagents(record, store, ended)
     for message, call_id, name in state.open_tool_calls():
         goal_id = goal_of_step(call_id)
-        if (
-            goal_id is not None
-            and (meta := state.children.started_by(call_id))
-            and meta.status == "completed"
-        ):
+        meta = state.children.started_by(call_id) if goal_id is not None else None
+        if goal_id is not None and meta is not None and meta.status == "completed":
             # Only its answer is missing in the record: a completed step of the plan must not run again.
             _close_call(record, answer_of(meta, record), goal_id)
             for change in state.plan.step_done(goal_id, meta.summary):
@@ -220,13 +218,6 @@ def _close_subagents(record: SessionRecord, store: TraceStore, ended: Mapping[st
                 # It had ended and only this record was missing: the result was lost on the way, not the work.
                 updates |= {"status": "completed", "stop_reason": "end_turn"}
         record.subagent_ended(meta.model_copy(update=updates))
-
-
-def _close_message(
-    record: SessionRecord, message_id: str, parts: tuple[Part, ...], goal_id: str | None, model: str, why: str
-) -> None:
-    finish = FinishPart(reason="error", time=record.now(), detail=why)
-    record.add("assistant", (*parts, finish), goal_id=goal_id, message_id=message_id, model=model)
 
 
 def _close_call(record: SessionRecord, result: ToolResultPart, goal_id: str | None) -> None:

@@ -192,12 +192,12 @@ class SessionRecord:
 
     def asked(self, request: PermissionRequest) -> None:
         """Record a question. The main session's record has its children's, too: that is what users look at."""
-        for record in self._both():
+        for record in dict.fromkeys((self.main, self)):
             record.emit(PermissionAsked(trace_id=record.session_id, time=self.now(), request=request))
 
     def replied(self, request: PermissionRequest, settled: RequestResult) -> None:
         """The answer to one."""
-        for record in self._both():
+        for record in dict.fromkeys((self.main, self)):
             record.emit(
                 PermissionReplied(
                     trace_id=record.session_id,
@@ -211,9 +211,6 @@ class SessionRecord:
                     answers=settled.answers,
                 )
             )
-
-    def _both(self) -> tuple[SessionRecord, ...]:
-        return tuple(dict.fromkeys((self.main, self)))
 
     # -- messages and the plan --
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
@@ -51,8 +50,6 @@ from tools.tool import Approval, PermissionAsk, PermissionDeniedError, ToolConte
 
 if TYPE_CHECKING:
     from daemon.loop.step_diagnostics import StepDiagnostics
-
-log = logging.getLogger(__name__)
 
 _NOT_RUN = "Not run: canceled by the user."
 _CUT_OFF = "Not run: your response was cut off before the call was complete."

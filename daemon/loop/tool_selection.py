@@ -34,8 +34,7 @@ _DESCRIPTION = 200
 
 def depth(policy: Policy) -> int:
     """Return how many sub-agents deep a session is below its main session or branch; a handover starts from zero."""
-    name = (policy.record.branch_id or "").rpartition(".")[2]
-    if policy.parent is None or policy.handed_over or not name.startswith("s"):
+    if policy.parent is None or policy.handed_over or not _is_subagent(policy):
         return 0
     return 1 + depth(policy.parent)
 

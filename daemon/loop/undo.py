@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from daemon.files.changes import FileSetChange, changes_of, next_redo, next_undo
 from daemon.files.restore import RestorePlanner, RestoreRefusedError
+from daemon.loop.tool_context import SessionFiles
 from daemon.loop.undo_outcome import PlannedUndo, restored_files, revert_question, revert_words
 from daemon.loop.undo_outcome import UndoOutcome as Outcome
-from daemon.loop.undo_writer import StepKeeper, StepWriting, UnseenFiles, remove_empty
+from daemon.loop.undo_writer import StepKeeper, StepWriting, remove_empty
 from daemon.model.events import FileChanged, FilesRestored
 from tools.change import write_approved
 from tools.diff.unified_diff import shown_name
@@ -45,6 +46,17 @@ FOREIGN = noted(
     "anyone. Nothing of it is written to your files."
 )
 _STILL_OPEN = noted("The goal is still open: abandon it without revert_files to keep the files as they are.")
+_NOT_TAKEN = {
+    "undo": (
+        noted("There is nothing to undo: no file was changed, or all changes are already undone."),
+        noted("The {change} is already undone. It can be redone."),
+    ),
+    "redo": (
+        noted("There is nothing to redo: nothing was undone."),
+        noted("The {change} is not undone, so there is nothing to redo."),
+    ),
+}
+"""What is said when there is no change, and when it is taken back or forward already."""
 BUSY = noted("The session is running. Cancel the turn or wait until it ends, then try again.")
 
 
@@ -99,31 +111,11 @@ class Restorer:
 
     async def undo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
         """Undo one change, the newest by default. Raises BusyError, Refused, UnknownChangeError."""
-        async with self._at_rest():
-            overview = await self.overview()
-            change = _find(overview.changes, change_id) or overview.undo
-            if change is None:
-                raise UnknownChangeError(
-                    t("There is nothing to undo: no file was changed, or all changes are already undone.")
-                )
-            if change.undone:
-                raise RestoreRefusedError(
-                    t("The {change} is already undone. It can be redone.", change=self._name(change))
-                )
-            return await self._step("undo", [change], self._name(change), dry_run, by)
+        return await self._one("undo", change_id, dry_run, by)
 
     async def redo(self, change_id: str | None = None, *, dry_run: bool = False, by: str = PERSON) -> Outcome:
         """Redo an undone change. Raises BusyError, Refused, UnknownChangeError."""
-        async with self._at_rest():
-            overview = await self.overview()
-            change = _find(overview.changes, change_id) or overview.redo
-            if change is None:
-                raise UnknownChangeError(t("There is nothing to redo: nothing was undone."))
-            if not change.undone:
-                raise RestoreRefusedError(
-                    t("The {change} is not undone, so there is nothing to redo.", change=self._name(change))
-                )
-            return await self._step("redo", [change], self._name(change), dry_run, by)
+        return await self._one("redo", change_id, dry_run, by)
 
     async def restore(
         self,
@@ -179,6 +171,21 @@ class Restorer:
         return revert_words(planned, self._names)
 
     # -- internals --
+
+    async def _one(
+        self, action: Literal["undo", "redo"], change_id: str | None, dry_run: bool, by: str
+    ) -> Outcome:
+        none, done = _NOT_TAKEN[action]
+        async with self._at_rest():
+            overview = await self.overview()
+            change = _find(overview.changes, change_id)
+            change = change or (overview.undo if action == "undo" else overview.redo)
+            if change is None:
+                raise UnknownChangeError(t(none))
+            name = self._name(change)
+            if change.undone == (action == "undo"):
+                raise RestoreRefusedError(t(done, change=name))
+            return await self._step(action, [change], name, dry_run, by)
 
     def _wanted(
         self, overview: ChangeOverview, belongs: Callable[[Caller], bool], what: str
@@ -324,9 +331,8 @@ class Restorer:
 
     async def _write(self, plan: Sequence[FileChange], keeper: StepKeeper) -> None:
         services = self._services
-        writing = StepWriting(
-            services.workspace, keeper.action, UnseenFiles(services.editors), keeper, services.folder.journal
-        )
+        unseen = SessionFiles({}, services.editors)  # the model has not seen the new contents
+        writing = StepWriting(services.workspace, keeper.action, unseen, keeper, services.folder.journal)
         try:
             await write_approved(plan, writing)
         except ToolError as error:
@@ -366,24 +372,16 @@ class Restorer:
                 return its == goal_id
             return its == goal_id or any(above.id == goal_id for above in plan.ancestors(its))
 
-        return (
-            belongs,
-            t(
-                "for the goal {numbers} {description}",
-                numbers=plan.numbers().get(goal_id, ""),
-                description=head(goal.description, 80),
-            ).replace("  ", " "),
-        )
+        number, name = plan.numbers().get(goal_id, ""), head(goal.description, 80)
+        what = t("for the goal {numbers} {description}", numbers=number, description=name)
+        return belongs, what.replace("  ", " ")
 
     def _name(self, change: FileSetChange) -> str:
         """Describe a change, e.g. ``edit of src/a.py``."""
         caller = self.callers().get(change.change_id)
         tool = caller.call.name if caller is not None else t("change")
-        return t(
-            "{tool} of {versions}",
-            tool=tool,
-            versions=self._names([version.path for version in change.versions]),
-        )
+        files = self._names([version.path for version in change.versions])
+        return t("{tool} of {versions}", tool=tool, versions=files)
 
     def _names(self, paths: Sequence[Path]) -> str:
         names = [shown_name(self._display(path)) for path in dict.fromkeys(paths)]

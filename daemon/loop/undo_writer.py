@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from daemon.files.history import SessionHistory
     from daemon.files.versions import Action
-    from tools.ports import Editors
+    from daemon.loop.tool_context import SessionFiles
     from tools.tool import Counts, FileChange
 
 
@@ -52,25 +52,12 @@ class StepKeeper:
 
 
 @dataclass(frozen=True, slots=True)
-class UnseenFiles:
-    """The port ``Files`` for files whose new content the model has not seen."""
-
-    editors: Editors
-
-    def note_read(self, path: Path, sha256: str) -> None:
-        pass
-
-    def last_read(self, path: Path) -> str | None:
-        return None
-
-
-@dataclass(frozen=True, slots=True)
 class StepWriting:
     """The ports for the write of an undo, which is recorded as a step of the history."""
 
     workspace: Path
     tool_call_id: str
-    files: UnseenFiles
+    files: SessionFiles
     history: StepKeeper
     journal: Path
 

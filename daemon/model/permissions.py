@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, cast
-
-from pydantic import model_validator
+from typing import Literal
 
 from daemon.model.choices import Mode as Mode
 from daemon.model.stored_model import Model
@@ -156,17 +154,3 @@ class PermissionRequest(Model):
     """The model's questions to the user (tool ``question``). Such a request is answered by ``once`` with an answer for
     each question, or by ``reject``, which skips them all and lets the turn go on."""
     created_at: datetime
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_old(cls, value: object) -> object:
-        """Until version 0.1 suggestions were patterns of the request's own permission."""
-        if not isinstance(value, dict):
-            return value
-        fields = cast("dict[str, Any]", value)
-        old = fields.get("suggestions") or ()
-        if not any(isinstance(entry, str) for entry in old):
-            return fields
-        permission = fields.get("permission")
-        grants = [{"permission": permission, "pattern": entry} for entry in old]
-        return fields | {"suggestions": grants}

@@ -198,22 +198,12 @@ class TraceMeta(Model):
     def of(cls, trace: Trace, mission: str, status: TraceStatus, *, foreign: bool) -> TraceMeta:
         """Return what lists have of a trace."""
         return cls(
-            trace_id=trace.trace_id,
-            title=trace.title,
-            summary=trace.summary,
+            **{name: getattr(trace, name) for name in cls.model_fields.keys() & Trace.model_fields.keys()},
             task=mission,
             status=status,
-            agent=trace.agent,
-            model=trace.model,
-            mode=trace.mode,
-            workspace=trace.workspace,
-            created_at=trace.created_at,
-            updated_at=trace.updated_at,
             total_messages=trace.message_count,
             total_tokens=trace.usage.total,
-            total_cost=trace.total_cost,
             unpriced_tokens=trace.usage.unpriced,
-            last_event_id=trace.last_event_id,
             foreign=foreign,
         )
 

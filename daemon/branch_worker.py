@@ -54,14 +54,14 @@ from tools.sandbox.prepare import works
 from tools.tool import Approval, BranchCommands, PermissionAsk
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from daemon.explore.branch_task import BranchOutcome, BranchTask, TestCommand
     from daemon.model.messages import Usage
     from daemon.model.meters import Metered
     from daemon.model.permissions import Rule
     from daemon.permission.service import Asker, CallInfo
-    from daemon.provider.model_calls import ModelRequest, ProviderEvent
+    from daemon.provider.model_calls import ModelRequest, ProviderEvents
 
     Grants = tuple[tuple[Rule, ...], tuple[Rule, ...]]
 
@@ -80,7 +80,7 @@ class DriverModels:
         self._driver = driver
         self._windows = windows
 
-    def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+    def stream(self, model: str, request: ModelRequest) -> ProviderEvents:
         return self._driver.stream("model", model, request)
 
     def cost(self, model: str, usage: Usage) -> float | None:

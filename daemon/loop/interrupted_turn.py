@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from daemon.context.tokens import estimate_tokens
 from daemon.loop.parallel_calls import EDITS, HOW_FAR, NOT_BEGUN, TOGETHER
 from daemon.model.branches import SubagentMeta, child_id
 from daemon.model.events import QueueChanged, TurnEnded
@@ -162,7 +161,7 @@ def close_what_is_open(
         meta = state.children.started_by(call_id) if goal_id is not None else None
         if goal_id is not None and meta is not None and meta.status == "completed":
             # Only its answer is missing in the record: a completed step of the plan must not run again.
-            _close_call(record, answer_of(meta, record), goal_id)
+            record.add_result(answer_of(meta, record), goal_id)
             for change in state.plan.step_done(goal_id, meta.summary):
                 record.goal(change)
             continue
@@ -175,7 +174,7 @@ def close_what_is_open(
             metadata={"not_run": True, **(_exploration(state) if name == "explore" else {})},
             title=t("interrupted"),
         )
-        _close_call(record, interrupted, goal_id or message.goal_id)
+        record.add_result(interrupted, goal_id or message.goal_id)
     for request in list(state.pending.values()):
         record.replied(request, CANCELED)
     if state.turn is not None:
@@ -218,16 +217,3 @@ def _close_subagents(record: SessionRecord, store: TraceStore, ended: Mapping[st
                 # It had ended and only this record was missing: the result was lost on the way, not the work.
                 updates |= {"status": "completed", "stop_reason": "end_turn"}
         record.subagent_ended(meta.model_copy(update=updates))
-
-
-def _close_call(record: SessionRecord, result: ToolResultPart, goal_id: str | None) -> None:
-    plan = record.state.plan
-    if goal_id is not None and goal_id not in plan.goals:
-        goal_id = plan.current_id  # the call itself removed the goal from the plan
-    record.add(
-        "tool",
-        (result,),
-        goal_id=goal_id,
-        tool_call_id=result.tool_call_id,
-        tokens=estimate_tokens(result.content),
-    )

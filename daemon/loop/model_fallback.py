@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from daemon.context.profiles import room
 from daemon.loop.attachments import refusal
@@ -18,10 +18,10 @@ from daemon.provider.model_calls import ProviderError, Restart
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from daemon.loop.request_builder import RequestBuilder
-    from daemon.provider.model_calls import ModelRequest, ProviderEvent
+    from daemon.provider.model_calls import ModelRequest, ProviderEvents
 
 CODE = "fallback_model"
 """The code of the notices."""
@@ -36,7 +36,7 @@ class ModelFallback:
         self._record = builder.policy.record
         self._models = builder.policy.record.services.models
 
-    async def stream(self, request: Callable[[], ModelRequest]) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: Callable[[], ModelRequest]) -> ProviderEvents:
         """Play one call, as ``Provider.stream`` does; a Restart comes before the events of another model.
 
         ``request`` makes the request for the policy's model, which changes with the fallback. Raises the ProviderError
@@ -48,10 +48,7 @@ class ModelFallback:
             wanted = replace(request(), replaceable=ready)
             began = False
             try:
-                events = cast(
-                    "AsyncGenerator[ProviderEvent, None]", self._models.stream(self._policy.model, wanted)
-                )
-                async with aclosing(events):
+                async with aclosing(self._models.stream(self._policy.model, wanted)) as events:
                     async for event in events:
                         began = True
                         yield event

@@ -12,11 +12,13 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Literal
 
+from daemon.context.tokens import estimate_tokens
 from daemon.model.branches import SubagentMeta, branch_of, root_of
 from daemon.model.events import (
     Delta,
     Event,
     MessageAdded,
+    ModelRetry,
     Notice,
     PermissionAsked,
     PermissionReplied,
@@ -41,12 +43,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from daemon.loop.call_times import CallTime
     from daemon.loop.services import Services
+    from daemon.model.messages import FinishPart, ToolResultPart
     from daemon.model.permissions import PermissionRequest
     from daemon.model.traces import ViewUpdate
     from daemon.permission.service import RequestResult
     from daemon.plan.tree import Change
-    from daemon.provider.model_calls import Complete
+    from daemon.provider.model_calls import Complete, Retry
     from daemon.state.session_state import SessionState
 
 log = logging.getLogger(__name__)
@@ -283,6 +287,35 @@ class SessionRecord:
                 cost=self.services.models.cost(model, complete.usage),
                 model=complete.model or model,
                 duration_ms=int((time.monotonic() - started) * 1000),
+            )
+        )
+
+    def add_result(
+        self, result: ToolResultPart, goal_id: str | None, *finish: FinishPart, took: CallTime | None = None
+    ) -> None:
+        """Store the result of a call. ``finish``: why the turn ends with it. Raises StoreError."""
+        if goal_id is not None and goal_id not in self.state.plan.goals:
+            goal_id = self.state.plan.current_id  # the call itself removed the goal from the plan
+        self.add(
+            "tool",
+            (result, *finish),
+            goal_id=goal_id,
+            tool_call_id=result.tool_call_id,
+            tokens=estimate_tokens(result.content),
+            duration_ms=took and took.duration_ms,
+            overlap_ms=took and took.overlap_ms,
+        )
+
+    def retrying(self, retry: Retry) -> None:
+        """Record that a model call has failed and is made again. Raises StoreError."""
+        self.emit(
+            ModelRetry(
+                trace_id=self.session_id,
+                time=self.now(),
+                attempt=retry.attempt,
+                delay_s=retry.delay_s,
+                reason=retry.reason,
+                attempts=retry.attempts,
             )
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from daemon.model.messages import Usage
     from daemon.model.permissions import Rule, Trust
     from daemon.permission.service import PermissionService
-    from daemon.provider.model_calls import ModelRequest, ProviderEvent
+    from daemon.provider.model_calls import ModelRequest, ProviderEvents
     from daemon.skills.catalogue import Skills
     from daemon.skills.commands import Commands
     from daemon.store.trace_store import TraceStore
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class Models(Protocol):
     """The way to the models; retries are behind it."""
 
-    def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+    def stream(self, model: str, request: ModelRequest) -> ProviderEvents:
         """Call ``model`` (``provider/model``). Raises ProviderError."""
         ...
 

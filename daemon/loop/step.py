@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -34,7 +34,7 @@ from daemon.provider.model_calls import (
     Complete,
     PartStop,
     ProviderError,
-    ProviderEvent,
+    ProviderEvents,
     ReasoningDelta,
     Restart,
     Retry,
@@ -49,6 +49,8 @@ from tools.text.truncate import cut_text
 from tools.tool import Approval, PermissionAsk, PermissionDeniedError, ToolContext, ToolResult
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
     from daemon.loop.step_diagnostics import StepDiagnostics
 
 _NOT_RUN = "Not run: canceled by the user."
@@ -126,7 +128,7 @@ class Received(PartialAnswer):
         self._halves.clear()
 
 
-async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> StepOutcome:
+async def run_step(host: StepHost, stream: ProviderEvents) -> StepOutcome:
     """Run one model call and its tools. Cancellation keeps received parts and answers every call."""
     received = Received(host.new_message_id())
     message_id = received.message_id
@@ -163,9 +165,10 @@ async def run_step(host: StepHost, stream: AsyncIterator[ProviderEvent]) -> Step
     return StepOutcome(stop, complete.detail)
 
 
-async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], received: Received) -> Complete:
+async def _receive(host: StepHost, stream: ProviderEvents, received: Received) -> Complete:
     held: PartStop | None = None
-    try:
+    # The HTTP request must not outlive the step, also when the loop is left early.
+    async with aclosing(stream):
         async for event in stream:
             if isinstance(event, Complete):
                 return event
@@ -188,10 +191,6 @@ async def _receive(host: StepHost, stream: AsyncIterator[ProviderEvent], receive
                 host.delta(received.message_id, event)
             elif text := received.whole(event):
                 host.delta(received.message_id, replace(event, text=text))
-    finally:
-        # The HTTP request must not outlive the step, also when the loop is left early.
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
     raise ProviderError("malformed", t("The model's response ended before it was complete. Try again."))
 
 

@@ -20,17 +20,8 @@ from daemon.context.summaries import (
 )
 from daemon.context.tokens import estimate_tokens
 from daemon.context.windowing.notes import GO_ON
-from daemon.model.events import ModelRetry
 from daemon.model.messages import NotePart, ReasoningPart, TextPart, Usage, added, priced
-from daemon.provider.model_calls import (
-    Complete,
-    ModelRequest,
-    PromptMessage,
-    ProviderError,
-    Retry,
-    SystemBlock,
-    answered,
-)
+from daemon.provider.model_calls import ModelRequest, PromptMessage, ProviderError, SystemBlock, answered
 from daemon.steps.history import to_history_string
 from tools.localization import t, written_for_models
 
@@ -72,13 +63,6 @@ class Summary:
     duration_ms: int | None = None
 
 
-@dataclass(slots=True)
-class _SummaryCost:
-    usage: Usage | None = None
-    cost: float | None = None
-    model: str | None = None
-
-
 class Summarizer:
     """One summary of one session."""
 
@@ -87,7 +71,8 @@ class Summarizer:
         self._policy = policy = builder.policy
         self._record = policy.record
         self._models = policy.record.services.models
-        self._spent = _SummaryCost()
+        self._spent = Summary("")
+        """What was used so far."""
         self._model = policy.model
         self._share = 1.0
         """Share of the messages that may be sent."""
@@ -105,14 +90,8 @@ class Summarizer:
         text, problem = await self._asked_other(prompt, agent, profile)
         if not text:
             text, problem = await self._asked(prompt, agent, profile)
-        return Summary(
-            text=text,
-            fallback=problem,
-            usage=self._spent.usage,
-            cost=self._spent.cost,
-            model=self._spent.model,
-            duration_ms=int((time.monotonic() - started) * 1000),
-        )
+        took_ms = int((time.monotonic() - started) * 1000)
+        return replace(self._spent, text=text, fallback=problem, duration_ms=took_ms)
 
     async def _asked_other(self, prompt: str, agent: str, profile: ContextProfile) -> tuple[str, str]:
         """Return the summary of the agent ``compaction``, if it has a model of its own and succeeds; else nothing.
@@ -203,33 +182,17 @@ class Summarizer:
 
     async def _call(self, request: ModelRequest) -> str:
         """Make one call, to its end; returns its text, or its reasoning without text."""
-        record = self._record
-
-        def retrying(retry: Retry) -> None:
-            record.emit(
-                ModelRetry(
-                    trace_id=record.session_id,
-                    time=record.now(),
-                    attempt=retry.attempt,
-                    delay_s=retry.delay_s,
-                    reason=retry.reason,
-                    attempts=retry.attempts,
-                )
-            )
-
-        complete = await answered(self._models.stream(self._model, request), retrying)
-        self._count(complete)
+        complete = await answered(self._models.stream(self._model, request), self._record.retrying)
+        spent, cost = self._spent, self._models.cost(self._model, complete.usage)
+        self._spent = replace(
+            spent,
+            usage=added(spent.usage or Usage(), priced(complete.usage, cost)),
+            cost=spent.cost if cost is None else cost + (spent.cost or 0.0),
+            model=complete.model or self._model,
+        )
         texts = [part.text for part in complete.parts if isinstance(part, TextPart)]
         thoughts = [part.text for part in complete.parts if isinstance(part, ReasoningPart)]
         return "\n".join(texts).strip() or "\n".join(thoughts)
-
-    def _count(self, complete: Complete) -> None:
-        spent = self._spent
-        cost = self._models.cost(self._model, complete.usage)
-        spent.usage = added(spent.usage or Usage(), priced(complete.usage, cost))
-        if cost is not None:
-            spent.cost = cost + (spent.cost or 0.0)
-        spent.model = complete.model or self._model
 
     def history(self, keep_from: int, limit: int, *, earlier: bool = True) -> str:
         """Return the step history, of about ``limit`` tokens, up to ``keep_from``.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from daemon.context.instructions import NestedInstructions, files_at_work, with_instructions
 from daemon.context.prompt import UNTRUSTED, Layer
 from daemon.context.prompt_record import changed_prompt
-from daemon.context.tokens import calibrated, estimate_tokens, part_tokens
+from daemon.context.tokens import calibrated, part_tokens
 from daemon.loop.answer_check import AnswerCheck
 from daemon.loop.call_times import CallTimes
 from daemon.loop.command_use import called
@@ -31,7 +31,6 @@ from daemon.model.events import (
     MessageDiscarded,
     MessagePartAdded,
     MessageTextAdded,
-    ModelRetry,
     ToolStarted,
 )
 from daemon.model.messages import (
@@ -52,7 +51,7 @@ from daemon.provider.call_ids import goal_of_step, unique_call_ids
 from daemon.provider.model_calls import (
     ModelRequest,
     ProviderError,
-    ProviderEvent,
+    ProviderEvents,
     ReasoningDelta,
     Restart,
     Retry,
@@ -68,7 +67,7 @@ from tools.localization import t
 from tools.tool import ToolContext, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from daemon.loop.session import Session
     from daemon.loop.step_diagnostics import StepDiagnostics
@@ -270,7 +269,7 @@ class Turn:
         said = t("The conversation does not fit into the model's window, even after compaction.")
         return StepOutcome("error", f"{said} {what_fills(self._state, self._builder)}")
 
-    def _stream(self) -> AsyncGenerator[ProviderEvent, None]:
+    def _stream(self) -> ProviderEvents:
         return unique_call_ids(self._fallback.stream(self._request), self._state.call_ids.__contains__)
 
     def _request(self) -> ModelRequest:
@@ -360,24 +359,14 @@ class Turn:
         self._record.emit(event)
 
     def retrying(self, message_id: str, retry: Retry | Restart, *, void: bool) -> None:
-        now = self._services.now()
         if void:
             self._unfinished.stop()
+            now = self._services.now()
             self._record.emit(
                 MessageDiscarded(trace_id=self._id, time=now, message_id=message_id, reason=retry.reason)
             )
-        if isinstance(retry, Restart):
-            return
-        self._record.emit(
-            ModelRetry(
-                trace_id=self._id,
-                time=now,
-                attempt=retry.attempt,
-                delay_s=retry.delay_s,
-                reason=retry.reason,
-                attempts=retry.attempts,
-            )
-        )
+        if isinstance(retry, Retry):
+            self._record.retrying(retry)
 
     def add_assistant(
         self,
@@ -413,19 +402,8 @@ class Turn:
         ``stop``: why the turn ends with this result.
         """
         goal_id = self._goal_of_call.pop(result.tool_call_id, self._state.plan.current_id)
-        if goal_id is not None and goal_id not in self._state.plan.goals:
-            goal_id = self._state.plan.current_id  # the call itself removed the goal from the plan
         finish = (FinishPart(reason=stop, time=self._services.now()),) if stop else ()
-        took = self._times.end(result.tool_call_id)
-        self._record.add(
-            "tool",
-            (result, *finish),
-            goal_id=goal_id,
-            tool_call_id=result.tool_call_id,
-            tokens=estimate_tokens(result.content),
-            duration_ms=took.duration_ms,
-            overlap_ms=took.overlap_ms,
-        )
+        self._record.add_result(result, goal_id, *finish, took=self._times.end(result.tool_call_id))
 
     def begun(self, call_id: str) -> bool:
         """Return whether the sub-agent of a ``task`` call has started."""

@@ -19,7 +19,7 @@ from daemon.provider.model_calls import (
     Complete,
     ModelRequest,
     ProviderError,
-    ProviderEvent,
+    ProviderEvents,
     ReasoningDelta,
     Restart,
     Retry,
@@ -30,7 +30,7 @@ from daemon.provider.partial_answer import PartialAnswer
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
 MAX_BYTES = 64_000_000
 """Most bytes of one answer on the wire. Each token of an answer comes in an event of its own, of 100 to 400 bytes."""
@@ -207,9 +207,7 @@ class _Limited:
         self._stream.close()
 
 
-async def cut_at_limit(
-    events: AsyncGenerator[ProviderEvent, None], request: ModelRequest
-) -> AsyncGenerator[ProviderEvent, None]:
+async def cut_at_limit(events: ProviderEvents, request: ModelRequest) -> ProviderEvents:
     """``events`` of one call, ended when the server sends far more than the tokens that it was asked for.
 
     The answer then ends with ``max_tokens``, as if the server had kept to them; so calls in it are not run.

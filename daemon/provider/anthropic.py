@@ -19,13 +19,13 @@ from daemon.provider.answer_guard import AnswerRefusedError, provider_error
 from daemon.provider.anthropic_sign_in import BASE_URL, Credential, SignIn
 from daemon.provider.anthropic_stream import MessageBuilder, joined
 from daemon.provider.http import EventReader
-from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent, ProviderEvents
 from daemon.version import product_version
 from tools.json_access import mapping
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncIterator
 
     import aiohttp
 
@@ -46,7 +46,7 @@ class AnthropicProvider:
         """Close all connections."""
         await self._http.aclose()
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: ModelRequest) -> ProviderEvents:
         """Play one call; see ``Provider.stream``."""
         access = Credential.of(request.env)
         for replay_thinking in (True, False):
@@ -64,7 +64,7 @@ class AnthropicProvider:
 
     async def _played(
         self, access: Credential, args: dict[str, Any], request: ModelRequest
-    ) -> AsyncGenerator[ProviderEvent, None]:
+    ) -> ProviderEvents:
         headers = {
             **await self._sign_in.headers(access),
             "Content-Type": "application/json",
@@ -102,7 +102,7 @@ class AnthropicProvider:
 
 async def _events(
     response: aiohttp.ClientResponse, access: Credential, request: ModelRequest
-) -> AsyncGenerator[ProviderEvent, None]:
+) -> ProviderEvents:
     """Yield the events of an answer. Raises ProviderError when it breaks the protocol or reports an error."""
     reader = EventReader()
     message = MessageBuilder(errors.host_of(access.base_url), request.model)

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from daemon.model.messages import Part, ToolCallPart
-from daemon.provider.model_calls import (
-    Complete,
-    PartStop,
-    ProviderEvent,
-    Restart,
-    Retry,
-    ToolCallDelta,
-    ToolCallStart,
-)
+from daemon.provider.model_calls import Complete, PartStop, Restart, Retry, ToolCallDelta, ToolCallStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from daemon.provider.model_calls import ProviderEvents
 
 _STEP = re.compile(r"plan_step_(\d{1,15})_[0-9a-f]{12}")
 
@@ -37,12 +35,10 @@ def goal_of_step(call_id: str) -> str | None:
     return None if match is None else match[1]
 
 
-async def unique_call_ids(
-    stream: AsyncIterator[ProviderEvent], is_used: Callable[[str], bool]
-) -> AsyncGenerator[ProviderEvent, None]:
+async def unique_call_ids(stream: ProviderEvents, is_used: Callable[[str], bool]) -> ProviderEvents:
     """Yield the events; a call whose id is used already (``is_used``, or earlier in this answer) gets another one."""
     ids: dict[int, str] = {}
-    try:
+    async with aclosing(stream):
         async for event in stream:
             if isinstance(event, ToolCallStart):
                 ids[event.index] = _free(event.id, is_used, ids)
@@ -58,9 +54,6 @@ async def unique_call_ids(
                 if isinstance(event, Retry | Restart):
                     ids.clear()
                 yield event
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
 
 
 def _free(wanted: str, is_used: Callable[[str], bool], ids: dict[int, str]) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.answer_guard import AnswerRefusedError, provider_error
 from daemon.provider.cloud_sign_in import shorten_google_check
-from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent, ProviderEvents
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
 from tools.json_access import array, mapping
@@ -211,7 +211,7 @@ class LiteLLMProvider:
         """Raise ProviderError when no call of ``model`` can be made, because its key or address is missing."""
         target_for(self._family, ModelRequest(model, (), (), env=env))
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: ModelRequest) -> ProviderEvents:
         """Play one call; see ``Provider.stream``."""
         try:
             target = target_for(self._family, request)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -178,6 +179,8 @@ class Complete:
 ProviderEvent = (
     TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | PartStop | Retry | Restart | Complete
 )
+ProviderEvents = AsyncGenerator[ProviderEvent, None]
+"""Those of one call."""
 
 
 class ProviderError(Exception):
@@ -208,29 +211,24 @@ class ProviderError(Exception):
         return self.retryable and self.kind in ("overloaded", "rate_limit")
 
 
-async def answered(
-    stream: AsyncIterator[ProviderEvent], retrying: Callable[[Retry], None] = lambda _: None
-) -> Complete:
+async def answered(stream: ProviderEvents, retrying: Callable[[Retry], None] = lambda _: None) -> Complete:
     """Play a call of which only the whole answer counts. Raises ProviderError.
 
     The HTTP request ends with it, also when it is canceled.
     """
-    try:
+    async with aclosing(stream):
         async for event in stream:
             if isinstance(event, Retry):
                 retrying(event)
             elif isinstance(event, Complete):
                 return event
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()
     raise ProviderError("malformed", t("The model's response ended before it was complete."))
 
 
 class Provider(Protocol):
     """A family of models reached in one way."""
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+    def stream(self, request: ModelRequest) -> ProviderEvents:
         """Play one model call. Ends with exactly one Complete, or raises ProviderError.
 
         Closing the iterator (or cancelling the task that reads it) ends the HTTP request.

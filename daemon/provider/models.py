@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,13 @@ from daemon.provider import choose, pricing
 from daemon.provider.answer_guard import cut_at_limit
 from daemon.provider.choose import ModelChoice, default_model, provider_for
 from daemon.provider.context_windows import Windows
-from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
 from daemon.provider.retry import with_retry
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from daemon.model.messages import Usage
+    from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvents
 
 _CHOICE_LASTS_S = 5.0
 
@@ -32,26 +31,16 @@ class ProviderModels:
     windows: Windows = field(default_factory=Windows)
     _chosen: tuple[float, object, ModelChoice] | None = field(default=None, repr=False)
 
-    def stream(self, model: str, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+    def stream(self, model: str, request: ModelRequest) -> ProviderEvents:
         """Stream an answer of the provider that the part of ``model`` before the first slash names."""
         provider, name = provider_for(model)
         wanted = replace(request, model=name)
-        return self._learning(
-            model, cut_at_limit(with_retry(provider, wanted, sleep=self.sleep), wanted), wanted
-        )
 
-    async def _learning(
-        self, model: str, events: AsyncGenerator[ProviderEvent, None], request: ModelRequest
-    ) -> AsyncGenerator[ProviderEvent, None]:
-        """Yield ``events``; remember the context window that an error about a too long prompt mentions."""
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    yield event
-        except ProviderError as error:
+        def failed(error: ProviderError) -> None:
             if error.kind == "overflow" and error.window is not None:
                 self.windows.learn(model, request.env, error.window)
-            raise
+
+        return cut_at_limit(with_retry(provider, wanted, sleep=self.sleep, failed=failed), wanted)
 
     def window(self, model: str, env: Mapping[str, str], configured: int | None = None) -> int:
         return self.windows.window(model, env, configured)

@@ -11,13 +11,20 @@ import random
 from contextlib import aclosing
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from daemon.provider.model_calls import ErrorKind, ModelRequest, Provider, ProviderError, ProviderEvent, Retry
+from daemon.provider.model_calls import (
+    ErrorKind,
+    ModelRequest,
+    Provider,
+    ProviderError,
+    ProviderEvents,
+    Retry,
+)
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 30.0
@@ -50,10 +57,12 @@ async def with_retry(
     rand: Callable[[], float] = random.random,
     now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
     max_attempts: int | None = None,
-) -> AsyncGenerator[ProviderEvent, None]:
+    failed: Callable[[ProviderError], None] = lambda error: None,
+) -> ProviderEvents:
     """Yield the events of one call as ``Provider.stream`` does, and a Retry before each further attempt.
 
-    A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. Raises the ProviderError
+    A Retry voids all parts before it. ``max_attempts`` overrides ``ATTEMPTS`` for all kinds. ``failed`` is told of each
+    failure. Raises the ProviderError
     of the last attempt; its text then has the number of attempts. A ``replaceable`` request is given up sooner when the
     server is overloaded. Closing the iterator closes the call under way.
     """
@@ -61,13 +70,12 @@ async def with_retry(
     while True:
         attempt += 1
         try:
-            # Every provider's stream is a generator; the protocol only promises an iterator.
-            events = cast("AsyncGenerator[ProviderEvent, None]", provider.stream(request))
-            async with aclosing(events):
+            async with aclosing(provider.stream(request)) as events:
                 async for event in events:
                     yield event
             return
         except ProviderError as error:
+            failed(error)
             if not error.retryable:
                 raise
             attempts, longest = max_attempts or ATTEMPTS.get(error.kind, 1), MAX_WAIT_S

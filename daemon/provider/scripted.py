@@ -59,6 +59,7 @@ from daemon.provider.model_calls import (
     PromptMessage,
     ProviderError,
     ProviderEvent,
+    ProviderEvents,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -66,7 +67,7 @@ from daemon.provider.model_calls import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 _PLACEHOLDER = "${workspace}"
 
@@ -290,7 +291,7 @@ class ScriptedProvider:
         self._script: Script | None = None
         self._read_at = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: ModelRequest) -> ProviderEvents:
         """Play one step; see ``Provider.stream``."""
         script = self._load()
         at = request.position or position(request.messages)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.provider import errors, openai_wire
 from daemon.provider.editor_models import EDITORS, HOST, EditorModels, Ending, Piece
-from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent
+from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvents
 from daemon.provider.openai_stream import AnswerBuilder
 from tools.localization import t
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
 FAMILY = "vscode"
 _LETTERS_A_TOKEN = 4
@@ -43,7 +43,7 @@ class VSCodeProvider:
         self._silence_s = silence_s
         self._new_id = new_id
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+    async def stream(self, request: ModelRequest) -> ProviderEvents:
         """Play one call; see ``Provider.stream``."""
         editor = await self._editors.awaited(request.env)
         if editor is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +13,7 @@ from daemon.provider.model_calls import (
     ModelRequest,
     ProviderError,
     ProviderEvent,
+    ProviderEvents,
     Retry,
     TextDelta,
 )
@@ -31,7 +31,7 @@ class Flaky:
         self.calls = 0
         self.closed = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ProviderEvent]:
+    async def stream(self, request: ModelRequest) -> ProviderEvents:
         self.calls += 1
         try:
             yield TextDelta(0, "a")

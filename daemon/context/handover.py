@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon.context.compaction import MAX_GOALS, cut_to, open_goals, user_text, verbatim_blocks
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
@@ -24,7 +24,7 @@ from daemon.model.tags import (
     without,
     without_said,
 )
-from tools.json_access import mapping
+from tools.json_access import mappings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -167,11 +167,10 @@ def changed_paths(messages: Iterable[Message]) -> list[str]:
     found: dict[str, None] = {}
     for message in messages:
         result = message.tool_result()
-        files: object = result.metadata.get("files") if result is not None and not result.is_error else None
-        for entry in cast("list[object]", files) if isinstance(files, list) else ():
-            fields: dict[str, object] = mapping(entry)
-            path = fields.get("path")
-            if isinstance(path, str) and "kind" in fields:
+        files = result.metadata.get("files") if result is not None and not result.is_error else None
+        for entry in mappings(files):
+            path = entry.get("path")
+            if isinstance(path, str) and "kind" in entry:
                 found.pop(path, None)
                 found[path] = None
     return list(found)

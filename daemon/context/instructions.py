@@ -20,6 +20,7 @@ from daemon.context.instruction_text import Imports, Readable, read_text, real_f
 from daemon.context.rule_files import has_rule_folders, rule_files
 from daemon.model.tags import attribute, plain
 from tools.diff.unified_diff import shown_name
+from tools.json_access import mappings
 
 if TYPE_CHECKING:
     from tools.tool import ToolResult
@@ -118,7 +119,7 @@ class NestedInstructions:
         whether the rules allow reading an instruction file. Instructions beyond MAX_INSTRUCTIONS in total wait for the
         next result; the nearest come first.
         """
-        ours = [path for path in paths if _is_ours(path)]
+        ours = [path for path in paths if _is_ours(PurePosixPath(path))]
         folders = _folders(ours)
         scoped = bool(ours) and self.trusted and has_rule_folders(self.workspace)
         if not folders and not scoped:
@@ -173,8 +174,7 @@ def _label(name: str) -> str:
     return shown_name(name).replace('"', "'")
 
 
-def _is_ours(raw: str) -> bool:
-    path = PurePosixPath(raw)
+def _is_ours(path: PurePosixPath) -> bool:
     return not path.is_absolute() and ".." not in path.parts and _NOT_OURS.isdisjoint(path.parts[:-1])
 
 
@@ -182,17 +182,10 @@ def files_at_work(tool: str, result: ToolResult) -> tuple[str, ...]:
     """Return the files that a result of ``tool`` is about, as rules name them. Listings and searches are about none."""
     if tool not in _FILE_TOOLS or result.is_error:
         return ()
-    entries = cast("list[object]", result.metadata.get("files") or [result.metadata])
-    found: list[str] = []
-    for entry in entries:
-        if not isinstance(entry, Mapping):
-            continue
-        fields = cast("Mapping[str, object]", entry)
-        path = fields.get("path")
-        # A read that listed a folder has no hash.
-        if isinstance(path, str) and "sha256" in fields:
-            found.append(path)
-    return tuple(found)
+    entries = mappings(result.metadata.get("files")) or [result.metadata]
+    # A read that listed a folder has no hash.
+    paths = (entry.get("path") for entry in entries if "sha256" in entry)
+    return tuple(path for path in paths if isinstance(path, str))
 
 
 def with_instructions(result: ToolResult, found: Mapping[str, str], *, trusted: bool = True) -> ToolResult:

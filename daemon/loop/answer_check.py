@@ -51,7 +51,7 @@ class AnswerCheck:
             return outcome
         if not worked and text_tool_calls.is_empty(answer, self.prompt):
             noticed = t("The model returned an empty response. It is asked once more.")
-            gave_up, nudge = text_tool_calls.gave_up_empty(model), text_tool_calls.nudge_empty()
+            gave_up, nudge = text_tool_calls.gave_up_empty(model), text_tool_calls.NUDGE_EMPTY
         elif text_tool_calls.asks_for_one(self.prompt):
             return outcome
         elif call := text_tool_calls.text_tool_call(answer, tools):

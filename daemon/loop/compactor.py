@@ -240,8 +240,7 @@ class Compactor:
         if left is not None:
             row = compaction_backoff.failed_in_a_row(self._done(), profile.compact_at)
             at = max(at, compaction_backoff.next_try(left, profile, most, compaction_backoff.doublings(row)))
-        attempts = self._failed_attempts
-        if attempts is not None and attempts.profile == profile:
+        if (attempts := self._attempts(profile)) is not None:
             at = max(at, compaction_backoff.next_try(attempts.tokens, profile, most, attempts.tries - 1))
         return at
 
@@ -255,10 +254,13 @@ class Compactor:
 
     def _user_knows(self, profile: ContextProfile) -> bool:
         """Return whether the user knows that compactions free too little with these settings."""
+        return self._attempts(profile) is not None or compaction_backoff.ever_failed(
+            self._done(), profile.compact_at
+        )
+
+    def _attempts(self, profile: ContextProfile) -> compaction_backoff.FailedAttempts | None:
         attempts = self._failed_attempts
-        if attempts is not None and attempts.profile == profile:
-            return True
-        return compaction_backoff.ever_failed(self._done(), profile.compact_at)
+        return attempts if attempts is not None and attempts.profile == profile else None
 
     def _done(self) -> list[CompactionPart]:
         marks = (message.compaction() for message in self._state.messages)
@@ -273,8 +275,7 @@ class Compactor:
         return None
 
     def _last_compaction(self) -> CompactionPart | None:
-        done = self._done()
-        return done[-1] if done else None
+        return next(reversed(self._done()), None)
 
     def _window(self, messages: Sequence[Message], cache: WindowCache | None = None) -> Window:
         state = self._state
@@ -466,9 +467,9 @@ class Compactor:
             return CompactionResult(before, before, t(words.NOTHING))
         if aim.reason == "overflow" and not why:
             return CompactionResult(before, before, "")  # the turn ends, and reports what fills the request
-        attempts = self._failed_attempts
+        attempts = self._attempts(profile)
         told = self._user_knows(profile)
-        tries = attempts.tries + 1 if attempts is not None and attempts.profile == profile else 1
+        tries = 1 if attempts is None else attempts.tries + 1
         self._failed_attempts = compaction_backoff.FailedAttempts(profile, before, tries)
         said = why or t("The context has {before:,} tokens.", before=before)
         detail = f"{said} {self._too_little(profile)}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from daemon.agents.loader import HANDS_OVER, NO_HAND_OVER, AgentProfile, FoundAgents, UnknownAgentError
 from daemon.loop.design_files import CODE, DesignFiles, changed_words
 from daemon.permission.rules import RuleSet
+from daemon.provider.memo import Latest
 from daemon.skills.catalogue import FoundSkills
 from daemon.trust import mode_in_force
 
@@ -65,10 +66,8 @@ class Policy:
         self.parent = parent
         self.record = record
         self._services = services
-        self._rules: tuple[tuple[object, ...], RuleSet] | None = None
-        """The rules in force, and the inputs that they were built from."""
-        self._tools: tuple[Mapping[str, Tool[Any]], Mapping[str, Tool[Any]]] | None = None
-        """The further tools, and all of them."""
+        self._rules: Latest[RuleSet] = Latest()
+        self._tools: Latest[dict[str, Tool[Any]]] = Latest()
 
     def use(
         self,
@@ -80,16 +79,8 @@ class Policy:
         unattended: bool | None = None,
     ) -> None:
         """From now on this holds of a client's settings; None: as before."""
-        given = {
-            "config": config,
-            "trust": trust,
-            "env": env,
-            "default_model": default_model,
-            "unattended": unattended,
-        }
-        self.client = replace(
-            self.client, **{name: value for name, value in given.items() if value is not None}
-        )
+        given = dict(config=config, trust=trust, env=env, default_model=default_model, unattended=unattended)
+        self.client = replace(self.client, **{k: v for k, v in given.items() if v is not None})
 
     def take_over(self, design: Iterable[str]) -> None:
         """The parent has handed its work over to this session, with the files of its design."""
@@ -137,9 +128,7 @@ class Policy:
         extra = self._services.extra.tools(self.client.trust, self.record.main.session_id)
         if not extra:
             return self._services.tools
-        if self._tools is None or self._tools[0] is not extra:
-            self._tools = (extra, {**self._services.tools, **extra})
-        return self._tools[1]
+        return self._tools.get(lambda: {**self._services.tools, **extra}, same=(extra,))
 
     @property
     def mode(self) -> Mode:
@@ -191,9 +180,7 @@ class Policy:
         # Searches ask for each file they find, so keep the set while nothing in it changes.
         agents = tuple([(policy.agent, policy.design.rules) for policy in self._bound_by()])
         made_of = (config, tuple(self.record.main.state.granted), granted, skills, self.mode, trust, agents)
-        if self._rules is None or self._rules[0] != made_of:
-            self._rules = (made_of, self.rules_under(config, trust))
-        return self._rules[1]
+        return self._rules.get(lambda: self.rules_under(config, trust), equal=made_of)
 
     def rules_under(self, config: Config, trust: Trust) -> RuleSet:
         """Return the rules that would hold with other settings and trust: those of the next prompt."""

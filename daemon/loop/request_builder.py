@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from operator import is_
 from typing import TYPE_CHECKING
 
 from daemon.context.check_command import find_test_command
@@ -25,6 +24,7 @@ from daemon.model.meters import GoalMeter, Meter, Metered
 from daemon.permission.matching import fold, is_outside
 from daemon.permission.protected import OWN_STATE, protected
 from daemon.plan.text import plan_to_prompt
+from daemon.provider.memo import Latest
 from daemon.provider.model_calls import (
     AGENT,
     BRANCH,
@@ -71,16 +71,11 @@ class RequestBuilder:
         self._state = policy.record.state
         self._budget = budget
         self._services = policy.record.services
-        self._project: tuple[tuple[object, ...], str] | None = None
-        """The map of the project, and the inputs that it was built for."""
-        self._frame: tuple[Sequence[Layer], tuple[ToolSpec, ...], int] | None = None
-        """Tokens of the system prompt and the tools, and which ones."""
-        self._tools: tuple[tuple[object, ...], tuple[object, ...], tuple[ToolSpec, ...]] | None = None
-        """The tools on offer, and the inputs that they were chosen by."""
-        self._window: tuple[tuple[object, ...], tuple[object, ...], Window] | None = None
-        """The window with the marks in force, after the objects and the values that it was built from."""
-        self._plan: tuple[tuple[int, str], str] | None = None
-        """The plan for the model, and of which state of it."""
+        self._project: Latest[str] = Latest()
+        self._frame: Latest[int] = Latest()
+        self._tools: Latest[tuple[ToolSpec, ...]] = Latest()
+        self._window: Latest[Window] = Latest()
+        self._plan: Latest[str] = Latest()
         self._metered_goal: str | None = None
         """The focus when the numbers were published last."""
 
@@ -116,20 +111,14 @@ class RequestBuilder:
     def _map(self, rules: RuleSet) -> str:
         """Return the map of the project, drawn once for an agent with the same rules of configuration files."""
         config, root = self.policy.client.config, self._services.workspace
-        drawn_for = (
-            self.policy.agent.name,
-            config.base_rules,
-            config.workspace_rules,
-            config.settings.commands.test_command,
-        )
-        if self._project is None or self._project[0] != drawn_for:
-            command = config.settings.commands.test_command
-            command = find_test_command(root) if command is None else command
-            self._project = (
-                drawn_for,
-                project_map(root, lambda path, folder: _visible(rules, path, folder), command),
-            )
-        return self._project[1]
+        command = config.settings.commands.test_command
+
+        def draw() -> str:
+            tests = find_test_command(root) if command is None else command
+            return project_map(root, lambda path, folder: _visible(rules, path, folder), tests)
+
+        drawn_for = (self.policy.agent.name, config.base_rules, config.workspace_rules, command)
+        return self._project.get(draw, equal=drawn_for)
 
     @property
     def profile(self) -> ContextProfile:
@@ -164,12 +153,11 @@ class RequestBuilder:
         if marks is not None:
             return build_window(messages, plan, marks, profile, cache=self.window_cache)
         newest = messages[-1] if messages else None
-        objects, values = (messages, newest, plan), (len(messages), plan.revision, state.marks, profile)
-        held = self._window
-        if held is None or held[1] != values or not all(map(is_, held[0], objects)):
-            window = build_window(messages, plan, state.marks, profile, cache=self.window_cache)
-            self._window = held = (objects, values, window)
-        return held[2]
+        return self._window.get(
+            lambda: build_window(messages, plan, state.marks, profile, cache=self.window_cache),
+            same=(messages, newest, plan),
+            equal=(len(messages), plan.revision, state.marks, profile),
+        )
 
     def tool_specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools on offer, see ``daemon.loop.tool_selection``."""
@@ -185,20 +173,17 @@ class RequestBuilder:
         )
         # Neither matters without MCP servers, which are rare.
         values = (tuple(self._state.loaded_tools), self._window_size()) if MCP_SEARCH in policy.tools else ()
-        if self._tools is None or self._tools[1] != values or not all(map(is_, self._tools[0], chosen_by)):
-            self._tools = (chosen_by, values, sent_tools(policy, *(values or ((), 0))))
-        return self._tools[2]
+        return self._tools.get(lambda: sent_tools(policy, *(values or ((), 0))), same=chosen_by, equal=values)
 
     def plan(self) -> str:
         """Return the plan for the model; empty when there is none, or when the model reads it on demand."""
         plan = self._state.plan
         if self.policy.client.config.settings.plan.plan_placement == "on_demand" or not plan.goals:
             return ""
-        now = (plan.revision, plan.mission)
-        if self._plan is None or self._plan[0] != now:
-            edits = self.policy.client.config.settings.plan.plan_front == "goal"
-            self._plan = (now, plan_to_prompt(plan, ids=edits))
-        return self._plan[1]
+        edits = self.policy.client.config.settings.plan.plan_front == "goal"
+        return self._plan.get(
+            lambda: plan_to_prompt(plan, ids=edits), equal=(plan.revision, plan.mission, edits)
+        )
 
     def request(
         self, window: Window | None = None, *, extra: tuple[PromptMessage, ...] = (), tail: bool = True
@@ -258,11 +243,12 @@ class RequestBuilder:
     def frame(self) -> int:
         """Tokens of the system prompt and the tools; counted once a turn, or when other tools are on offer."""
         tools = self.tool_specs()
-        if self._frame is None or self._frame[0] is not self.layers or self._frame[1] is not tools:
+
+        def count() -> int:
             system = tuple(system_blocks(self.layers))
-            alone = ModelRequest(model="", system=system, messages=(), tools=tools)
-            self._frame = (self.layers, tools, request_tokens(alone).total)
-        return self._frame[2]
+            return request_tokens(ModelRequest(model="", system=system, messages=(), tools=tools)).total
+
+        return self._frame.get(count, same=(self.layers, tools))
 
     def publish(self, window: Window | None = None) -> None:
         """Tell the listeners the session's numbers: those of the goals at work, which are what changed."""

@@ -183,7 +183,8 @@ async def _receive(host: StepHost, stream: ProviderEvents, received: Received) -
                 host.part_done(received.message_id, held.index, held.part)
                 held = None
             if isinstance(event, PartStop):
-                if _is_long(event.part):
+                part = event.part
+                if isinstance(part, TextPart | ReasoningPart) and len(part.text) > _LONG_PART:
                     held = event  # mostly the last part, which the following message contains: the log stores it once
                 else:
                     host.part_done(received.message_id, event.index, event.part)
@@ -192,10 +193,6 @@ async def _receive(host: StepHost, stream: ProviderEvents, received: Received) -
             elif text := received.whole(event):
                 host.delta(received.message_id, replace(event, text=text))
     raise ProviderError("malformed", t("The model's response ended before it was complete. Try again."))
-
-
-def _is_long(part: Part) -> bool:
-    return isinstance(part, TextPart | ReasoningPart) and len(part.text) > _LONG_PART
 
 
 def _keep_partial(host: StepHost, received: Received, stop: StopReason, detail: str) -> None:

@@ -444,12 +444,11 @@ def nudge(call: TextToolCall, tools: Sequence[ToolSpec]) -> str:
     )
 
 
-def nudge_empty() -> str:
-    """Return the message for the model after an empty answer."""
-    return (
-        "Your last response was empty: nothing was run, and the user sees nothing. Call a tool through the "
-        "tool interface (function calling), or answer in plain words."
-    )
+NUDGE_EMPTY = (
+    "Your last response was empty: nothing was run, and the user sees nothing. Call a tool through the "
+    "tool interface (function calling), or answer in plain words."
+)
+"""The message for the model after an empty answer."""
 
 
 def gave_up_empty(model: str) -> str:

@@ -51,7 +51,6 @@ from daemon.provider.call_ids import goal_of_step, unique_call_ids
 from daemon.provider.model_calls import (
     ModelRequest,
     ProviderError,
-    ProviderEvents,
     ReasoningDelta,
     Restart,
     Retry,
@@ -71,9 +70,8 @@ if TYPE_CHECKING:
 
     from daemon.loop.session import Session
     from daemon.loop.step_diagnostics import StepDiagnostics
-    from daemon.model.goals import Goal
     from daemon.model.traces import PromptPlanner
-    from daemon.permission.service import CallPermission, CallPlace
+    from daemon.permission.service import CallPlace
     from daemon.plan.tree import PlanTree
     from tools.registry import AnyTool
 
@@ -258,7 +256,8 @@ class Turn:
         self._session.budget.count_step()
         for _ in range(_OVERFLOWS):
             try:
-                return await run_step(self, self._stream())
+                answer = self._fallback.stream(self._request)
+                return await run_step(self, unique_call_ids(answer, self._state.call_ids.__contains__))
             except ProviderError as error:
                 if error.kind != "overflow":
                     return StepOutcome("error", str(error), error.kind)
@@ -268,9 +267,6 @@ class Turn:
                     )
         said = t("The conversation does not fit into the model's window, even after compaction.")
         return StepOutcome("error", f"{said} {what_fills(self._state, self._builder)}")
-
-    def _stream(self) -> ProviderEvents:
-        return unique_call_ids(self._fallback.stream(self._request), self._state.call_ids.__contains__)
 
     def _request(self) -> ModelRequest:
         window = self._builder.window()
@@ -390,7 +386,7 @@ class Turn:
             cost=self._services.models.cost(self._model, usage) if usage is not None else None,
             usage=usage,
             model=model or self._model,
-            duration_ms=self._elapsed(),
+            duration_ms=int((time.monotonic() - self._started) * 1000),
         )
         self._session.budget.warn()
         return message
@@ -435,7 +431,7 @@ class Turn:
         plan = SessionPlan(
             self._state.plan,
             self._driver.record,
-            lambda goal: self._revert(goal, permission),
+            lambda goal: Restorer(self._session).revert_goal(goal.id, permission),
             front=self._session.config.settings.plan.plan_front,
             seen=self._sent.plan,
         )
@@ -453,8 +449,10 @@ class Turn:
         if has_changed(tool, self._sent.tools):
             return ToolResult(_CHANGED.format(name=call.name), title=t("changed"), is_error=True)
         if not self._session.rules.offered(tool.permission):
+            why = rule_words(self._session.rules.decide(tool.permission, "")).rstrip(".")
             return ToolResult(
-                f"Permission denied. {call.name} cannot be used now: {self._why_not(tool.permission)}",
+                f"Permission denied. {call.name} cannot be used now: {why}. Continue without it, or tell the user "
+                "what you need it for.",
                 title=t("rejected"),
                 is_error=True,
                 metadata={"denied": True, "rule": True, "mode": self._session.mode},
@@ -487,22 +485,12 @@ class Turn:
             call, lambda changed: run_tool(tool, changed.input, context)
         )
 
-    def _why_not(self, permission: str) -> str:
-        rule = self._session.rules.decide(permission, "")
-        return f"{rule_words(rule).rstrip('.')}. Continue without it, or tell the user what you need it for."
-
-    async def _revert(self, goal: Goal, permission: CallPermission) -> str:
-        return await Restorer(self._session).revert_goal(goal.id, permission)
-
     # -- recording --
 
     @property
     def _model(self) -> str:
         """Return the model of the next request; a handover between two steps may change the agent and its model."""
         return self._session.model
-
-    def _elapsed(self) -> int | None:
-        return int((time.monotonic() - self._started) * 1000) if self._started else None
 
     def _add_user(
         self, text: str, attachments: Sequence[FilePart], context: str = "", *, task: bool = False
@@ -512,13 +500,9 @@ class Turn:
         else:
             said = prompt_parts(self._session, text)
             self._subtasks += [part for part in said if isinstance(part, SubtaskPart)]
-        parts: tuple[Part, ...] = (*said, *attachments)
-        if notes := notes_text(self._state.notes):
-            parts = (*parts, NotePart(text=notes))
-        if context:
-            parts = (*parts, NotePart(text=context))
-        if not task and any(isinstance(part, SubtaskPart) for part in said):
-            parts = (*parts, NotePart(text=EXECUTED))
+        executed = not task and any(isinstance(part, SubtaskPart) for part in said)
+        notes = filter(None, (notes_text(self._state.notes), context, EXECUTED if executed else ""))
+        parts: tuple[Part, ...] = (*said, *attachments, *(NotePart(text=note) for note in notes))
         return self._record.add(
             "user", parts, goal_id=self._state.plan.current_id, tokens=sum(map(part_tokens, parts))
         )

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from daemon.model.messages import OPEN_FILE, FilePart, Part, ReasoningPart, ToolCallPart, ToolResultPart
-from daemon.provider.memo import Memo
+from daemon.provider.memo import Latest, Memo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ def build(request: ModelRequest, *, replay_thinking: bool = True) -> dict[str, A
     free -= len(users) + _mark_what_stays(messages, request, replay_thinking)
     _add_tail(messages, request.tail)
     args: dict[str, Any] = {"model": request.model, "messages": messages}
-    system, tools = _frame(request, free)
+    system, tools = _framed.get(lambda: _frame(request, free), equal=(request.system, request.tools, free))
     if system:
         args["system"] = system
     if tools:
@@ -139,21 +139,16 @@ def _last_users(messages: Sequence[Block]) -> list[int]:
     return list(islice((number for number in numbers if messages[number]["role"] == "user"), 2))
 
 
-_framed: list[tuple[tuple[object, ...], tuple[_KeptList, _KeptList]]] = []
-"""System prompt and tools of the last request, and what they were made from."""
+_framed: Latest[tuple[_KeptList, _KeptList]] = Latest()
 
 
 def _frame(request: ModelRequest, free: int) -> tuple[_KeptList, _KeptList]:
     """Return the system prompt and the tools, with the ``free`` breakpoints."""
-    made_of = (request.system, request.tools, free)
-    if _framed and _framed[0][0] == made_of:
-        return _framed[0][1]
     system = _KeptList(_system(request.system, free))
     tools = _KeptList(map(_tool, request.tools))
     if tools and not any("cache_control" in block for block in system):
         # Otherwise the breakpoint in the system prompt covers them, because tools come before it.
         tools[-1]["cache_control"] = _EPHEMERAL
-    _framed[:] = [(made_of, (system, tools))]
     return system, tools
 
 

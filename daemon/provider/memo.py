@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from operator import is_
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -10,6 +11,22 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class Latest(Generic[V]):
+    """The newest result of a calculation, as long as what it was made of stays."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: tuple[tuple[object, ...], object, V] | None = None
+
+    def get(self, make: Callable[[], V], *, same: tuple[object, ...] = (), equal: object = ()) -> V:
+        """Return what ``make`` returned last, made anew unless these are the ``same`` objects and ``equal`` values."""
+        held = self._held
+        if held is None or held[1] != equal or not all(map(is_, held[0], same)):
+            self._held = held = (same, equal, make())
+        return held[2]
 
 
 class Memo(Generic[K, V]):

@@ -145,8 +145,14 @@ class TitleWriter:
         titled = self._state.trace.title
         started = time.monotonic()
         env = {**self._policy.client.env, WORKSPACE: str(self._services.workspace), CALLER: AGENT}
-        name, said = model.partition("/")[2], [("user", text)]
-        request = beside(name, _TASKS[kind], said, max_tokens=_ANSWER_TOKENS, env=env, temperature=0.0)
+        request = beside(
+            model.partition("/")[2],
+            _TASKS[kind],
+            [("user", text)],
+            max_tokens=_ANSWER_TOKENS,
+            env=env,
+            temperature=0.0,
+        )
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 complete = await answered(self._services.models.stream(model, request))

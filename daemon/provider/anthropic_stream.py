@@ -6,14 +6,13 @@ Source: the streaming events of the API (``anthropic.types.raw_message_stream_ev
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
+from daemon.model.messages import StopReason, Usage
 from daemon.provider import errors
 from daemon.provider.model_calls import (
     Complete,
-    PartStop,
     ProviderError,
     ProviderEvent,
     ReasoningDelta,
@@ -21,6 +20,7 @@ from daemon.provider.model_calls import (
     ToolCallDelta,
     ToolCallStart,
 )
+from daemon.provider.partial_answer import AnswerParts, GrowingPart, Kind
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -37,33 +37,25 @@ _STOPS: dict[str, StopReason] = {
     "max_tokens": "max_tokens",
     "model_context_window_exceeded": "max_tokens",
 }
+_KINDS: dict[str, Kind] = {
+    "text": "text",
+    "thinking": "reasoning",
+    "redacted_thinking": "redacted",
+    "tool_use": "tool_call",
+}
 
 
-@dataclass(slots=True)
-class _PendingBlock:
-    """A content block on its way: our part index, and the pieces so far."""
-
-    kind: str
-    index: int | None
-    id: str = ""
-    name: str = ""
-    text: list[str] = field(default_factory=list[str])
-    extra: str = ""
-    """Signature, redacted data, or a tool input that came whole."""
-
-
-class MessageBuilder:
+class MessageBuilder(AnswerParts):
     """Puts the events of one stream together."""
 
     def __init__(self, host: str, model: str) -> None:
+        super().__init__(model)
         self.ended = False
         """The message came to its end."""
         self._host = host
-        self._model = model
-        self._open: dict[int, _PendingBlock] = {}
-        self._parts: dict[int, Part] = {}
-        self._next = 0
-        self._stop: str | None = None
+        self._open: dict[int, GrowingPart] = {}
+        """Content blocks on their way, by the server's index."""
+        self._stopped_by = ""
         self._detail = ""
         self._usage: dict[str, int] = {}
 
@@ -112,41 +104,24 @@ class MessageBuilder:
             if isinstance(value, int):
                 self._usage[name] = value
 
-    def _new_index(self) -> int:
-        self._next += 1
-        return self._next - 1
-
     def _block_start(self, at: int, block: Event) -> list[ProviderEvent]:
-        kind = str(block.get("type", ""))
-        growing = _PendingBlock(kind, None)
+        growing = GrowingPart(_KINDS.get(str(block.get("type", "")), "unknown"))
         self._open[at] = growing
-        match kind:
-            case "tool_use":
-                growing.index = self._new_index()
+        match growing.kind:
+            case "tool_call":
                 growing.id, growing.name = str(block["id"]), str(block["name"])
                 whole = block.get("input")
                 growing.extra = json.dumps(whole) if whole else ""
-                return [ToolCallStart(growing.index, growing.id, growing.name)]
-            case "text" if block.get("text"):
-                return self._grow_text(growing, block["text"])
-            case "thinking":
-                growing.index = self._new_index()
-                growing.extra = block.get("signature") or ""
-            case "redacted_thinking":
-                growing.index = self._new_index()
-                growing.extra = str(block["data"])
-            case _:
+                return [ToolCallStart(self._begin(growing).index or 0, growing.id, growing.name)]
+            case "text":  # an empty text block is no part
+                return self._grow(growing, block.get("text") or "")
+            case "reasoning":
+                self._begin(growing).extra = block.get("signature") or ""
+            case "redacted":
+                self._begin(growing).extra = str(block["data"])
+            case "unknown":
                 pass
         return []
-
-    def _grow_text(self, growing: _PendingBlock, text: str) -> list[ProviderEvent]:
-        if not text:
-            return []
-        if growing.index is None:
-            # Only now, because an empty text block is no part.
-            growing.index = self._new_index()
-        growing.text.append(text)
-        return [TextDelta(growing.index, text)]
 
     def _block_delta(self, at: int, delta: Event) -> list[ProviderEvent]:
         growing = self._open.get(at)
@@ -154,13 +129,11 @@ class MessageBuilder:
             raise self.broken("a piece of a content block that never began")
         match delta.get("type"):
             case "text_delta" if growing.kind == "text":
-                return self._grow_text(growing, delta["text"])
-            case "input_json_delta" if growing.index is not None and (piece := delta["partial_json"]):
-                growing.text.append(piece)
-                return [ToolCallDelta(growing.index, growing.id, piece)]
-            case "thinking_delta" if growing.index is not None and (piece := delta["thinking"]):
-                growing.text.append(piece)
-                return [ReasoningDelta(growing.index, piece)]
+                return self._grow(growing, delta["text"])
+            case "input_json_delta" if growing.kind == "tool_call":
+                return self._grow(growing, delta["partial_json"])
+            case "thinking_delta" if growing.kind == "reasoning":
+                return self._grow(growing, delta["thinking"])
             case "signature_delta":
                 growing.extra += delta["signature"]
             case _:
@@ -171,43 +144,20 @@ class MessageBuilder:
         growing = self._open.pop(at, None)
         if growing is None:
             raise self.broken("the end of a content block that never began")
-        if growing.index is None:
-            return []
-        text = "".join(growing.text)
-        part: Part
-        match growing.kind:
-            case "text":
-                part = TextPart(text=text)
-            case "thinking":
-                part = ReasoningPart(text=text, signature=growing.extra or None)
-            case "redacted_thinking":
-                part = ReasoningPart(text="", redacted=growing.extra)
-            case _:
-                part = ToolCallPart(id=growing.id, name=growing.name, input=text or growing.extra or "{}")
-        self._parts[growing.index] = part
-        return [PartStop(growing.index, part)]
+        return self._stop(growing)
 
     def _end_of_message(self, event: Event) -> None:
         delta: Event = event.get("delta") or {}
-        self._stop = delta.get("stop_reason") or self._stop
-        if self._stop == "refusal":
+        self._stopped_by = delta.get("stop_reason") or self._stopped_by
+        if self._stopped_by == "refusal":
             details: Event = delta.get("stop_details") or {}
             self._detail = details.get("explanation") or t("The model declined to continue.")
-        elif self._stop == "model_context_window_exceeded":
+        elif self._stopped_by == "model_context_window_exceeded":
             self._detail = t("The model's context window is full.")
         self._count(event.get("usage") or {})
 
     def complete(self) -> Complete:
         """Return the event that ends the call."""
-        parts = tuple(self._parts[index] for index in sorted(self._parts))
-        reason = _STOPS.get(self._stop or "", "end_turn")
-        # Some compatible servers report "end_turn" although there are tool calls.
-        if (
-            reason == "end_turn"
-            and self._stop != "refusal"
-            and any(isinstance(p, ToolCallPart) for p in parts)
-        ):
-            reason = "tool_use"
         count = self._usage.get
         usage = Usage(
             input=count("input_tokens", 0),
@@ -215,7 +165,8 @@ class MessageBuilder:
             cache_read=count("cache_read_input_tokens", 0),
             cache_write=count("cache_creation_input_tokens", 0),
         )
-        return Complete(parts, reason, usage, self._model, self._detail)
+        reason = _STOPS.get(self._stopped_by, "end_turn")
+        return self._complete(reason, usage, self._detail, may_call=self._stopped_by != "refusal")
 
 
 def joined(events: Iterable[ProviderEvent]) -> Iterator[ProviderEvent]:

@@ -6,20 +6,12 @@ Servers differ: some send tool calls in pieces by index, some whole, some all at
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from daemon.model.messages import Part, ReasoningPart, StopReason, TextPart, ToolCallPart, Usage
+from daemon.model.messages import StopReason, Usage
 from daemon.provider import errors
-from daemon.provider.model_calls import (
-    Complete,
-    PartStop,
-    ProviderEvent,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallStart,
-)
+from daemon.provider.model_calls import ProviderEvent, ToolCallStart
+from daemon.provider.partial_answer import AnswerParts, GrowingPart
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -32,38 +24,16 @@ _STOPS: dict[str, StopReason] = {
 }
 
 
-@dataclass(slots=True)
-class _Growing:
-    """A part on its way."""
-
-    kind: str
-    index: int
-    id: str = ""
-    name: str = ""
-    text: list[str] = field(default_factory=list[str])
-
-    def json(self) -> str:
-        return "".join(self.text)
-
-    def part(self) -> Part:
-        text = self.json()
-        if self.kind == "call":
-            return ToolCallPart(id=self.id, name=self.name, input=text or "{}")
-        return TextPart(text=text) if self.kind == "text" else ReasoningPart(text=text)
-
-
-class AnswerBuilder:
+class AnswerBuilder(AnswerParts):
     """Feed it the chunks; it answers with events. Chunks are Any: servers leave out what types promise."""
 
     def __init__(self, model: str, host: str, new_id: Callable[[], str]) -> None:
-        self._model = model
+        super().__init__(model)
         self._host = host
         self._new_id = new_id
-        self._open: _Growing | None = None
-        self._calls: dict[int, _Growing] = {}
+        self._open: GrowingPart | None = None
+        self._calls: dict[int, GrowingPart] = {}
         """Tool calls by the server's index; they may grow in turn, so they end together."""
-        self._parts: dict[int, Part] = {}
-        self._count = 0
         self._finish = ""
         self._usage = Usage()
 
@@ -83,9 +53,9 @@ class AnswerBuilder:
         text = getattr(delta, "content", None)
         events: list[ProviderEvent] = []
         if isinstance(reasoning, str) and reasoning:
-            events += self._grow("reasoning", reasoning)
+            events += self._say("reasoning", reasoning)
         if isinstance(text, str) and text:
-            events += self._grow("text", text)
+            events += self._say("text", text)
         for call in getattr(delta, "tool_calls", None) or ():
             events += self._call(call)
         return events
@@ -97,37 +67,21 @@ class AnswerBuilder:
         events = self._close()
         for call in self._calls.values():
             events += self._stop(call)
-        parts = tuple(self._parts[index] for index in sorted(self._parts))
+        filtered = self._finish == "content_filter"
+        detail = t("The provider's content filter ended the answer.") if filtered else ""
         reason = _STOPS.get(self._finish, "end_turn")
-        detail = ""
-        if self._finish == "content_filter":
-            detail = t("The provider's content filter ended the answer.")
-        elif reason == "end_turn" and any(isinstance(part, ToolCallPart) for part in parts):
-            # Many servers report "stop" although there are tool calls.
-            reason = "tool_use"
-        return [*events, Complete(parts, reason, self._usage, self._model, detail)]
-
-    def _new(self, kind: str) -> _Growing:
-        self._count += 1
-        return _Growing(kind, self._count - 1)
+        return [*events, self._complete(reason, self._usage, detail, may_call=not filtered)]
 
     def _close(self) -> list[ProviderEvent]:
         growing, self._open = self._open, None
-        return self._stop(growing) if growing else []
+        return self._stop(growing)
 
-    def _stop(self, growing: _Growing) -> list[ProviderEvent]:
-        part = growing.part()
-        self._parts[growing.index] = part
-        return [PartStop(growing.index, part)]
-
-    def _grow(self, kind: str, text: str) -> list[ProviderEvent]:
+    def _say(self, kind: Literal["text", "reasoning"], text: str) -> list[ProviderEvent]:
         events: list[ProviderEvent] = []
         if self._open is None or self._open.kind != kind:
             events = self._close()
-            self._open = self._new(kind)
-        self._open.text.append(text)
-        index = self._open.index
-        return [*events, ReasoningDelta(index, text) if kind == "reasoning" else TextDelta(index, text)]
+            self._open = GrowingPart(kind)
+        return events + self._grow(self._open, text)
 
     def _call(self, call: Any) -> list[ProviderEvent]:
         function = getattr(call, "function", None)
@@ -138,25 +92,19 @@ class AnswerBuilder:
         events: list[ProviderEvent] = []
         growing = self._calls.get(at)
         if growing is None or self._is_another(growing, ident, name, piece):
-            events = self._close()
-            if growing is not None:
-                events += self._stop(growing)
-            growing = self._new("call")
-            growing.id, growing.name = ident or f"call_{self._new_id()}", name
-            self._calls[at] = growing
-            events.append(ToolCallStart(growing.index, growing.id, growing.name))
+            events = self._close() + self._stop(growing)
+            growing = GrowingPart("tool_call", id=ident or f"call_{self._new_id()}", name=name)
+            self._calls[at] = self._begin(growing)
+            events.append(ToolCallStart(growing.index or 0, growing.id, growing.name))
         elif not growing.name:
             growing.name = name
-        if piece:
-            growing.text.append(piece)
-            events.append(ToolCallDelta(growing.index, growing.id, piece))
-        return events
+        return events + self._grow(growing, piece)
 
-    def _is_another(self, growing: _Growing, ident: str, name: str, piece: str) -> bool:
+    def _is_another(self, growing: GrowingPart, ident: str, name: str, piece: str) -> bool:
         """Return whether a piece at a used index begins a new call: servers exist that send all of them at 0."""
         if not name or ident == growing.id:
             return False
-        return _whole(growing.json() or "{}") if ident else bool(piece) and _whole(growing.json())
+        return _whole(growing.text or "{}") if ident else bool(piece) and _whole(growing.text)
 
 
 def _whole(text: str) -> bool:

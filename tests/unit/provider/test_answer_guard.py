@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -13,10 +14,10 @@ from daemon.provider.answer_guard import (
     Allowance,
     AnswerTooLongError,
     RedirectRefusedError,
+    causes,
     check_redirect,
     cut_at_limit,
     guard_all,
-    refusal_in,
 )
 from daemon.provider.model_calls import (
     Complete,
@@ -48,11 +49,10 @@ def test_a_redirect_to_another_origin_is_refused(location: str) -> None:
         check_redirect("https://api.example/v1/messages", location)
 
 
-@pytest.mark.parametrize(
-    "location", [None, "/v2", "v2", "https://api.example/x", "https://API.example:443/x"]
-)
-def test_a_redirect_to_the_same_origin_is_followed(location: str | None) -> None:
-    check_redirect("https://api.example/v1/messages", location)
+@pytest.mark.parametrize("location", ["/v2", "v2", "https://api.example/x", "https://API.example:443/x"])
+def test_a_redirect_to_the_same_origin_is_followed(location: str) -> None:
+    url = "https://api.example/v1/messages"
+    assert check_redirect(url, location) == urljoin(url, location)
 
 
 def test_credentials_in_a_redirect_url_are_not_echoed() -> None:
@@ -123,8 +123,7 @@ def test_redirect_refusal_is_found_behind_sdk_exceptions() -> None:
         except RedirectRefusedError as inner:
             raise ValueError("Connection error.") from inner
     except ValueError as outer:
-        assert str(refusal_in(outer)) == "no"
-    assert refusal_in(ValueError("x")) is None
+        assert [str(error) for error in causes(outer) if isinstance(error, RedirectRefusedError)] == ["no"]
 
 
 async def _stream(*events: ProviderEvent) -> AsyncGenerator[ProviderEvent, None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from daemon.context.compaction import carried_text
+from daemon.context.compaction import carried_over
 from daemon.context.profiles import CACHE_LASTS_S, ContextProfile, profile_for
 from daemon.context.summaries import summary_prompt, summary_text
 from daemon.context.window import WindowCache, build_window, keep_from, prunable
@@ -87,7 +87,7 @@ class GoalTree:
         meter.call(player, frame.request([*before.messages, asked], max_tokens=SUMMARY_TOKENS), answer)
         meter.compactions += 1
         cut = keep_from(state.messages, state.plan, state.marks, self.profile, cache=self._cache)
-        carried = carried_text(state.messages, state.plan, cut, _CARRIED_TOKENS)
+        carried = carried_over(state.messages, state.plan, cut, _CARRIED_TOKENS).text
 
         def mark(kind: Literal["request", "summary", "carried"]) -> CompactionPart:
             return CompactionPart(kind=kind, reason="threshold", keep_from=cut)

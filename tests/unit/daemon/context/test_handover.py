@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.context.compaction import carried_text
+from daemon.context.compaction import carried_over
 from daemon.context.handover import (
     HANDOVER_TOKENS,
     HandoverSource,
@@ -140,7 +140,7 @@ def test_handover_survives_compaction_in_full() -> None:
     talk.user(text)
     talk.says("I begin.")
     assert len(text) > 20_000
-    assert text in carried_text(talk.messages, talk.plan, talk.next, 50_000)
+    assert text in carried_over(talk.messages, talk.plan, talk.next, 50_000).text
 
 
 @given(st.lists(st.text(max_size=200), max_size=6))

@@ -116,9 +116,9 @@ def _verbatim(
     older = [message for message in messages if message.sequence < keep_from]
     said = [text for message in older if (text := user_text(message))]
     rules = {path: instruction_block(path, text) for path, text in shown_instructions(older).items()}
-    ended = ended_goals(messages, plan, keep_from) if history is None else []
-    given_up = [goal.texts for goal in ended if goal.status == "abandoned"]
-    finished = [goal.texts for goal in ended if goal.status == "completed"]
+    ended = _ended_goals(messages, plan, keep_from) if history is None else []
+    given_up = [texts for status, texts in ended if status == "abandoned"]
+    finished = [texts for status, texts in ended if status == "completed"]
     share = int(limit_tokens * _OTHERS_SHARE)
     told = [] if history is None else [history(share)]
     others = sum(_tokens(texts) for texts in (rules.values(), *given_up, *finished, told))
@@ -246,17 +246,11 @@ def shown_instructions(messages: Iterable[Message]) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class EndedGoal:
-    """A goal that ended while the one above it is still open, with the finished goals below it."""
+def _ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> list[tuple[str, list[str]]]:
+    """Return the topmost finished or abandoned goals, oldest first; not those worked on from ``keep_from`` only.
 
-    status: str
-    texts: list[str]
-    """Its own summary first, then those below it."""
-
-
-def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> list[EndedGoal]:
-    """Return the topmost finished or abandoned goals, oldest first; not those worked on from ``keep_from`` only."""
+    Each has its status, and the summaries of it and of the goals below it.
+    """
     statuses = GoalStatuses(plan)
     roots = [goal for goal in plan.goals.values() if statuses.of(goal.id).root is goal]
     first: dict[str, int] = {}
@@ -268,7 +262,7 @@ def ended_goals(messages: Sequence[Message], plan: PlanTree, keep_from: int) -> 
     wanted = [root for root in roots if first.get(root.id, 0) < keep_from]
     wanted.sort(key=lambda root: last.get(root.id, 0))
     instead = {old: new for new, old in plan.replaced.items()}
-    return [EndedGoal(root.status, _texts(plan, root, instead)) for root in wanted]
+    return [(root.status, _texts(plan, root, instead)) for root in wanted]
 
 
 def _named(plan: PlanTree, goal: Goal) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from daemon.context.tokens import estimate_tokens
@@ -48,13 +47,8 @@ Readable = Callable[[str, bool], bool]
 """Whether the rules let the model see a name, relative to the workspace with ``/``; the flag: it is a folder."""
 
 
-@dataclass(slots=True)
-class _WalkFindings:
-    """The folders, languages and other findings of a walk."""
-
-    folders: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
-    """Top folders that hold a readable file, and the folders in them that do."""
-    languages: Counter[str] = field(default_factory=Counter[str])
+_Folders = dict[str, set[str]]
+"""Top folders that hold a readable file, and the folders in them that do."""
 
 
 def project_map(root: Path, readable: Readable, test_command: str | None) -> str:
@@ -62,29 +56,29 @@ def project_map(root: Path, readable: Readable, test_command: str | None) -> str
 
     A folder is shown only if the model may read a file in it. ``test_command``: None when it is not known.
     """
-    seen = _walk(root, readable)
-    languages = ", ".join(name for name, _ in seen.languages.most_common(_MOST_LANGUAGES))
+    folders, counted = _walk(root, readable)
+    languages = ", ".join(name for name, _ in counted.most_common(_MOST_LANGUAGES))
     rest = [f"Languages: {languages}"] if languages else []
     if test_command:
         rest.append(f"Tests: {attribute(short(test_command, 200))}")
-    if not rest and not seen.folders:
+    if not rest and not folders:
         return ""
     text = ""
     for tops, below in _SHAPES:
-        lines = [*_folder_lines(seen, tops, below), *rest]
+        lines = [*_folder_lines(folders, tops, below), *rest]
         text = "\n".join(["<project_map>", *lines, "</project_map>"])
         if estimate_tokens(text) <= MAX_TOKENS:
             break
     return text
 
 
-def _folder_lines(seen: _WalkFindings, tops: int, below: int) -> Iterator[str]:
-    names = sorted(seen.folders)
+def _folder_lines(folders: _Folders, tops: int, below: int) -> Iterator[str]:
+    names = sorted(folders)
     if not names or not tops:
         return
     yield "Folders:"
     for name in names[:tops]:
-        inner = sorted(seen.folders[name])
+        inner = sorted(folders[name])
         told = ", ".join(map(_shown, inner[:below]))
         more = ", …" if told and len(inner) > below else ""
         yield f"- {_shown(name)}/{f' ({told}{more})' if told else ''}"
@@ -96,22 +90,27 @@ def _shown(name: str) -> str:
     return attribute(short(name, _MAX_NAME), keep_spaces=True)
 
 
-def _walk(root: Path, readable: Readable) -> _WalkFindings:
+def _walk(root: Path, readable: Readable) -> tuple[_Folders, Counter[str]]:
     """Look at the tree level by level, in the order of names, so that the same tree makes the same map."""
-    seen, left = _WalkFindings(), MAX_ENTRIES
-    folders = deque([""])
-    while folders and left > 0:
-        folder = folders.popleft()
+    folders: _Folders = {}
+    languages: Counter[str] = Counter()
+    left, todo = MAX_ENTRIES, deque([""])
+    while todo and left > 0:
+        folder = todo.popleft()
         for name, is_folder in _entries(root / folder, min(left, _MAX_IN_FOLDER)):
             left -= 1
             path = f"{folder}/{name}" if folder else name
             if not readable(path, is_folder):
                 continue
             if is_folder:
-                folders.append(path)
-            else:
-                _count(seen, path)
-    return seen
+                todo.append(path)
+                continue
+            top, *below = path.split("/")[:-1] or ("",)
+            if top:
+                folders.setdefault(top, set()).update(below[:1])
+            if (language := _LANGUAGES.get(PurePosixPath(path).suffix.lower())) is not None:
+                languages[language] += 1
+    return folders, languages
 
 
 def _entries(folder: Path, limit: int) -> list[tuple[str, bool]]:
@@ -131,14 +130,3 @@ def _entries(folder: Path, limit: int) -> list[tuple[str, bool]]:
     except OSError:
         pass  # a folder that has gone or cannot be read is left out of the map
     return sorted(found)
-
-
-def _count(seen: _WalkFindings, path: str) -> None:
-    parts = path.split("/")
-    if len(parts) > 1:
-        inner = seen.folders.setdefault(parts[0], {})
-        if len(parts) > 2:
-            inner[parts[1]] = None
-    language = _LANGUAGES.get(PurePosixPath(path).suffix.lower())
-    if language is not None:
-        seen.languages[language] += 1

@@ -63,9 +63,8 @@ def discover() -> FoundFunctions:
         if hook is None:
             problems.append(unknown(point.name, t("the package {package}", package=package)))
             continue
-        found.setdefault(hook, []).append(
-            HookFunction(hook, point.value, package, point.name.endswith(STRICT))
-        )
+        function = HookFunction(hook, point.value, package, point.name.endswith(STRICT))
+        found.setdefault(hook, []).append(function)
     for entries in found.values():
         entries.sort(key=lambda entry: (entry.package, entry.value))
     return FoundFunctions({hook: tuple(entries) for hook, entries in found.items()}, tuple(problems))

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from daemon.hooks.answer import HookName
-
 
 class Hooks:
     """Shared by all sessions. Costs nothing until one begins to work, and no process until a function is called."""
@@ -57,10 +55,6 @@ class Hooks:
     async def _learn(self) -> None:
         self.found = await asyncio.to_thread(self._find)
         self.known = True
-
-    def functions(self, name: HookName) -> tuple[HookFunction, ...]:
-        """Return the functions for one moment, as far as is known."""
-        return self.found.entries.get(name, ())
 
     def callable(self, entry: HookFunction) -> PythonHook:
         """Return a function that can be asked."""

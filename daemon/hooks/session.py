@@ -64,24 +64,10 @@ class RunnableHook(Protocol):
 class HookRunner:
     """Runs the hooks of one session. Made with it; holds nothing as long as there are no hooks."""
 
-    __slots__ = (
-        "_added",
-        "_closed",
-        "_dropped",
-        "_ready",
-        "_service",
-        "_session",
-        "_told",
-        "_waiting",
-        "_watching",
-        "begun",
-        "under_check",
-    )
-
     def __init__(self, session: Session, service: Hooks) -> None:
         self._session = session
         self._service = service
-        self._waiting: deque[tuple[HookName, dict[str, Any]]] | None = None
+        self._waiting: deque[tuple[HookName, dict[str, Any]]] = deque()
         self._watching: asyncio.Task[None] | None = None
         self._told: set[tuple[str, ...]] = set()
         self._ready = False
@@ -100,19 +86,15 @@ class HookRunner:
         """Look for functions, and report problems with names, before any hook runs."""
         await self._service.learn()
         self._ready = True
-        problems = list(self._service.found.problems)
-        for name in self._session.config.settings.commands.hooks:
-            if name not in NAMES:
-                problems.append(unknown(name, t("the configuration")))
-        for problem in problems:
+        names = self._session.config.settings.commands.hooks
+        problems = [unknown(name, t("the configuration")) for name in names if name not in NAMES]
+        for problem in (*self._service.found.problems, *problems):
             self._notice_once(problem, (problem,))
 
     def wants(self, name: HookName) -> bool:
         """Return whether there are hooks for this moment, as far as is known."""
-        if not self._has(name):
-            return False
-        services = self._service
-        return name in services.found.entries or bool(self._session.config.settings.commands.hooks.get(name))
+        programs = self._session.config.settings.commands.hooks
+        return self._has(name) and (name in self._service.found.entries or bool(programs.get(name)))
 
     def _has(self, name: HookName) -> bool:
         """Return whether this session has such moments at all."""
@@ -127,14 +109,12 @@ class HookRunner:
 
     def _hooks(self, name: HookName, tool: str | None = None) -> list[RunnableHook]:
         """Return all for one moment, in order: functions, then programs."""
-        session = self._session
-        services = self._service
-        hooks: list[RunnableHook] = [services.callable(entry) for entry in services.functions(name)]
-        trusted = session.trust == "trusted"
-        for hook in session.config.settings.commands.hooks.get(name, ()):
-            hooks.append(
-                Executable(hook, session.services.workspace, trusted, session.services.branch.copy_of)
-            )
+        session, services = self._session, self._session.services
+        functions = self._service.found.entries.get(name, ())
+        hooks: list[RunnableHook] = [self._service.callable(entry) for entry in functions]
+        trusted, copy_of = session.trust == "trusted", services.branch.copy_of
+        programs = session.config.settings.commands.hooks.get(name, ())
+        hooks += [Executable(hook, services.workspace, trusted, copy_of) for hook in programs]
         return [hook for hook in hooks if tool is None or concerns(hook.tools, tool)]
 
     # -- hooks that are awaited --
@@ -198,11 +178,8 @@ class HookRunner:
             arguments = call.arguments()
         except ValueError:
             return await run(call)  # the tool reports invalid arguments
-        said = await self._ask(
-            "tool.execute.before",
-            {"tool": call.name, "tool_call_id": call.id, "arguments": arguments},
-            call.name,
-        )
+        told = {"tool": call.name, "tool_call_id": call.id, "arguments": arguments}
+        said = await self._ask("tool.execute.before", told, call.name)
         if said.refusal:
             return ToolResult(
                 f"Permission denied. {said.refusal}",
@@ -214,20 +191,13 @@ class HookRunner:
             arguments = _changed(arguments, said.changes)
             call = call.model_copy(update={"input": json.dumps(arguments)})
         result = await self._run_changed(call, said, run)
-        self.watch(
-            "tool.execute.after",
-            {
-                "tool": call.name,
-                "tool_call_id": call.id,
-                "arguments": arguments,
-                "result": {
-                    "content": result.content,
-                    "title": result.title,
-                    "is_error": result.is_error,
-                    "metadata": dict(result.metadata),
-                },
-            },
-        )
+        outcome = {
+            "content": result.content,
+            "title": result.title,
+            "is_error": result.is_error,
+            "metadata": dict(result.metadata),
+        }
+        self.watch("tool.execute.after", {**told, "arguments": arguments, "result": outcome})
         return _with(result, said)
 
     async def _run_changed(
@@ -252,23 +222,20 @@ class HookRunner:
         changes: list[dict[str, Any]] = []
         full = self._payload(name, payload)
         for hook in self._hooks(name, tool):
+            label = hook.label
             answer = await self._answer(hook, name, full)
             if answer is None:
                 if hook.denies_on_failure and may_deny(name):
-                    return HookResult(
-                        t("The hook {label} failed, and its approval is required.", label=hook.label),
-                        hook.label,
-                    )
+                    text = t("The hook {label} failed, and its approval is required.", label=label)
+                    return HookResult(text, label)
                 continue
             if answer.denied:
-                return HookResult(
-                    t("The hook {label} denied this: {reason}", label=hook.label, reason=answer.reason),
-                    hook.label,
-                )
+                text = t("The hook {label} denied this: {reason}", label=label, reason=answer.reason)
+                return HookResult(text, label)
             if answer.context:
-                contexts.append(f"The hook {hook.label} says:\n{answer.context}")
+                contexts.append(f"The hook {label} says:\n{answer.context}")
             if answer.arguments is not None and (change := _change(full["arguments"], answer.arguments)):
-                changes.append({"by": hook.label, **change})
+                changes.append({"by": label, **change})
                 full = {**full, "arguments": answer.arguments}
         context = within(TAG, "\n\n".join(contexts)) if contexts else ""
         return HookResult(context=context, changes=tuple(changes))
@@ -320,27 +287,21 @@ class HookRunner:
         """Notify hooks as soon as they are ready; nothing waits for them."""
         if self._closed or not self._has(name) or (self._ready and not self.wants(name)):
             return
-        if self._waiting is None:
-            self._waiting = deque()
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
-            text = t(
-                "The hooks are too slow: {name} and others miss some events.",
-                name=name,
-            )
+            text = t("The hooks are too slow: {name} and others miss some events.", name=name)
             self._notice_once(text, ("dropped",))
             return
         self._waiting.append((name, self._payload(name, payload)))
         if self._watching is None or self._watching.done():
-            self._watching = asyncio.create_task(
-                self._tell_watchers(self._waiting), name=f"hooks of {self._session.session_id}"
-            )
+            name_of_task = f"hooks of {self._session.session_id}"
+            self._watching = asyncio.create_task(self._tell_watchers(), name=name_of_task)
 
-    async def _tell_watchers(self, waiting: deque[tuple[HookName, dict[str, Any]]]) -> None:
+    async def _tell_watchers(self) -> None:
         if not self._ready:
             await self.learn()
-        while waiting:
-            name, payload = waiting.popleft()
+        while self._waiting:
+            name, payload = self._waiting.popleft()
             tool = payload["tool"] if name == "tool.execute.after" else None
             for hook in self._hooks(name, tool):
                 try:
@@ -358,7 +319,7 @@ class HookRunner:
             return
         await asyncio.wait({self._watching}, timeout=DRAIN_S)
         if not self._watching.done():
-            log.warning("hooks were not told of %d moments", self._dropped + len(self._waiting or ()))
+            log.warning("hooks were not told of %d moments", self._dropped + len(self._waiting))
             self._watching.cancel()
             await asyncio.wait({self._watching})
 

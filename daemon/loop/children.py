@@ -52,19 +52,10 @@ def open_child(
         "created_at": now,
         "updated_at": now,
     }
-    trace: Trace = (
-        Trace.model_validate(known)
-        if explore_start_id is None
-        else BranchTrace.model_validate(
-            {
-                **known,
-                "id": name,
-                "explore_start_id": explore_start_id,
-                "description": description,
-                "inherited": inherited,
-            }
-        )
-    )
+    trace = Trace.model_validate(known)
+    if explore_start_id is not None:
+        more = {"explore_start_id": explore_start_id, "description": description, "inherited": inherited}
+        trace = BranchTrace.model_validate({**known, **more, "id": name})
     services.store.create(trace)
     child = Session(
         SessionState(trace), agent, services, parent.features, foreign=parent.foreign, parent=parent

@@ -34,9 +34,10 @@ class Credential:
     """A server and the credential for it. Its ``repr`` hides the secrets."""
 
     base_url: str
-    api_key: str | None = field(repr=False)
-    auth_token: str | None = field(repr=False)
-    profile: str | None = None
+    variable: str
+    """The environment variable that holds the credential."""
+    secret: str = field(repr=False)
+    """A key, a token, or the name of a profile."""
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> Credential:
@@ -44,17 +45,10 @@ class Credential:
         own_url = env.get(BASE_URL, "").strip()
         base_url = errors.checked_url(own_url, BASE_URL) if own_url else DEFAULT_BASE_URL
         # The first one that is set wins, in the SDK's order.
-        found: dict[str, str | None] = dict.fromkeys((KEY, TOKEN, PROFILE))
-        name = next((name for name in found if env.get(name, "").strip()), None)
-        if name is None:
-            raise errors.no_key("Anthropic", KEY)
-        found[name] = env[name].strip()
-        return cls(base_url, found[KEY], found[TOKEN], found[PROFILE])
-
-    @property
-    def variable(self) -> str:
-        """The environment variable that holds the credential."""
-        return KEY if self.api_key else TOKEN if self.auth_token else PROFILE
+        for name in (KEY, TOKEN, PROFILE):
+            if secret := env.get(name, "").strip():
+                return cls(base_url, name, secret)
+        raise errors.no_key("Anthropic", KEY)
 
     @property
     def imitated(self) -> bool:
@@ -70,11 +64,11 @@ class SignIn:
 
     async def headers(self, access: Credential) -> dict[str, str]:
         """Return the headers for one request. Raises ProviderError when a profile cannot sign in."""
-        if access.profile:
+        if access.variable == PROFILE:
             return await asyncio.to_thread(self._signed_in, access)
-        headers = {"Authorization": f"Bearer {access.api_key or access.auth_token}"}
-        if access.api_key and access.imitated:
-            headers["X-Api-Key"] = access.api_key  # compatible servers often know only the older header
+        headers = {"Authorization": f"Bearer {access.secret}"}
+        if access.variable == KEY and access.imitated:
+            headers["X-Api-Key"] = access.secret  # compatible servers often know only the older header
         return headers
 
     def _signed_in(self, access: Credential) -> dict[str, str]:
@@ -84,7 +78,7 @@ class SignIn:
 
         try:
             if access not in self._profiles:
-                credentials = CredentialsFile(profile=access.profile)
+                credentials = CredentialsFile(profile=access.secret)
                 credentials.bind_base_url(access.base_url)
                 self._profiles[access] = credentials, TokenCache(credentials)
             credentials, tokens = self._profiles[access]
@@ -100,7 +94,7 @@ class SignIn:
                 "auth",
                 t(
                     "The profile {profile} ({profile2}) cannot sign in: {error}",
-                    profile=access.profile,
+                    profile=access.secret,
                     profile2=PROFILE,
                     error=error,
                 ),

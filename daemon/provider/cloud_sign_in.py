@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tools.json_access import mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
 _AWS_VARIABLES = (
     ("AWS_BEARER_TOKEN_BEDROCK",),
@@ -93,13 +93,22 @@ def shorten_google_check() -> None:
     if _GOOGLE_CHECK in sys.modules or _is_google_machine():
         return
     ours = {name: value for name, value in _GOOGLE_SETTINGS.items() if name not in os.environ}
-    os.environ.update(ours)
+    # Without requests google-auth does not ask either.
+    with in_environment(ours), contextlib.suppress(ImportError):
+        import_module(_GOOGLE_CHECK)
+
+
+@contextlib.contextmanager
+def in_environment(wanted: Mapping[str, str]) -> Generator[None]:
+    """Set variables for an import: programs that tools start need not see them."""
+    before = dict(os.environ)
+    os.environ.update(wanted)
     try:
-        with contextlib.suppress(ImportError):  # without requests google-auth does not ask either
-            import_module(_GOOGLE_CHECK)
+        yield
     finally:
-        for name in ours:
+        for name in wanted.keys() - before.keys():
             del os.environ[name]
+        os.environ.update({name: before[name] for name in wanted.keys() & before.keys()})
 
 
 def _is_google_machine() -> bool:

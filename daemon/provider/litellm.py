@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import json
 import logging
-import os
 import re
 import secrets
 import sys
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from daemon.provider import answer_guard, errors, openai_wire
 from daemon.provider.answer_guard import AnswerRefusedError, provider_error
-from daemon.provider.cloud_sign_in import shorten_google_check
+from daemon.provider.cloud_sign_in import in_environment, shorten_google_check
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvent, ProviderEvents
 from daemon.provider.openai_stream import AnswerBuilder
 from daemon.provider.pricing import OLLAMA_WINDOW
@@ -107,18 +106,9 @@ def warm() -> None:
             # (https://github.com/BerriAI/litellm/issues/6549).
             "REPEATED_STREAMING_CHUNK_LIMIT": "1000000000",
         }
-        before = {name: os.environ.get(name) for name in wanted}
-        os.environ.update(wanted)
-        try:
+        with in_environment(wanted):
             answer_guard.guard_all(importlib.import_module("httpx"))
             library: Any = importlib.import_module("litellm")
-        finally:
-            # Programs that tools start need not see them.
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
         _go_without_mcp()
         # The warnings are about its own models; on stderr they would look like ours.
         warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)

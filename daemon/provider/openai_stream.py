@@ -35,14 +35,15 @@ class AnswerBuilder(AnswerParts):
         self._calls: dict[int, GrowingPart] = {}
         """Tool calls by the server's index; they may grow in turn, so they end together."""
         self._finish = ""
-        self._usage = Usage()
+        self.usage = Usage()
+        """Tokens, as far as they are known."""
 
     def feed(self, chunk: Any) -> list[ProviderEvent]:
         """Events for one chunk."""
         self._model = getattr(chunk, "model", None) or self._model
         usage = getattr(chunk, "usage", None)
         if usage is not None:
-            self._usage = _usage(usage)
+            self.usage = _usage(usage)
         choices = getattr(chunk, "choices", None)
         if not choices:
             return []
@@ -53,11 +54,13 @@ class AnswerBuilder(AnswerParts):
         text = getattr(delta, "content", None)
         events: list[ProviderEvent] = []
         if isinstance(reasoning, str) and reasoning:
-            events += self._say("reasoning", reasoning)
+            events += self.say("reasoning", reasoning)
         if isinstance(text, str) and text:
-            events += self._say("text", text)
+            events += self.say("text", text)
         for call in getattr(delta, "tool_calls", None) or ():
-            events += self._call(call)
+            function, at = getattr(call, "function", None), int(getattr(call, "index", None) or 0)
+            name, piece = getattr(function, "name", None) or "", getattr(function, "arguments", None) or ""
+            events += self.call(at, getattr(call, "id", None) or "", name, piece)
         return events
 
     def end(self, finished: bool) -> list[ProviderEvent]:
@@ -70,25 +73,22 @@ class AnswerBuilder(AnswerParts):
         filtered = self._finish == "content_filter"
         detail = t("The provider's content filter ended the answer.") if filtered else ""
         reason = _STOPS.get(self._finish, "end_turn")
-        return [*events, self._complete(reason, self._usage, detail, may_call=not filtered)]
+        return [*events, self._complete(reason, self.usage, detail, may_call=not filtered)]
 
     def _close(self) -> list[ProviderEvent]:
         growing, self._open = self._open, None
         return self._stop(growing)
 
-    def _say(self, kind: Literal["text", "reasoning"], text: str) -> list[ProviderEvent]:
+    def say(self, kind: Literal["text", "reasoning"], text: str) -> list[ProviderEvent]:
+        """Return the events for more text or reasoning."""
         events: list[ProviderEvent] = []
         if self._open is None or self._open.kind != kind:
             events = self._close()
             self._open = GrowingPart(kind)
         return events + self._grow(self._open, text)
 
-    def _call(self, call: Any) -> list[ProviderEvent]:
-        function = getattr(call, "function", None)
-        name = getattr(function, "name", None) or ""
-        piece = getattr(function, "arguments", None) or ""
-        ident = getattr(call, "id", None) or ""
-        at = int(getattr(call, "index", None) or 0)
+    def call(self, at: int, ident: str, name: str, piece: str) -> list[ProviderEvent]:
+        """Return the events for a piece of a tool call; ``at``: the server's index of it. ``ident``: empty for none."""
         events: list[ProviderEvent] = []
         growing = self._calls.get(at)
         if growing is None or self._is_another(growing, ident, name, piece):

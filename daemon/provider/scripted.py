@@ -34,7 +34,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -241,7 +241,13 @@ def next_step(
         if chosen is None:
             raise _missing(f"no choice fits in the script {script.name}, turn {turn + 1}, step {index + 1}")
         step = chosen
-    return ScriptedStep.model_validate(_filled(step.model_dump(), workspace))
+    filled = step.model_dump_json()
+    if _PLACEHOLDER in filled:
+        if not workspace:
+            raise _missing(f"a scripted model needs {WORKSPACE} in the environment of the request")
+        # Forward slashes work on every system, and need no escaping in raw JSON text.
+        filled = filled.replace(_PLACEHOLDER, json.dumps(workspace.replace("\\", "/"))[1:-1])
+    return ScriptedStep.model_validate_json(filled)
 
 
 def _choose(step: ScriptedStep, messages: Sequence[PromptMessage], workspace: str) -> ScriptedStep | None:
@@ -265,20 +271,6 @@ def _choose(step: ScriptedStep, messages: Sequence[PromptMessage], workspace: st
 
 def _missing(text: str) -> ProviderError:
     return ProviderError("bad_request", text)
-
-
-def _filled(value: Any, workspace: str) -> Any:
-    """Return ``value`` (plain JSON, hence Any) with the placeholder replaced in every string."""
-    if isinstance(value, str):
-        if _PLACEHOLDER in value and not workspace:
-            raise _missing(f"a scripted model needs {WORKSPACE} in the environment of the request")
-        # Forward slashes work on every system, and need no escaping in raw JSON text.
-        return value.replace(_PLACEHOLDER, workspace.replace("\\", "/"))
-    if isinstance(value, dict):
-        return {key: _filled(item, workspace) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_filled(item, workspace) for item in cast("list[Any]", value)]
-    return value
 
 
 class ScriptedProvider:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import secrets
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from daemon.model.messages import Usage
 from daemon.provider import errors, openai_wire
-from daemon.provider.editor_models import EDITORS, HOST, EditorModels, Ending, Piece
+from daemon.provider.editor_models import EDITORS, HOST, EditorModels, Ending
 from daemon.provider.model_calls import ModelRequest, ProviderError, ProviderEvents
 from daemon.provider.openai_stream import AnswerBuilder
 from tools.localization import t
@@ -58,37 +58,29 @@ class VSCodeProvider:
                 if isinstance(item, Ending):
                     if item.code:
                         raise _error(item, request)
-                    for event in answer.feed(_counted(item, _letters(messages), sent)):
-                        yield event
+                    answer.usage = _counted(item, _letters(messages), sent)
                     for event in answer.end(finished=True):
                         yield event
                     return
                 sent += item.size
-                for event in answer.feed(_chunk(item, calls)):
+                events = answer.say("reasoning", item.reasoning) if item.reasoning else []
+                events += answer.say("text", item.text) if item.text else []
+                if item.call_name:
+                    events += answer.call(calls, item.call_id, item.call_name, item.call_input or "{}")
+                    calls += 1
+                for event in events:
                     yield event
-                calls += bool(item.call_name)
         finally:
             self._editors.finish(chat)
 
 
-def _chunk(piece: Piece, index: int) -> SimpleNamespace:
-    """Return a piece in the shape of a chunk of OpenAI's chat API. ``index``: the number of calls before it."""
-    calls: list[SimpleNamespace] = []
-    if piece.call_name:
-        function = SimpleNamespace(name=piece.call_name, arguments=piece.call_input or "{}")
-        calls.append(SimpleNamespace(index=index, id=piece.call_id, function=function))
-    delta = SimpleNamespace(content=piece.text, reasoning_content=piece.reasoning, tool_calls=calls)
-    return SimpleNamespace(choices=[SimpleNamespace(delta=delta, finish_reason=None)])
-
-
-def _counted(ending: Ending, letters: int, sent: int) -> SimpleNamespace:
-    """Return the last chunk, with the tokens: counted by the model's extension, else estimated."""
+def _counted(ending: Ending, letters: int, sent: int) -> Usage:
+    """Return the tokens: counted by the model's extension, else estimated."""
     given, made = ending.input_tokens, ending.output_tokens
-    usage = SimpleNamespace(
-        prompt_tokens=letters // _LETTERS_A_TOKEN if given is None else given,
-        completion_tokens=sent // _LETTERS_A_TOKEN if made is None else made,
+    return Usage(
+        input=letters // _LETTERS_A_TOKEN if given is None else given,
+        output=sent // _LETTERS_A_TOKEN if made is None else made,
     )
-    return SimpleNamespace(usage=usage, choices=[])
 
 
 def _letters(messages: Sequence[dict[str, Any]]) -> int:

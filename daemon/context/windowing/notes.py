@@ -25,17 +25,11 @@ IN_SUMMARY = "The summary of their goal says what these calls did."
 def summary_text(plan: PlanTree, root: Goal) -> str:
     """Return the message that replaces those of an ended goal and of the goals below it."""
     own, below = _own_words(plan, root), _below(plan, root)
-    lines = [line for line, _ in _lines(below, None)]
+    lines = _lines(below, None)
     if sum(map(len, lines)) + len(own) > MAX_SUMMARY_NOTE:
-        room = max(0, MAX_SUMMARY_NOTE - len(own))
-        lines = _fitted(below, room)
-    body = "\n".join(filter(None, (own, *lines)))
-    if not body:
-        body = (
-            "It was completed without a summary."
-            if root.status == "completed"
-            else "It was abandoned without a reason."
-        )
+        lines = _fitted(below, max(0, MAX_SUMMARY_NOTE - len(own)))
+    nothing = "completed without a summary" if root.status == "completed" else "abandoned without a reason"
+    body = "\n".join(filter(None, (own, *lines))) or f"It was {nothing}."
     return (
         f'<goal_summary status="{root.status}" goal="{attribute(root.description)}">\n{body}\n</goal_summary>'
     )
@@ -54,18 +48,10 @@ def attempts_text(plan: PlanTree, goal: Goal) -> str:
 
 
 def _own_words(plan: PlanTree, goal: Goal) -> str:
-    """Return the goal's summary, unless it only repeats those of the goals below it."""
+    """Return the goal's summary, unless it only repeats its children's, joined: it completed with the last of them."""
     text = (goal.summary or goal.merge_summary or "").strip()
-    return "" if text and _only_repeats(plan, goal, text) else plain(text)
-
-
-def _only_repeats(plan: PlanTree, goal: Goal, text: str) -> bool:
-    """Return whether a goal only has its children's summaries, joined, because it completed with its last child."""
-    return (
-        goal.status == "completed"
-        and bool(plan.live_children(goal.id))
-        and text == plan.summary_of_children(goal.id)
-    )
+    with_children = goal.status == "completed" and bool(text) and bool(plan.live_children(goal.id))
+    return "" if with_children and text == plan.summary_of_children(goal.id) else plain(text)
 
 
 _Below = list[tuple[int, Goal, str]]
@@ -94,8 +80,8 @@ def _below(plan: PlanTree, root: Goal) -> _Below:
     return kept[::-1]
 
 
-def _lines(below: _Below, limit: int | None) -> list[tuple[str, Goal]]:
-    found: list[tuple[str, Goal]] = []
+def _lines(below: _Below, limit: int | None) -> list[str]:
+    found: list[str] = []
     for depth, goal, words in below:
         if limit is not None and len(words) > limit:
             words = f"{head(words, limit)} […]"
@@ -104,7 +90,7 @@ def _lines(below: _Below, limit: int | None) -> list[tuple[str, Goal]]:
             "completed": f": {words}" if words else "",
             "abandoned": f": abandoned: {words}" if words else ": abandoned",
         }.get(goal.status, f": not finished{f': {words}' if words else ''}")
-        found.append((f"{'  ' * min(depth, 8)}- {attribute(goal.description)}{said}", goal))
+        found.append(f"{'  ' * min(depth, 8)}- {attribute(goal.description)}{said}")
     return found
 
 
@@ -112,7 +98,7 @@ def _fitted(below: _Below, room: int) -> list[str]:
     names = sum(len(goal.description) + 16 for _, goal, _ in below)
     limit = max(_LEAST, (room - names) // max(1, len(below)))
     lines: list[str] = []
-    for line, _ in _lines(below, limit):
+    for line in _lines(below, limit):
         room -= len(line) + 1
         if room < 0:
             lines.append(f"- and {len(below) - len(lines)} goals more")

@@ -504,7 +504,7 @@ async def test_without_hooks_no_hook_task_or_host_exists(tmp_path: Path) -> None
         tasks |= {task.get_name() for task in asyncio.all_tasks()}
         await bench.answer("once")
         await finish(turn)
-        assert hooks_of(session)._waiting is None
+        assert not hooks_of(session)._waiting
         assert hooks_of(session)._watching is None
         assert bench.core.hooks.host is None
         assert not session.hooks.around("bash")

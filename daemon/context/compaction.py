@@ -309,8 +309,7 @@ class _Words:
 
 
 def _fit_said(said: Sequence[str], limit: int) -> _Words:
-    """Return all of it; else shorten the longest to one common length; else keep only the first one and the newest
-    ones."""
+    """Return all of it; else shorten the longest to one common length; else keep the first one and the newest ones."""
     blocks = [_block(text) for text in said]
     sizes = [estimate_tokens(block) for block in blocks]
     if sum(sizes) <= limit or not said:

@@ -6,13 +6,11 @@ changed, from turn to turn: whatever changes (the plan, the user's actions) is s
 
 from __future__ import annotations
 
-import functools
-import importlib.resources
 import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from daemon.context.families.loader import provider_prompt
+from daemon.context.families.loader import provider_prompt, shipped_text
 from daemon.context.instructions import instruction_block, is_own, read_instructions
 from daemon.model.tags import attribute, within
 from daemon.provider.model_calls import SystemBlock
@@ -93,7 +91,7 @@ def prompt_layers(
     whether the rules allow reading an instruction file. Never raises: unreadable files are left out.
     """
     layers = [
-        Layer("agent", f"{agent_prompt}\n\n{_shared()}"),
+        Layer("agent", f"{agent_prompt}\n\n{shipped_text('shared')}"),
         Layer("provider", provider_prompt(model)),
         Layer("environment", environment.text()),
     ]
@@ -129,11 +127,6 @@ def mode_text(mode: Mode, trust: Trust) -> str:
     else:
         return ""
     return within("environment", line)
-
-
-@functools.cache
-def _shared() -> str:
-    return importlib.resources.files("daemon.context").joinpath("shared.md").read_text("utf-8").strip()
 
 
 def system_blocks(layers: Sequence[Layer]) -> list[SystemBlock]:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _DENIES = 2
 _MAX_ERRORS = 4_000
+"""Bytes of stderr that are kept."""
 _BORDER = 8_000
 """Bytes of errors beyond the limit: they show whether the limit would split a secret."""
-"""Bytes of stderr that are kept."""
 _GRACE_S = 0.5
 """Seconds between TERM and KILL: the caller has already waited long enough."""
 

@@ -62,7 +62,7 @@ class RunnableHook(Protocol):
 
 
 class HookRunner:
-    """Runs the hooks of one session. Made with it; holds nothing as long as there are no hooks."""
+    """Implements ``daemon.loop.features.SessionHooks``. Made with the session, whether there are hooks or not."""
 
     def __init__(self, session: Session, service: Hooks) -> None:
         self._session = session
@@ -76,9 +76,7 @@ class HookRunner:
         self._added: tuple[dict[str, str], str] | None = None
         """Text that hooks add to the system prompt, and the request it was made for."""
         self.begun = False
-        """The session is at work; see ``begin``."""
         self.under_check: tuple[QueuedPrompt, ...] = ()
-        """Prompts that hooks are checking."""
 
     # -- available hooks --
 
@@ -92,7 +90,6 @@ class HookRunner:
             self._notice_once(problem, (problem,))
 
     def wants(self, name: HookName) -> bool:
-        """Return whether there are hooks for this moment, as far as is known."""
         programs = self._session.config.settings.commands.hooks
         return self._has(name) and (name in self._service.found.entries or bool(programs.get(name)))
 
@@ -101,7 +98,6 @@ class HookRunner:
         return self._session.parent is None or name in _IN_CHILDREN
 
     def around(self, tool: str) -> bool:
-        """Return whether there are hooks around calls of this tool."""
         return any(
             self.wants(name) and bool(self._hooks(name, tool))
             for name in ("tool.execute.before", "tool.execute.after")
@@ -120,7 +116,6 @@ class HookRunner:
     # -- hooks that are awaited --
 
     async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> HookResult:
-        """Ask hooks whether a new prompt of the user is allowed, and for context to add."""
         names = [file.name for file in attachments]
         payload = {"prompt_id": prompt.prompt_id, "prompt": prompt.text, "attachments": names}
         if not self.under_check:
@@ -137,7 +132,6 @@ class HookRunner:
     async def passing(
         self, prompts: Sequence[tuple[QueuedPrompt, tuple[FilePart, ...]]]
     ) -> AsyncGenerator[tuple[QueuedPrompt, tuple[FilePart, ...], str]]:
-        """Yield the prompts for the running turn that no hook rejects, with the context to add."""
         for at, (prompt, files) in enumerate(prompts):
             self.under_check = tuple(later for later, _ in prompts[at:])
             said = await self.submitted(prompt, files)
@@ -162,7 +156,6 @@ class HookRunner:
         return self._added[1]
 
     async def compacting(self, reason: str, tokens: int, instructions: str) -> str:
-        """Return text of hooks for the model that writes the summary, in tags; empty when there is none."""
         if not self._ready:
             await self.learn()
         if not self.wants("compaction.before"):
@@ -173,7 +166,6 @@ class HookRunner:
     async def run_tool(
         self, call: ToolCallPart, run: Callable[[ToolCallPart], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """``run`` the call, or as the hooks change it, or not at all. Passes on what ``run`` raises."""
         try:
             arguments = call.arguments()
         except ValueError:
@@ -264,7 +256,6 @@ class HookRunner:
     # -- hooks that only observe --
 
     async def begin(self) -> None:
-        """The session begins to work, for the first time in this daemon."""
         self.begun = True
         await self.learn()
         trace = self._session.state.trace
@@ -272,7 +263,6 @@ class HookRunner:
         self.watch("session.start", {"source": source, "agent": trace.agent, "model": self._session.model})
 
     def seen(self, event: Event) -> None:
-        """Something happened in the session."""
         if isinstance(event, PermissionAsked):
             self.watch("permission.asked", _asked(event.request))
         elif isinstance(event, GoalUpdated):

@@ -75,14 +75,10 @@ async def attached(
     if not files and not theirs:
         return ()
     if (count := len(files) + len(theirs)) > MOST_FILES:
-        raise ToolError(
-            t(
-                "{count} attachments are too many; the limit is {most_files}. Attach fewer, or name a "
-                "folder.",
-                count=count,
-                most_files=MOST_FILES,
-            )
+        text = noted(
+            "{count} attachments are too many; the limit is {most_files}. Attach fewer, or name a folder."
         )
+        raise ToolError(t(text, count=count, most_files=MOST_FILES))
     call = ToolCallPart(id=f"{CALL}{prompt_id}", name="attach", input="")
     services = session.services
     scratch = services.trace_folder(session.session_id) / "output"
@@ -135,17 +131,13 @@ class _Attachments:
     def add(
         self, name: str, data: bytes, framed: Callable[[str], str] = str, *, hint: str = _LONG_FILE
     ) -> None:
-        """Add a file. ``framed``: returns its text as the model reads it. ``hint``: what to do about a long text.
-
-        Raises ToolError."""
+        """Add a file. ``framed``: its text as the model reads it. ``hint``: on a long text. Raises ToolError."""
         self._size += len(data)
         if self._size > MAX_BYTES:
-            raise ToolError(
-                t(
-                    "The attachments are larger than {max_bytes} in total. Attach fewer or smaller ones.",
-                    max_bytes=_mb(MAX_BYTES),
-                )
+            text = noted(
+                "The attachments are larger than {max_bytes} in total. Attach fewer or smaller ones."
             )
+            raise ToolError(t(text, max_bytes=_mb(MAX_BYTES)))
         part = _part(name, data, framed, hint)
         for model in self.models:
             if problem := refusal(model, part.media_type):
@@ -154,8 +146,7 @@ class _Attachments:
 
 
 def _named(session: Session, text: str, attached_names: Sequence[str]) -> dict[str, NamedFile]:
-    """Return the files of the workspace that a command's text names, by their names in it, without those attached
-    already."""
+    """Return the files of the workspace that a command's text names, by name, but those attached already."""
     workspace = session.services.workspace
     return {
         one.name: one
@@ -174,10 +165,7 @@ def _lines(data: bytes, span: NamedFile) -> bytes:
 
 
 def _models(session: Session, text: str) -> tuple[str, ...]:
-    """Return the models that are sent the attachments of a prompt: the session's, and that of a sub-agent it starts.
-
-    Reads the file of the agent.
-    """
+    """Return the models that are sent the attachments: the session's, and a sub-agent's. Reads the agent's file."""
     to = mentioned(session, text)
     if to is None:
         return (session.model,)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from daemon.context import compaction_backoff
-from daemon.context.compaction import CarriedOver, History, carried_over
+from daemon.context.compaction import CarriedOver, carried_over
 from daemon.context.profiles import ContextProfile, room
 from daemon.context.summaries import summary_prompt
 from daemon.context.tokens import estimate_tokens
@@ -138,7 +138,8 @@ class Compactor:
         if fits and self._builder.request().max_tokens < asked:
             return True  # the server reported its window: only the requested answer was too long
         messages = self._state.messages
-        if not any(message.role == "assistant" for message in messages) and any(map(_has_file, messages)):
+        files = (part for message in messages for part in message.content if isinstance(part, FilePart))
+        if all(m.role != "assistant" for m in messages) and any(file.data is not None for file in files):
             return False  # a summary of the prompt would leave out its attachments
         if self._prune(profile, before, int(before * _OVERFLOW_TO)):
             return True
@@ -346,8 +347,7 @@ class Compactor:
         return int((tokens - taken) / self._state.calibration)
 
     def _wished(self, reason: Reason, cut: _Cut) -> bool:
-        """Return whether the user asked for it. They may have reasons other than room, but there must be work to sum
-        up."""
+        """Return whether the user asked for it, maybe for other reasons than room, and there is work to sum up."""
         first = self._first_shown()
         return reason == "manual" and any(
             message.role == "assistant" and first <= message.sequence < cut.keep_from
@@ -386,6 +386,8 @@ class Compactor:
                 trial.append(self._message(_ROLES[kind], (mark, TextPart(text=text)), number))
             return self._builder.tokens(self._window(trial))
 
+        older = [message for message in state.messages if message.sequence < start]
+        history = functools.partial(to_history_string, state.plan, older, workspace=state.trace.workspace)
         limit, words_limit = self._may_carry(aim, tokens(stays, ""), summary)
         carried = carried_over(
             state.messages,
@@ -394,21 +396,14 @@ class Compactor:
             limit,
             words_tokens=words_limit,
             with_plan=self._policy.client.config.settings.plan.plan_placement == "on_demand",
-            history=self._history(start) if aim.with_history else None,
+            history=history if aim.with_history else None,
         )
         # Rules outlive the results they came with, so these must be read as well.
         after = tokens(state.messages if carried.rules else stays, carried.text)
         return _Cut(start, cut_results, carried, after, kept)
 
-    def _history(self, start: int) -> History:
-        older = [message for message in self._state.messages if message.sequence < start]
-        return functools.partial(
-            to_history_string, self._state.plan, older, workspace=self._state.trace.workspace
-        )
-
     def _may_carry(self, aim: _CompactionTarget, bare: int, summary: str) -> tuple[int, int]:
-        """Return the estimated tokens for carried-over text, and for the user's words; ``bare``: tokens of everything
-        else."""
+        """Return the estimated tokens for carried-over text, and for the user's words; ``bare``: those of the rest."""
         profile = aim.profile
         left = self._tokens_up_to(int(aim.target * _FILLED), bare)
         if summary is _PLACEHOLDER:
@@ -478,10 +473,6 @@ class Compactor:
         elif why:  # the user was notified that the model is called
             self._record.notice("info", why, "compaction")
         return CompactionResult(before, before, detail)
-
-
-def _has_file(message: Message) -> bool:
-    return any(isinstance(part, FilePart) and part.data is not None for part in message.content)
 
 
 def _within(left: int, most: int, least: int) -> int:

@@ -94,8 +94,7 @@ def _both(names: list[str]) -> str:
 
 
 def _of_messages(messages: list[Message]) -> tuple[dict[str, int], int, bool]:
-    """Return the attachments of the last message with text of the user, the tokens of this text, and whether there are
-    other messages."""
+    """Return the attachments of the user's last message, the tokens of its text, and whether there are others."""
     last = next(
         (m for m in reversed(messages) if m.role == "user" and m.compaction() is None and m.text()), None
     )

@@ -136,8 +136,7 @@ class LoopDetector:
         return Repeat(said, note)
 
     def _given_up(self, key: Key, plan: PlanTree) -> Goal | None:
-        """Return the goal that was abandoned, of those that the call was made for or the nearest above one; the
-        last."""
+        """Return the last goal that was abandoned, of those that the call was made for, or the nearest above it."""
         for goal_id in reversed(self._goals.get(key, ())):
             goal = plan.goals.get(goal_id)
             if goal is None:

@@ -52,9 +52,9 @@ _LONG_PRICE_MARGIN = 0.95
 _ESTIMATE_MARGIN = 1.05
 """Margin for estimated tokens when computing the room that is left for an answer."""
 _LEAST_ANSWER = 256
+"""Tokens of an answer that are asked for even when they may not fit: less is no answer."""
 _CENTS = 9
 """Digits of US dollars: what sums of floats are off by is no money."""
-"""Tokens of an answer that are asked for even when they may not fit: less is no answer."""
 
 
 class RequestBuilder:
@@ -212,8 +212,7 @@ class RequestBuilder:
         )
 
     def _answer(self, window: Window) -> int:
-        """Return the tokens to request: limited by the settings, the model, and the window's room beside this
-        request."""
+        """Return the tokens to request: limited by the settings, the model, and the room that the request leaves."""
         info, wanted = model_info(self.policy.model), self.policy.client.config.settings.model.max_tokens
         if info is not UNKNOWN:
             wanted = min(wanted, info.max_output)

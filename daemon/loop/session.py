@@ -321,7 +321,7 @@ class Session:
             # It goes before prompts that a crash left waiting; prompts held back by a stop stay held.
             self._queue.follow()
             waiting = self._queue.add(prompt, first=True)
-            self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
+            self._start()
         return await asyncio.shield(waiting.result)
 
     async def compact(self, instructions: str = "") -> CompactionResult:
@@ -371,7 +371,10 @@ class Session:
 
     def _take_up(self) -> None:
         if not self.running and not self._closing and self._queue:
-            self._worker = asyncio.create_task(self._work(), name=f"session {self.session_id}")
+            self._start()
+
+    def _start(self, resumed: PendingPrompt | None = None) -> None:
+        self._worker = asyncio.create_task(self._work(resumed), name=f"session {self.session_id}")
 
     def cancel(self, *, hold_queue: bool = False) -> bool:
         """Stop the running turn; received parts are kept. False when nothing runs.
@@ -504,10 +507,10 @@ class Session:
         prompt = QueuedPrompt(prompt_id=self.state.turn or "", text="")
         waiting = PendingPrompt(prompt, asyncio.get_running_loop().create_future(), restored=True)
         self._queue.follow()
-        self._worker = asyncio.create_task(self._work(waiting), name=f"session {self.session_id}")
+        self._start(waiting)
         return True
 
-    async def _work(self, resumed: PendingPrompt | None = None) -> None:
+    async def _work(self, resumed: PendingPrompt | None) -> None:
         while (resumed or self._queue) and not self._closing:
             self._running.failure = ""
             goes_on = resumed is not None
@@ -525,12 +528,10 @@ class Session:
                 self._store_failed(waiting.prompt.prompt_id, detail)
             except Exception as error:
                 log.exception("a turn failed")
+                kind = error.__class__.__name__
                 stop, detail = (
                     "error",
-                    t(
-                        "Goalwright has a bug ({kind}); its log has the details.",
-                        kind=error.__class__.__name__,
-                    ),
+                    t("Goalwright has a bug ({kind}); its log has the details.", kind=kind),
                 )
             if self.turn.last_result is None or self.state.turn_has_prompt:
                 self.turn.last_result = TurnResult(waiting.prompt.prompt_id, stop, detail)
@@ -593,14 +594,9 @@ class Session:
             raise
         except Exception as error:
             log.exception("a turn failed")
-            stop, detail = (
-                "error",
-                t(
-                    "Goalwright has a bug ({kind}: {error}); see its log.",
-                    kind=error.__class__.__name__,
-                    error=error,
-                ),
-            )
+            kind = error.__class__.__name__
+            detail = t("Goalwright has a bug ({kind}: {error}); see its log.", kind=kind, error=error)
+            stop = "error"
             self.close_open(detail)
         finally:
             self._running.turn = None

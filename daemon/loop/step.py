@@ -346,8 +346,7 @@ async def _answer(host: StepHost, call: ToolCallPart, *, again: bool = False) ->
 async def _permitted(
     host: StepHost, call: ToolCallPart, *, again: bool, place: CallPlace | None = None
 ) -> ToolResultPart:
-    """Run one call. Raises PermissionDeniedError when the user rejects it; a rejection by a rule is a result like
-    others."""
+    """Run one call. Raises PermissionDeniedError when the user rejects it; a rule's rejection is a result."""
     try:
         return await _run_one(host, call, again=again, place=place)
     except PermissionDeniedError as denied:
@@ -391,8 +390,7 @@ async def _run_one(
 
 
 def _repeated(call: ToolCallPart) -> str:
-    """Return the part of a call that identifies a repetition: the command without the model's comment, or the
-    arguments."""
+    """Return what identifies a repetition: the command without the model's comment, or the arguments."""
     return cut_text(call.argument("command") or call.input, 20_000)
 
 
@@ -426,8 +424,7 @@ def _outcome(denied: PermissionDeniedError) -> StepOutcome:
 
 
 def _canceled(host: StepHost, call: ToolCallPart) -> ToolResultPart:
-    """Return the result of a canceled call: its partial result if it has one, else a note that it may have run in
-    part."""
+    """Return the result of a canceled call: its partial one, else a note that it may have run in part."""
     stopped = host.stopped(call.id)
     if stopped is None:
         how_far = HOW_FAR if call.name != TOGETHER or host.begun(call.id) else NOT_BEGUN

@@ -151,7 +151,8 @@ class Summarizer:
                 if error.kind in _NO_ACCESS:
                     raise
                 if error.kind != "overflow" or cuts == _CUTS:
-                    return "", _sentence(str(error))
+                    said = str(error)
+                    return "", said if said.endswith((".", "!", "?")) else f"{said}."
                 cuts += 1
                 # The server may just have reported its window.
                 takes = min(takes, self._takes(self._builder.profile))
@@ -228,7 +229,3 @@ def _again(prompt: str, answer: str, problem: SummaryProblem) -> tuple[PromptMes
         return (_user(f"{prompt}\n\n{retry_prompt(problem)}"),)
     shown = TextPart(text=cut_middle(answer, _SHOWN_AGAIN))
     return (_user(prompt), PromptMessage("assistant", (shown,)), _user(retry_prompt(problem)))
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -133,10 +133,6 @@ class Turn:
         """The kind of ``ProviderError`` that ended the last step; empty: none."""
 
     def begin(self, text: str, attachments: Sequence[FilePart], context: str = "") -> None:
-        """Store the prompt: from now on it is part of the conversation.
-
-        ``context``: text of hooks for the model.
-        """
         self._answers.prompt = text
         command = called(self._session, text)
         self._session.policy.turn_model = command.model if command is not None else ""
@@ -149,7 +145,6 @@ class Turn:
             mark_history(self._record, self._builder, message.sequence)
 
     async def run(self) -> tuple[StopReason, str]:
-        """Work on the prompt. Raises CancelledError after everything received so far is stored."""
         await self._prepare()
         return await self._driver.run()
 
@@ -162,7 +157,6 @@ class Turn:
         notify_skill_problems(self._session.policy)
 
     async def resume(self) -> tuple[StopReason, str]:
-        """Go on where the daemon stopped while it waited for an answer. Raises as ``run``."""
         await self._prepare()
         if open_calls := self._state.open_tool_calls():
             message = open_calls[0][0]

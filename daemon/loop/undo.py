@@ -296,8 +296,7 @@ class Restorer:
         return plan, propose(plan, {change.path: self._display(change.path) for change in plan})
 
     def _checker(self) -> Callable[[Path], None]:
-        """Return a function that rejects files that this session must not write. The list of versions is in the
-        workspace."""
+        """Return a function that rejects files that this session must not write: anyone may have made the history."""
         workspace, unsaved = self._services.workspace, self._services.editors.unsaved
         logged: set[str] | None = None
 

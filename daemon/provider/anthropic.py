@@ -65,6 +65,7 @@ class AnthropicProvider:
     async def _played(
         self, access: Credential, args: dict[str, Any], request: ModelRequest
     ) -> ProviderEvents:
+        """Yield the events of an answer. Raises ProviderError when it breaks the protocol or reports an error."""
         headers = {
             **await self._sign_in.headers(access),
             "Content-Type": "application/json",
@@ -77,9 +78,28 @@ class AnthropicProvider:
             async with self._http.post(f"{access.base_url}/v1/messages", headers, body) as response:
                 if response.status != 200:
                     raise await self._refusal(response, access, request)
-                async with aclosing(_events(response, access, request)) as events:
-                    async for event in events:
-                        yield event
+                reader, message = (
+                    EventReader(),
+                    MessageBuilder(errors.host_of(access.base_url), request.model),
+                )
+
+                def fed(data: bytes) -> list[ProviderEvent]:
+                    event = _decoded(data, message)
+                    if event.get("type") == "error":
+                        text = data.decode(errors="replace")
+                        raise _reported_error(event, text, response, access, request)
+                    return message.feed(event)
+
+                async with aclosing(http.pieces(response)) as pieces:
+                    async for piece in pieces:
+                        for out in joined(out for data in reader.feed(piece) for out in fed(data)):
+                            yield out
+                        if message.ended:
+                            break
+                    else:
+                        raise message.broken(t("it ended in the middle of a message"))
+                    await _read_to_end(pieces)
+                yield message.complete()
         except ProviderError:
             raise
         except AnswerRefusedError as refusal:
@@ -98,31 +118,6 @@ class AnthropicProvider:
         except (ValueError, RecursionError):
             body = None
         return _reported_error(body, text, response, access, request)
-
-
-async def _events(
-    response: aiohttp.ClientResponse, access: Credential, request: ModelRequest
-) -> ProviderEvents:
-    """Yield the events of an answer. Raises ProviderError when it breaks the protocol or reports an error."""
-    reader = EventReader()
-    message = MessageBuilder(errors.host_of(access.base_url), request.model)
-    async with aclosing(http.pieces(response)) as pieces:
-
-        def fed(data: bytes) -> list[ProviderEvent]:
-            event = _decoded(data, message)
-            if event.get("type") == "error":
-                raise _reported_error(event, data.decode(errors="replace"), response, access, request)
-            return message.feed(event)
-
-        async for piece in pieces:
-            for out in joined(out for data in reader.feed(piece) for out in fed(data)):
-                yield out
-            if message.ended:
-                break
-        else:
-            raise message.broken(t("it ended in the middle of a message"))
-        await _read_to_end(pieces)
-    yield message.complete()
 
 
 def _decoded(data: bytes, message: MessageBuilder) -> dict[str, Any]:

@@ -160,8 +160,7 @@ def _mark(messages: list[Block], number: int, at: int) -> None:
 
 
 def _mark_what_stays(messages: list[Block], request: ModelRequest, replay_thinking: bool) -> bool:
-    """Set a breakpoint behind ``request.stays``: so this prefix is still cached when the goal ends. Returns whether it
-    is new."""
+    """Set a breakpoint behind ``request.stays``, still cached when the goal ends. Returns whether it is new."""
     memo, blocks_of = _KNOWN_BLOCKS[replay_thinking]
     last: Block | None = None
     for message in reversed(request.messages[: request.stays]):
@@ -472,8 +471,7 @@ def _takes_temperature(model: str) -> bool:
 
 
 def _may_think(messages: list[Block]) -> bool:
-    """Return whether thinking may be enabled: with a budget, the assistant message before tool results must begin with
-    it."""
+    """Return whether thinking may be enabled: with a budget, the message before tool results must begin with it."""
     last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
     if last is None or not any(block["type"] == "tool_use" for block in last["content"]):
         return True

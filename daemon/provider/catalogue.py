@@ -333,13 +333,9 @@ def _default(provider: str, models: tuple[CatalogueModel, ...]) -> str:
     if pattern := patterns.get(provider):
         fitting = [name for name in names if re.match(pattern, name)]
         if fitting:
-            return max(fitting, key=_version)
+            return max(fitting, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
     best = best_local_model([name.partition("/")[2] for name in names])
     return f"{provider}/{best}" if best else ""
-
-
-def _version(name: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", name)]
 
 
 async def check(model: str, env: Mapping[str, str]) -> str:

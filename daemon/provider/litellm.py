@@ -398,7 +398,8 @@ def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exc
     status = getattr(error, "status_code", None)
     where = target.base_url or target.host
     if _NOT_SIGNED_IN.search(causes) or "Unable to locate credentials" in text:
-        words = errors.redact(_last_line(text), request.env)
+        # The text may have a traceback before it.
+        words = errors.redact(text.rstrip().rpartition("\n")[2].strip()[:_MAX_WORDS], request.env)
         return ProviderError(
             "auth",
             t(
@@ -433,11 +434,6 @@ def _error(error: Exception, target: _ModelTarget, request: ModelRequest) -> Exc
         body=f"{error} {getattr(error, 'body', '')}",
     )
     return errors.error_for(failure, host=target.host, key_name=target.key_name, env=request.env)
-
-
-def _last_line(text: str) -> str:
-    """Return the end of a text with a traceback."""
-    return text.rstrip().rpartition("\n")[2].strip()[:_MAX_WORDS]
 
 
 def _headers(error: Exception) -> Mapping[str, str]:

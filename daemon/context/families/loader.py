@@ -64,15 +64,14 @@ def is_small(model: str) -> bool:
 
 def provider_prompt(model: str) -> str:
     """Return the provider layer for ``provider/model``."""
-    text = _text(family_of(model))
-    return f"{text}\n{_text('small')}" if is_small(model) else text
+    text = shipped_text(f"families/{family_of(model)}")
+    return f"{text}\n{shipped_text('families/small')}" if is_small(model) else text
 
 
 @functools.cache
-def _text(name: str) -> str:
-    return (
-        importlib.resources.files("daemon.context.families").joinpath(f"{name}.md").read_text("utf-8").strip()
-    )
+def shipped_text(name: str) -> str:
+    """Return a text of this package by its path in it, without the ending."""
+    return importlib.resources.files("daemon.context").joinpath(f"{name}.md").read_text("utf-8").strip()
 
 
 def _named(segment: str) -> Family | None:

@@ -84,35 +84,30 @@ def carried_over(
     ``with_plan``: list the open goals, because requests do not include the plan. ``history``: instead of ended and open
     goals, include the whole plan with its results, in about this many tokens.
     """
-    verbatim, fitted = _verbatim(messages, plan, keep_from, limit_tokens, words_tokens, history)
-    blocks = ["Copied word for word from the conversation before the summary:", *verbatim]
+    found = verbatim(messages, plan, keep_from, limit_tokens, words_tokens=words_tokens, history=history)
+    blocks = ["Copied word for word from the conversation before the summary:", *found.blocks]
     if with_plan and history is None and (goals := open_goals(plan)):
         title = "## Open goals at this time; read_progress shows their current state"
         blocks += [title, one_each(goals, MAX_GOALS)]
-    return CarriedOver("\n\n".join([*blocks, _GO_ON]), fitted.shortened, fitted.left_out, fitted.rules)
+    return CarriedOver("\n\n".join([*blocks, _GO_ON]), found.shortened, found.left_out, found.rules)
 
 
-def verbatim_blocks(
-    messages: Sequence[Message], plan: PlanTree, keep_from: int, limit_tokens: int
-) -> list[str]:
+def verbatim(
+    messages: Sequence[Message],
+    plan: PlanTree,
+    keep_from: int,
+    limit_tokens: int,
+    *,
+    words_tokens: int = 0,
+    history: History | None = None,
+) -> Verbatim:
     """Return as paragraphs what must survive of the messages with a sequence below ``keep_from``.
 
     This is everything the user said, instruction files that tools showed, reasons of abandoned goals and summaries of
     finished ones. Beyond ``limit_tokens`` (estimated) the user's longest messages keep only both ends, then older
     things are left out and counted. Of the user's words the first message, which is the mission, and the newest ones
-    stay.
+    stay. ``words_tokens`` and ``history`` as for ``carried_over``.
     """
-    return _verbatim(messages, plan, keep_from, limit_tokens, 0, None)[0]
-
-
-def _verbatim(
-    messages: Sequence[Message],
-    plan: PlanTree,
-    keep_from: int,
-    limit_tokens: int,
-    words_tokens: int,
-    history: History | None,
-) -> tuple[list[str], _Words]:
     older = [message for message in messages if message.sequence < keep_from]
     said = [text for message in older if (text := user_text(message))]
     rules = {path: instruction_block(path, text) for path, text in shown_instructions(older).items()}
@@ -141,7 +136,7 @@ def _verbatim(
             blocks += [title, within("goal_summaries", "\n\n".join(texts))]
     if history is not None and (text := plain(history(max(left, 0)))):
         blocks += ["## The plan and its results", within("goal_summaries", text)]
-    return blocks, replace(words, rules=bool(rules))
+    return replace(words, blocks=blocks, rules=bool(rules))
 
 
 def shortened(messages: Sequence[PromptMessage], limit_tokens: int) -> tuple[PromptMessage, ...]:
@@ -299,24 +294,25 @@ def _tokens(texts: Iterable[str]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """The user's words as blocks, and how many messages were shortened or left out."""
+class Verbatim:
+    """Text as paragraphs, and how many of the user's messages were shortened or left out."""
 
     blocks: list[str]
     shortened: int = 0
     left_out: int = 0
     rules: bool = False
+    """As in CarriedOver."""
 
 
-def _fit_said(said: Sequence[str], limit: int) -> _Words:
+def _fit_said(said: Sequence[str], limit: int) -> Verbatim:
     """Return all of it; else shorten the longest to one common length; else keep the first one and the newest ones."""
     blocks = [_block(text) for text in said]
     sizes = [estimate_tokens(block) for block in blocks]
     if sum(sizes) <= limit or not said:
-        return _Words(blocks)
+        return Verbatim(blocks)
     if (level := _level(sizes, limit)) >= _SHORTEST:
         cut = [_block(cut_to(text, level - _AROUND)) for text in said]
-        return _Words(cut, shortened=sum(size > level for size in sizes))
+        return Verbatim(cut, shortened=sum(size > level for size in sizes))
     return _ends(said, limit)
 
 
@@ -331,7 +327,7 @@ def _level(sizes: Sequence[int], limit: int) -> int:
     return left
 
 
-def _ends(said: Sequence[str], limit: int) -> _Words:
+def _ends(said: Sequence[str], limit: int) -> Verbatim:
     """Return the first one, which is the mission, and the newest ones."""
     first = _block(cut_to(said[0], limit // 2))
     left = limit - estimate_tokens(first)
@@ -350,7 +346,7 @@ def _ends(said: Sequence[str], limit: int) -> _Words:
     texts = [said[0], *kept]
     shortened = sum(_block(text) != block for text, block in zip(texts, [first, *newest], strict=True))
     note = [f"[{dropped} more left out here]"] if dropped else []
-    return _Words([first, *note, *newest], shortened, dropped)
+    return Verbatim([first, *note, *newest], shortened, dropped)
 
 
 def cut_to(text: str, limit: int) -> str:

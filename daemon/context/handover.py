@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from daemon.context.compaction import MAX_GOALS, cut_to, open_goals, user_text, verbatim_blocks
+from daemon.context.compaction import MAX_GOALS, cut_to, open_goals, user_text, verbatim
 from daemon.context.summaries import SummaryProblem, read_summary, summary_text
 from daemon.context.tokens import estimate_tokens
 from daemon.model.messages import Message, TextPart
@@ -110,7 +110,7 @@ def handover_text(source: HandoverSource, target: Target, limit_tokens: int = HA
             ends += [title, within(_REPORT, cut_to(said, int(limit_tokens * _REPORT_SHARE)))]
     left = limit_tokens - sum(map(estimate_tokens, (*parts, *ends)))
     everything = max((message.sequence for message in messages), default=0) + 1
-    parts += verbatim_blocks(messages, source.plan, everything, max(left, limit_tokens // 5))
+    parts += verbatim(messages, source.plan, everything, max(left, limit_tokens // 5)).blocks
     tag = _TAGS[target]
     return "\n\n".join([tag, *parts, *ends, f"</{tag[1:]}", _DUTY[target]])
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from daemon.hooks.service import Hooks
     from daemon.loop.session import Session
-    from daemon.model.messages import FilePart, ToolCallPart
+    from daemon.model.messages import ToolCallPart
     from daemon.model.permissions import PermissionRequest
     from daemon.model.traces import QueuedPrompt
 
@@ -115,8 +115,8 @@ class HookRunner:
 
     # -- hooks that are awaited --
 
-    async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> HookResult:
-        names = [file.name for file in attachments]
+    async def submitted(self, prompt: QueuedPrompt) -> HookResult:
+        names = [file.name for file in prompt.attachments]
         payload = {"prompt_id": prompt.prompt_id, "prompt": prompt.text, "attachments": names}
         if not self.under_check:
             self.under_check = (prompt,)
@@ -129,16 +129,14 @@ class HookRunner:
             self._session.notice("warning", said.refusal, _CODE)
         return said
 
-    async def passing(
-        self, prompts: Sequence[tuple[QueuedPrompt, tuple[FilePart, ...]]]
-    ) -> AsyncGenerator[tuple[QueuedPrompt, tuple[FilePart, ...], str]]:
-        for at, (prompt, files) in enumerate(prompts):
-            self.under_check = tuple(later for later, _ in prompts[at:])
-            said = await self.submitted(prompt, files)
+    async def passing(self, prompts: Sequence[QueuedPrompt]) -> AsyncGenerator[tuple[QueuedPrompt, str]]:
+        for at, prompt in enumerate(prompts):
+            self.under_check = tuple(prompts[at:])
+            said = await self.submitted(prompt)
             if said.refusal:
                 self._session.refused(prompt.prompt_id, said.refusal)
             else:
-                yield prompt, files, said.context
+                yield prompt, said.context
 
     async def prompting(self) -> str:
         """Return what hooks add to the system prompt, in tags; empty for nothing.

@@ -55,13 +55,11 @@ class SessionHooks(Protocol):
         """Called with each event of the session."""
         ...
 
-    async def submitted(self, prompt: QueuedPrompt, attachments: tuple[FilePart, ...] = ()) -> HookResult:
+    async def submitted(self, prompt: QueuedPrompt) -> HookResult:
         """Ask the hooks whether the user's prompt may run, and what context to add."""
         ...
 
-    def passing(
-        self, prompts: Sequence[tuple[QueuedPrompt, tuple[FilePart, ...]]]
-    ) -> AsyncGenerator[tuple[QueuedPrompt, tuple[FilePart, ...], str]]:
+    def passing(self, prompts: Sequence[QueuedPrompt]) -> AsyncGenerator[tuple[QueuedPrompt, str]]:
         """Yield the steered prompts that no hook refuses, each with the context to add."""
         ...
 

@@ -167,7 +167,7 @@ def become(session: Session, agent: AgentProfile, updates: Mapping[str, object] 
     now = session.services.now()
     changes: dict[str, object] = {"agent": agent.name, **(updates or {})}
     session.emit(SessionUpdated(trace_id=session.session_id, time=now, updates=changes))
-    session.policy.become(agent)
+    session.policy.agent = agent
     session.services.models.ask_window(session.model, session.env)
 
 

@@ -87,10 +87,6 @@ class Policy:
         self.handed_over = True
         self.design.guard(design)
 
-    def become(self, agent: AgentProfile) -> None:
-        """Another agent has the session from now on."""
-        self.agent = agent
-
     def read_agents(self) -> None:
         """Read the files of agents and skills again: they may have changed, and the client that prompts decides whether
         the folder's count.

@@ -114,13 +114,13 @@ class PromptQueue:
             waiting.hold(held)
         return bool(others)
 
-    def steer(self) -> list[PendingPrompt]:
+    def steer(self) -> list[QueuedPrompt]:
         """Remove and return the prompts to send between two steps; ends with the running turn, see
         ``settle_steered``."""
         steered = [waiting for waiting in self._waiting if waiting.prompt.steer and waiting.ready]
         self._waiting = [waiting for waiting in self._waiting if waiting not in steered]
         self._steered += steered
-        return steered
+        return [waiting.prompt for waiting in steered]
 
     def refuse_steered(self, prompt_id: str, reason: str) -> None:
         """Report that one of the removed prompts will not be sent."""

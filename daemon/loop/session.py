@@ -112,10 +112,6 @@ class TurnState:
     last_result: TurnResult | None = None
     """Result of the newest turn that worked on a prompt; one that hooks rejected does not count."""
 
-    def leave(self) -> None:
-        """The agent has handed its work over."""
-        self.leaves = True
-
     def set_replan_request(self, replan_request: ReplanRequest | None) -> ReplanRequest | None:
         """Have the turn take this wish, or none; returns the one that it would have taken."""
         before, self.replan_request = self.replan_request, replan_request
@@ -462,12 +458,9 @@ class Session:
         """Return the waiting prompts, in order."""
         return self._queue.prompts()
 
-    def take_steered(self) -> list[tuple[QueuedPrompt, tuple[FilePart, ...]]]:
-        """Prompts to deliver between two steps; they end with the running turn.
-
-        ``queue_stored`` is to be called when they are part of the conversation.
-        """
-        return [(waiting.prompt, waiting.prompt.attachments) for waiting in self._queue.steer()]
+    def take_steered(self) -> list[QueuedPrompt]:
+        """Prompts to deliver between two steps; call ``queue_stored`` when they are part of the conversation."""
+        return self._queue.steer()
 
     def refused(self, prompt_id: str, reason: str) -> None:
         """A prompt that was taken for delivery will not be delivered."""
@@ -623,7 +616,7 @@ class Session:
     async def _checked(self, turn: TurnRuns, waiting: PendingPrompt) -> tuple[StopReason, str]:
         """Nothing of a prompt becomes part of the session before its hooks have agreed."""
         try:
-            said = await self.hooks.submitted(waiting.prompt, waiting.prompt.attachments)
+            said = await self.hooks.submitted(waiting.prompt)
         except asyncio.CancelledError:
             self.queue_stored()
             raise

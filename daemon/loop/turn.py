@@ -26,13 +26,7 @@ from daemon.loop.text_checkpoints import TextCheckpoints
 from daemon.loop.tool_context import call_permission, tool_context
 from daemon.loop.tool_selection import belongs, depth, has_changed, notify_agent_problems, unavailable_text
 from daemon.loop.undo import Restorer
-from daemon.model.events import (
-    Delta,
-    MessageDiscarded,
-    MessagePartAdded,
-    MessageTextAdded,
-    ToolStarted,
-)
+from daemon.model.events import Delta, MessageDiscarded, MessagePartAdded, MessageTextAdded, ToolStarted
 from daemon.model.messages import (
     FilePart,
     FinishPart,
@@ -191,11 +185,11 @@ class Turn:
     async def between(self) -> str:
         steered, agent = self._session.take_steered(), self._session.agent
         if steered and self._session.hooks.wants("prompt.submit"):
-            async for prompt, files, context in self._session.hooks.passing(steered):
-                self._add_user(prompt.text, files, context)
+            async for prompt, context in self._session.hooks.passing(steered):
+                self._add_user(prompt.text, prompt.attachments, context)
         else:
-            for prompt, files in steered:
-                self._add_user(prompt.text, files)
+            for prompt in steered:
+                self._add_user(prompt.text, prompt.attachments)
         self._session.queue_stored()
         if self._session.agent is not agent:
             await self._builder.prepare()

@@ -317,7 +317,7 @@ async def test_inherited_limits_are_listed_and_explained() -> None:
         me = await person(door)
         session = door.bench.core.live(me.session_id)
         assert session is not None
-        session.policy.become(load_agent("plan"))
+        session.policy.agent = load_agent("plan")
         helper = open_child(session, "s1", load_agent("general"))
         below = Person(door, me.client, helper.session_id)
         words = {rule["words"] for rule in (await below.rules())["rules"] if rule["action"] == "deny"}

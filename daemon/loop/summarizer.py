@@ -72,7 +72,7 @@ class Summarizer:
         self._record = policy.record
         self._models = policy.record.services.models
         self._spent = Summary("")
-        """What was used so far."""
+        """Its usage and costs so far."""
         self._model = policy.model
         self._share = 1.0
         """Share of the messages that may be sent."""

@@ -56,7 +56,7 @@ _NOT_TAKEN = {
         noted("The {change} is not undone, so there is nothing to redo."),
     ),
 }
-"""What is said when there is no change, and when it is taken back or forward already."""
+"""Reasons to do nothing: there is no change, or it is taken back or forward already."""
 BUSY = noted("The session is running. Cancel the turn or wait until it ends, then try again.")
 
 

@@ -75,16 +75,17 @@ def signed_in_to_google(env: Mapping[str, str]) -> bool:
     """Return whether litellm and google-auth find a sign-in: a file, or this is a machine of Google's. Blocking."""
     own = env.get("VERTEXAI_CREDENTIALS", "").strip()
     if own:
-        return own.startswith("{") or _is_file(own)
+        return own.startswith("{") or os.path.isfile(own)  # noqa: PTH113
     if named := env.get("GOOGLE_APPLICATION_CREDENTIALS", "").strip():
-        return _is_file(named)
+        return os.path.isfile(named)  # noqa: PTH113
     usual = (
         Path(env.get("APPDATA", ""), "gcloud")
         if sys.platform == "win32"
         else Path.home() / ".config" / "gcloud"
     )
     folder = Path(env.get("CLOUDSDK_CONFIG", "").strip() or usual)
-    return _is_file(folder / "application_default_credentials.json") or _is_google_machine()
+    file = folder / "application_default_credentials.json"
+    return os.path.isfile(file) or _is_google_machine()  # noqa: PTH113
 
 
 def shorten_google_check() -> None:
@@ -114,12 +115,5 @@ def in_environment(wanted: Mapping[str, str]) -> Generator[None]:
 def _is_google_machine() -> bool:
     try:
         return _GOOGLE_MACHINE.read_text("utf-8").startswith("Google")
-    except (OSError, ValueError):
-        return False
-
-
-def _is_file(path: str | Path) -> bool:
-    try:
-        return Path(path).is_file()
     except (OSError, ValueError):
         return False

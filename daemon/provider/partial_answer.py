@@ -37,7 +37,7 @@ class GrowingPart:
 
     @property
     def text(self) -> str:
-        """What has come."""
+        """The text that has come."""
         return "".join(self.pieces)
 
     def part(self, *, finished: bool = True) -> Part:

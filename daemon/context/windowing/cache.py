@@ -1,4 +1,4 @@
-"""What a session keeps from one window to the next. It saves time and changes no result."""
+"""The cache that a session keeps from one window to the next. It saves time and changes no result."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, preamble
@@ -34,21 +35,40 @@ _EDITS = {"workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": 
 """Capabilities of a client whose documents can be edited."""
 
 
-class ConnectionLostError(Exception):
+class DaemonError(Exception):
+    """A failure that a client expects; ``str(error)`` is its message for the user, ``code`` is for programs."""
+
+    code: int | str = 0
+
+
+class ConnectionLostError(DaemonError):
     """There is no daemon at the other end (any more). Requests under way fail with it."""
 
 
-class RequestTimeoutError(Exception):
+class RequestTimeoutError(DaemonError):
     """No answer in time."""
 
 
-class RpcError(Exception):
-    """Raised when the daemon answers with an error; ``str(error)`` is its message for the user."""
+class RpcError(DaemonError):
+    """Raised when the daemon answers with an error."""
 
-    def __init__(self, code: int, message: str, data: object = None) -> None:
+    def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
-        self.data = data
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """A client's data for ``initialize``; see ``protocol.sessions.InitializationOptions``."""
+
+    client: str = "terminal"
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    trusted: bool | None = None
+    """None: the user's own list of trusted folders decides."""
+    unattended: bool = False
+    answers: RequestHandler | None = None
+    """Answers the daemon's requests about documents, for an editor that reports them on request only."""
 
 
 class Client:
@@ -87,46 +107,36 @@ class Client:
         return cls(reader, writer)
 
     async def initialize(
-        self,
-        *,
-        client: str,
-        workspace: Path,
-        settings: Mapping[str, Any] | None = None,
-        env: Mapping[str, str] | None = None,
-        trusted: bool | None = None,
-        unattended: bool = False,
-        answers: RequestHandler | None = None,
-        timeout: float | None = 5.0,
+        self, workspace: Path, greeting: Greeting, timeout: float | None = 5.0
     ) -> dict[str, Any]:
         """LSP's ``initialize`` and ``initialized``. Returns the server's ``InitializeResult``.
 
-        ``client``, ``settings``, ``env``, ``trusted`` and ``unattended``: see ``InitializationOptions``. ``answers``:
-        answers the daemon's requests about documents, for an editor that reports them on request only.
         Raises as ``request``; code ``INCOMPATIBLE`` when the daemon speaks another version.
         """
+        answers = greeting.answers is not None
         options = {
             "protocolVersion": PROTOCOL_VERSION,
-            "client": client,
-            "trusted": trusted,
-            "canSave": answers is not None,
-            "opensOnRequest": answers is not None,
+            "client": greeting.client,
+            "trusted": greeting.trusted,
+            "canSave": answers,
+            "opensOnRequest": answers,
             "diagnostics": False,
             "languageModels": False,
             "chat": True,
-            "unattended": unattended,
-            "settings": dict(settings or {}),
-            "env": dict(env or {}),
+            "unattended": greeting.unattended,
+            "settings": dict(greeting.settings),
+            "env": dict(greeting.env),
         }
         root = workspace.as_uri()
         params = {
             "processId": os.getpid(),
-            "clientInfo": {"name": f"goalwright-{client}"},
+            "clientInfo": {"name": f"goalwright-{greeting.client}"},
             "rootUri": root,
             "workspaceFolders": [{"uri": root, "name": workspace.name}],
-            "capabilities": {} if answers is None else _EDITS,
+            "capabilities": _EDITS if answers else {},
             "initializationOptions": options,
         }
-        self._answerer = answers
+        self._answerer = greeting.answers
         result = await self.request("initialize", params, timeout)
         await self.notify("initialized", {})
         return result
@@ -153,13 +163,12 @@ class Client:
             await self._send({"id": number, "method": method, "params": dict(params or {})})
             async with asyncio.timeout(timeout):
                 result = await future
-        except TimeoutError:
-            await self._give_up(number)
-            raise RequestTimeoutError(
-                t("The daemon did not answer within {timeout:g} s.", timeout=timeout)
-            ) from None
-        except asyncio.CancelledError:
-            await self._give_up(number)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            with contextlib.suppress(ConnectionLostError):
+                await self.notify("$/cancelRequest", {"id": number})
+            if isinstance(error, TimeoutError):
+                words = t("The daemon did not answer within {timeout:g} s.", timeout=timeout)
+                raise RequestTimeoutError(words) from None
             raise
         finally:
             self._pending.pop(number, None)
@@ -190,10 +199,6 @@ class Client:
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
-
-    async def _give_up(self, number: int) -> None:
-        with contextlib.suppress(ConnectionLostError):
-            await self.notify("$/cancelRequest", {"id": number})
 
     async def _send(self, message: dict[str, Any]) -> None:
         if self._lost is not None:
@@ -248,23 +253,18 @@ class Client:
 
     async def _answer(self, message: dict[str, Any]) -> None:
         """Answer a request of the daemon. Those for configuration and registrations mean nothing here."""
-        found = None
+        answer: dict[str, Any] = {"result": None}
         if self._answerer is not None:
-            found = await self._answerer(message["method"], mapping(message.get("params")))
-        if found is None:
-            error = {"code": _METHOD_NOT_FOUND, "message": t("This client does not handle requests.")}
-            self._writer.write(_frame({"id": message["id"], "error": error}))
-        else:
-            self._writer.write(_frame({"id": message["id"], "result": found}))
+            answer["result"] = await self._answerer(message["method"], mapping(message.get("params")))
+        if answer["result"] is None:
+            words = t("This client does not handle requests.")
+            answer = {"error": {"code": _METHOD_NOT_FOUND, "message": words}}
+        self._writer.write(_frame({"id": message["id"], **answer}))
 
     def _answered(self, message: dict[str, Any]) -> None:
-        error = message.get("error")
         failure = None
-        if isinstance(error, dict):
-            raw = cast("dict[str, Any]", error)
-            failure = RpcError(
-                int(raw.get("code", 0)), str(raw.get("message", "unknown error")), raw.get("data")
-            )
+        if error := mapping(message.get("error")):
+            failure = RpcError(int(error.get("code", 0)), str(error.get("message", "unknown error")))
         number = message.get("id")
         if number is None and failure is not None:
             # An error without a request id is about the connection, e.g. a wrong token.
@@ -291,8 +291,7 @@ def _frame(message: dict[str, Any]) -> bytes:
 
 
 def _gone(detail: str = "") -> ConnectionLostError:
+    why = f": {detail}" if detail else ""
     return ConnectionLostError(
-        t("The connection to the daemon was lost")
-        + (f": {detail}" if detail else "")
-        + t(". Work so far is stored; try again.")
+        t("The connection to the daemon was lost") + why + t(". Work so far is stored; try again.")
     )

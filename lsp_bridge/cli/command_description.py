@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from tools.localization import noted
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -39,6 +37,13 @@ class Command(NamedTuple):
     epilog: str = ""
 
 
+def command(
+    name: str, help: str, function: str = "", *arguments: Argument | Group, epilog: str = ""
+) -> Command:
+    """Return a command with these arguments."""
+    return Command(name, help, function, arguments, epilog)
+
+
 def value(
     name: str, metavar: str, text: str, kind: Callable[[str], object] | None = None, **options: Any
 ) -> Argument:
@@ -56,7 +61,7 @@ def one_of(name: str, choices: object, text: str | None, **options: Any) -> Argu
     return Argument((name,), text, {"choices": get_args(choices), **options})
 
 
-WORKSPACE = value("--workspace", "FOLDER", noted("the folder to work in (default: the current folder)"), Path)
-JSON = flag("--json", noted("output for programs"))
+WORKSPACE = value("--workspace", "FOLDER", "the folder to work in (default: the current folder)", Path)
+JSON = flag("--json", "output for programs")
 BASE = (WORKSPACE, JSON)
-NO_COLOR = flag("--no-color", noted("plain text (NO_COLOR does the same)"))
+NO_COLOR = flag("--no-color", "plain text (NO_COLOR does the same)")

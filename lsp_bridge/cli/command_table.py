@@ -19,14 +19,14 @@ from lsp_bridge.cli.command_description import (
     Argument,
     Command,
     Group,
+    command,
     flag,
     one_of,
     value,
 )
 from lsp_bridge.cli.trace_command_table import TRACE_COMMANDS
-from tools.localization import noted
 
-_EXIT_CODES = noted("""\
+_EXIT_CODES = """\
 exit codes:
   0    the agent finished
   1    an error, or the response was cut off
@@ -35,472 +35,430 @@ exit codes:
   4    nothing was done: no model is set up, or the model wrote its tool calls as text or returned nothing
   5    stopped at a limit (--max-..., goalwright budget), or because the model repeated itself
   130  canceled
-""")
+"""
 
-_MODEL = value("--model", "PROVIDER/MODEL", noted("e.g. ollama/qwen3"), of.model_name)
-_YES = flag("--yes", noted("approve each request of the agent once"))
+_MODEL = value("--model", "PROVIDER/MODEL", "e.g. ollama/qwen3", of.model_name)
+_YES = flag("--yes", "approve each request of the agent once")
 _IDLE = value(
     "--idle-timeout",
     "SECONDS",
-    noted("stop the daemon when it has been unused for this long; 0: never (default: as configured)"),
+    "stop the daemon when it has been unused for this long; 0: never (default: as configured)",
     of.seconds,
 )
 _PRELOADED_IDLE = value(
     "--idle-timeout",
     "SECONDS",
-    noted("end when no daemon was started for so long; 0: never (default: an hour)"),
+    "end when no daemon was started for so long; 0: never (default: an hour)",
     of.seconds,
 )
-_THE_SESSION = noted("the session (see: goalwright sessions; default: the last one used)")
+_THE_SESSION = "the session (see: goalwright sessions; default: the last one used)"
 _SESSION = value("session", "SESSION", _THE_SESSION, nargs="?")
-_LAST_SESSION = value("--session", "ID", noted("the session (default: the last one used)"))
-_ANY_SESSION = value("--session", "ID", noted("the session (default: the last one used, if any)"))
+_LAST_SESSION = value("--session", "ID", "the session (default: the last one used)")
+_ANY_SESSION = value("--session", "ID", "the session (default: the last one used, if any)")
 _OF_SESSION = (_SESSION, *BASE)
-_DRY_RUN = flag("--dry-run", noted("only show what would be written"))
-_GOAL = value("goal", "NUMBER", noted("its number in the plan, e.g. 2.1 (see: goalwright goals)"))
-_DESCRIPTION = value("text", "DESCRIPTION", noted("what will be achieved, in one line"))
-_BEFORE = value("--before", "NUMBER", noted("place it before this goal (default: last)"))
+_DRY_RUN = flag("--dry-run", "only show what would be written")
+_GOAL = value("goal", "NUMBER", "its number in the plan, e.g. 2.1 (see: goalwright goals)")
+_DESCRIPTION = value("text", "DESCRIPTION", "what will be achieved, in one line")
+_BEFORE = value("--before", "NUMBER", "place it before this goal (default: last)")
 _OF_GOAL = (value("--session", "ID", _THE_SESSION), *BASE)
 _STEP = (
     _SESSION,
-    value("--change", "ID", noted("this change (see: goalwright history) instead of the next one")),
+    value("--change", "ID", "this change (see: goalwright history) instead of the next one"),
     _DRY_RUN,
     *BASE,
 )
 _OF_EXPLORATION = (_LAST_SESSION, *BASE)
-_BRANCH = value("branch", "BRANCH", noted("its letter, e.g. A"))
+_BRANCH = value("branch", "BRANCH", "its letter, e.g. A")
 _BRANCH_PART = value(
-    "branch", "BRANCH[:PATH]", noted("its letter, e.g. A, or one of its files or folders: A:src/a.py")
+    "branch", "BRANCH[:PATH]", "its letter, e.g. A, or one of its files or folders: A:src/a.py"
 )
 _OF_PERMISSION = (
-    value("--session", "ID", noted("the session")),
-    value("--workspace", "FOLDER", noted("the folder"), Path),
+    value("--session", "ID", "the session"),
+    value("--workspace", "FOLDER", "the folder", Path),
     JSON,
 )
-_SERVER = value("name", "SERVER", noted("its name (see: goalwright mcp)"))
-_SERVER_PART = value(
-    "name", "SERVER[/TOOL]", noted("its name, or that of one of its tools: github/get_issue")
-)
-_OF_SERVER = (
-    value("--workspace", "FOLDER", noted("the folder"), Path),
-    JSON,
-)
+_SERVER = value("name", "SERVER", "its name (see: goalwright mcp)")
+_SERVER_PART = value("name", "SERVER[/TOOL]", "its name, or that of one of its tools: github/get_issue")
+_OF_SERVER = (value("--workspace", "FOLDER", "the folder", Path), JSON)
 
 
 def _of_server(action: str, text: str, server: Argument = _SERVER) -> Command:
     """Return the command ``mcp ACTION`` about one MCP server, or a part of it."""
-    return Command(f"mcp {action}", text, f"commands.mcp:{action}", (server, *_OF_SERVER))
+    return command(f"mcp {action}", text, f"commands.mcp:{action}", server, *_OF_SERVER)
 
 
 COMMANDS = (
-    Command(
+    command(
         "run",
-        noted("give the agent a task and follow it in this terminal"),
+        "give the agent a task and follow it in this terminal",
         "run.turn:run_command",
-        (
-            Argument(("task",), noted("what to do; - or nothing: read it from stdin"), {"nargs": "?"}),
-            WORKSPACE,
-            _MODEL,
-            value("--agent", "NAME", noted("the agent of a new session (see: goalwright agents)")),
-            Group(
-                (
-                    value("--session", "ID", noted("continue this session (see: goalwright sessions)")),
-                    flag("--continue", noted("continue the last session used"), dest="resume_last"),
-                    value(
-                        "--fork",
-                        "ID[:MESSAGE]",
-                        noted(
-                            "start a session with the conversation of this one, up to but not including "
-                            "the given message of yours"
-                        ),
-                    ),
-                )
-            ),
-            value(
-                "--file",
-                "PATH",
-                noted("attach a text file, an image or a PDF; also @PATH in the task (repeatable)"),
-                dest="files",
-                action="append",
-                default=[],
-            ),
-            _YES,
-            Group(
-                (
-                    value("--max-steps", "COUNT", noted("model calls (default: 200)"), of.limit),
-                    value("--max-usd", "AMOUNT", noted("US dollars (default: 10)"), of.amount),
-                    value("--max-minutes", "MINUTES", noted("time (default: 120)"), of.amount),
+        Argument(("task",), "what to do; - or nothing: read it from stdin", {"nargs": "?"}),
+        WORKSPACE,
+        _MODEL,
+        value("--agent", "NAME", "the agent of a new session (see: goalwright agents)"),
+        Group(
+            (
+                value("--session", "ID", "continue this session (see: goalwright sessions)"),
+                flag("--continue", "continue the last session used", dest="resume_last"),
+                value(
+                    "--fork",
+                    "ID[:MESSAGE]",
+                    "start a session with the conversation of this one, up to but not including "
+                    "the given message of yours",
                 ),
-                title=noted("limits"),
-                help=noted("for unattended runs: with --yes, or without a terminal; 0: no limit"),
-            ),
-            one_of("--mode", Mode, noted("what runs without approval (default: as set for the session)")),
-            one_of("--planner", Planner, noted("how the task is planned (default: the setting planner)")),
-            flag(
-                "--steer", noted("if a turn is running, give it the task at its next step, not after its end")
-            ),
-            flag("--json", noted("one JSON object per line on stdout, the result last")),
-            NO_COLOR,
-            flag("--verbose", noted("also show the model's reasoning"), "-v"),
+            )
         ),
+        value(
+            "--file",
+            "PATH",
+            "attach a text file, an image or a PDF; also @PATH in the task (repeatable)",
+            dest="files",
+            action="append",
+            default=[],
+        ),
+        _YES,
+        Group(
+            (
+                value("--max-steps", "COUNT", "model calls (default: 200)", of.limit),
+                value("--max-usd", "AMOUNT", "US dollars (default: 10)", of.amount),
+                value("--max-minutes", "MINUTES", "time (default: 120)", of.amount),
+            ),
+            title="limits",
+            help="for unattended runs: with --yes, or without a terminal; 0: no limit",
+        ),
+        one_of("--mode", Mode, "what runs without approval (default: as set for the session)"),
+        one_of("--planner", Planner, "how the task is planned (default: the setting planner)"),
+        flag("--steer", "if a turn is running, give it the task at its next step, not after its end"),
+        flag("--json", "one JSON object per line on stdout, the result last"),
+        NO_COLOR,
+        flag("--verbose", "also show the model's reasoning", "-v"),
         epilog=_EXIT_CODES,
     ),
-    Command(
+    command(
         "start",
-        noted("start the daemon if needed, and print how to reach it"),
+        "start the daemon if needed, and print how to reach it",
         "commands.daemon:start",
-        (WORKSPACE, _IDLE, JSON),
+        WORKSPACE,
+        _IDLE,
+        JSON,
     ),
-    Command("status", noted("show the state of the daemon"), "commands.daemon:status", BASE),
-    Command("sessions", noted("list the sessions of this workspace"), "commands.daemon:sessions", BASE),
-    Command("history", noted("list the file changes of a session"), "commands.history:history", _OF_SESSION),
-    Command(
-        "undo",
-        noted("undo the agent's last change; your own edits are kept"),
-        "commands.history:undo",
-        _STEP,
-    ),
-    Command("redo", noted("redo what was undone"), "commands.history:redo", _STEP),
-    Command(
+    command("status", "show the state of the daemon", "commands.daemon:status", *BASE),
+    command("sessions", "list the sessions of this workspace", "commands.daemon:sessions", *BASE),
+    command("history", "list the file changes of a session", "commands.history:history", *_OF_SESSION),
+    command("undo", "undo the agent's last change; your own edits are kept", "commands.history:undo", *_STEP),
+    command("redo", "redo what was undone", "commands.history:redo", *_STEP),
+    command(
         "restore",
-        noted("revert all changes since a message, or those of a goal; your own edits are kept"),
+        "revert all changes since a message, or those of a goal; your own edits are kept",
         "commands.history:restore",
-        (
-            value("session", "SESSION", noted("the session (see: goalwright sessions)")),
-            Group(
-                (
-                    value("--message", "ID", noted("since this message, including the changes made for it")),
-                    value("--goal", "NUMBER", noted("for this goal of the plan and its sub-goals, e.g. 2.1")),
-                ),
-                required=True,
+        value("session", "SESSION", "the session (see: goalwright sessions)"),
+        Group(
+            (
+                value("--message", "ID", "since this message, including the changes made for it"),
+                value("--goal", "NUMBER", "for this goal of the plan and its sub-goals, e.g. 2.1"),
             ),
-            _DRY_RUN,
-            *BASE,
+            required=True,
         ),
+        _DRY_RUN,
+        *BASE,
     ),
-    Command(
+    command(
         "goals",
-        noted("show the plan: goals with numbers, states, tokens and cost"),
+        "show the plan: goals with numbers, states, tokens and cost",
         "commands.plan:goals",
-        _OF_SESSION,
+        *_OF_SESSION,
     ),
-    Command("goal", noted("change the plan; the model sees the change")),
-    Command(
+    command("goal", "change the plan; the model sees the change"),
+    command(
         "goal add",
-        noted("add a goal"),
+        "add a goal",
         "commands.plan:add",
-        (
-            _DESCRIPTION,
-            value("--reason", "TEXT", noted("why it is added"), default=""),
-            value("--under", "NUMBER", noted("add it below this goal (default: at the top level)")),
-            _BEFORE,
-            *_OF_GOAL,
-        ),
+        _DESCRIPTION,
+        value("--reason", "TEXT", "why it is added", default=""),
+        value("--under", "NUMBER", "add it below this goal (default: at the top level)"),
+        _BEFORE,
+        *_OF_GOAL,
     ),
-    Command(
-        "goal rename",
-        noted("rename an open goal"),
-        "commands.plan:rename",
-        (_GOAL, _DESCRIPTION, *_OF_GOAL),
-    ),
-    Command(
+    command("goal rename", "rename an open goal", "commands.plan:rename", _GOAL, _DESCRIPTION, *_OF_GOAL),
+    command(
         "goal move",
-        noted("move an open goal and everything below it"),
+        "move an open goal and everything below it",
         "commands.plan:move",
-        (
-            _GOAL,
-            value("--under", "NUMBER", noted("move it below this goal (default: to the top level)")),
-            _BEFORE,
-            *_OF_GOAL,
-        ),
+        _GOAL,
+        value("--under", "NUMBER", "move it below this goal (default: to the top level)"),
+        _BEFORE,
+        *_OF_GOAL,
     ),
-    Command(
-        "goal focus", noted("set the goal that the model works on"), "commands.plan:focus", (_GOAL, *_OF_GOAL)
-    ),
-    Command(
+    command("goal focus", "set the goal that the model works on", "commands.plan:focus", _GOAL, *_OF_GOAL),
+    command(
         "goal done",
-        noted("mark a goal as done"),
+        "mark a goal as done",
         "commands.plan:done",
-        (
-            _GOAL,
-            value(
-                "--summary",
-                "TEXT",
-                noted("what was found or changed; replaces the details in the model's context"),
-                required=True,
-            ),
-            *_OF_GOAL,
+        _GOAL,
+        value(
+            "--summary",
+            "TEXT",
+            "what was found or changed; replaces the details in the model's context",
+            required=True,
         ),
+        *_OF_GOAL,
     ),
-    Command(
+    command(
         "goal abandon",
-        noted("abandon a goal and its open sub-goals"),
+        "abandon a goal and its open sub-goals",
         "commands.plan:abandon",
-        (
-            _GOAL,
-            value("--reason", "TEXT", noted("why; tells the model not to try it again"), required=True),
-            flag("--revert-files", noted("revert its file changes; your own edits are kept")),
-            flag("--dry-run", noted("only show what --revert-files would revert")),
-            *_OF_GOAL,
-        ),
+        _GOAL,
+        value("--reason", "TEXT", "why; tells the model not to try it again", required=True),
+        flag("--revert-files", "revert its file changes; your own edits are kept"),
+        flag("--dry-run", "only show what --revert-files would revert"),
+        *_OF_GOAL,
     ),
-    Command(
+    command(
         "context",
-        noted("print exactly what the model would receive now"),
+        "print exactly what the model would receive now",
         "commands.context:context",
-        (
-            _SESSION,
-            flag("--tools", noted("include the tools' descriptions and schemas")),
-            flag("--brief", noted("only show the start of each text")),
-            *BASE,
-        ),
+        _SESSION,
+        flag("--tools", "include the tools' descriptions and schemas"),
+        flag("--brief", "only show the start of each text"),
+        *BASE,
     ),
-    Command(
+    command(
         "handover",
-        noted("start a session of the init or execute agent from the context of a session"),
+        "start a session of the init or execute agent from the context of a session",
         "commands.limits:hand_over",
-        (one_of("agent", TakingOver, noted("the agent that takes over")), *_OF_SESSION),
+        one_of("agent", TakingOver, "the agent that takes over"),
+        *_OF_SESSION,
     ),
-    Command(
+    command(
         "compact",
-        noted("replace the conversation so far with a summary"),
+        "replace the conversation so far with a summary",
         "commands.limits:compact",
-        (_SESSION, value("--keep", "TEXT", noted("what the summary must keep"), default=""), *BASE),
+        _SESSION,
+        value("--keep", "TEXT", "what the summary must keep", default=""),
+        *BASE,
     ),
-    Command(
+    command(
         "budget",
-        noted("show or set the limits at which a session pauses and asks"),
+        "show or set the limits at which a session pauses and asks",
         "commands.limits:budget",
-        (
-            _SESSION,
-            value("--usd", "AMOUNT", noted("US dollars for the session, or none"), of.usd),
-            value("--tokens", "COUNT", noted("tokens for the session, or none"), of.tokens),
-            value("--goal-usd", "AMOUNT", noted("US dollars for each goal, or none"), of.usd),
-            value("--goal-tokens", "COUNT", noted("tokens for each goal, or none"), of.tokens),
-            flag("--none", noted("remove all limits except those given with it")),
-            *BASE,
-        ),
+        _SESSION,
+        value("--usd", "AMOUNT", "US dollars for the session, or none", of.usd),
+        value("--tokens", "COUNT", "tokens for the session, or none", of.tokens),
+        value("--goal-usd", "AMOUNT", "US dollars for each goal, or none", of.usd),
+        value("--goal-tokens", "COUNT", "tokens for each goal, or none", of.tokens),
+        flag("--none", "remove all limits except those given with it"),
+        *BASE,
     ),
-    Command(
+    command(
         "explore",
-        noted("compare and use the branches of an exploration"),
+        "compare and use the branches of an exploration",
         "commands.explore:listed",
-        _OF_EXPLORATION,
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "explore list",
-        noted("list the branches and the scoreboard (the default action)"),
+        "list the branches and the scoreboard (the default action)",
         "commands.explore:listed",
-        _OF_EXPLORATION,
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "explore show",
-        noted("show what a branch reported and changed"),
+        "show what a branch reported and changed",
         "commands.explore:show",
-        (_BRANCH, *_OF_EXPLORATION),
+        _BRANCH,
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "explore diff",
-        noted("show the changes of a branch, or of some of its files"),
+        "show the changes of a branch, or of some of its files",
         "commands.explore:diff",
-        (
-            _BRANCH_PART,
-            value("paths", "PATH", noted("a file or folder, relative to the workspace folder"), nargs="*"),
-            *_OF_EXPLORATION,
-        ),
+        _BRANCH_PART,
+        value("paths", "PATH", "a file or folder, relative to the workspace folder", nargs="*"),
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "explore pick",
-        noted("merge a branch, or some of its files, after your review"),
+        "merge a branch, or some of its files, after your review",
         "commands.explore:pick",
-        (
-            _BRANCH_PART,
-            value(
-                "paths",
-                "PATH|BRANCH[:PATH]",
-                noted("a file or folder of the branch named before, or another branch or part: B:docs"),
-                nargs="*",
-            ),
-            flag("--yes", noted("write without a review")),
-            *_OF_EXPLORATION,
+        _BRANCH_PART,
+        value(
+            "paths",
+            "PATH|BRANCH[:PATH]",
+            "a file or folder of the branch named before, or another branch or part: B:docs",
+            nargs="*",
         ),
+        flag("--yes", "write without a review"),
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "explore leave",
-        noted("let the model choose"),
+        "let the model choose",
         "commands.explore:leave",
-        (flag("--none", noted("use none of the branches")), *_OF_EXPLORATION),
+        flag("--none", "use none of the branches"),
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "explore remove",
-        noted("delete the changes of a branch"),
+        "delete the changes of a branch",
         "commands.explore:remove",
-        (_BRANCH, *_OF_EXPLORATION),
+        _BRANCH,
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "explore patch",
-        noted("print the changes of a branch for `git apply`"),
+        "print the changes of a branch for `git apply`",
         "commands.explore:patch",
-        (_BRANCH, *_OF_EXPLORATION),
+        _BRANCH,
+        *_OF_EXPLORATION,
     ),
-    Command("agents", noted("list the agents: built-in ones and your own"), "commands.agents:agents", BASE),
-    Command(
+    command("agents", "list the agents: built-in ones and your own", "commands.agents:agents", *BASE),
+    command(
         "models",
-        noted("list the model providers, their models, and the variables that set them up"),
+        "list the model providers, their models, and the variables that set them up",
         "commands.models:models",
-        (
-            value(
-                "provider",
-                "PROVIDER",
-                noted("only this one, with all of its models, e.g. mistral"),
-                nargs="?",
-            ),
-            *BASE,
-        ),
+        value("provider", "PROVIDER", "only this one, with all of its models, e.g. mistral", nargs="?"),
+        *BASE,
     ),
-    Command("skills", noted("list your skills and slash commands"), "commands.skills:skills", BASE),
-    Command(
-        "tools", noted("list your own tools, and what is wrong with others"), "commands.skills:tools", BASE
-    ),
-    Command(
+    command("skills", "list your skills and slash commands", "commands.skills:skills", *BASE),
+    command("tools", "list your own tools, and what is wrong with others", "commands.skills:tools", *BASE),
+    command(
         "mcp",
-        noted("list the MCP servers and their tools, see their logs, switch them on and off"),
+        "list the MCP servers and their tools, see their logs, switch them on and off",
         "commands.mcp:servers",
-        BASE,
+        *BASE,
     ),
-    _of_server("log", noted("print the log of a server")),
-    _of_server("restart", noted("stop a server and start it again")),
-    _of_server("login", noted("sign in to a server in the browser")),
-    _of_server("logout", noted("forget the sign-in to a server")),
-    Command(
+    _of_server("log", "print the log of a server"),
+    _of_server("restart", "stop a server and start it again"),
+    _of_server("login", "sign in to a server in the browser"),
+    _of_server("logout", "forget the sign-in to a server"),
+    command(
         "mcp serve",
-        noted("offer the sessions of a folder to other agents, as an MCP server (stdio)"),
+        "offer the sessions of a folder to other agents, as an MCP server (stdio)",
         "mcp_server.command:serve",
-        (
-            flag("--allow-changes", noted("they may also add goals and start explorations")),
-            value("--workspace", "FOLDER", noted("the folder"), Path),
-        ),
+        flag("--allow-changes", "they may also add goals and start explorations"),
+        value("--workspace", "FOLDER", "the folder", Path),
     ),
-    _of_server("enable", noted("use a server or tool again"), _SERVER_PART),
-    _of_server("disable", noted("do not start a server, or do not offer a tool"), _SERVER_PART),
-    Command("plan", noted("replan, or have the plan carried out")),
-    Command(
+    _of_server("enable", "use a server or tool again", _SERVER_PART),
+    _of_server("disable", "do not start a server, or do not offer a tool", _SERVER_PART),
+    command("plan", "replan, or have the plan carried out"),
+    command(
         "plan replan",
-        noted("make a new plan for the remaining work"),
+        "make a new plan for the remaining work",
         "commands.plan:replan",
-        (
-            value("--reason", "TEXT", noted("what is wrong with the plan, or has changed"), default=""),
-            *_OF_EXPLORATION,
-        ),
+        value("--reason", "TEXT", "what is wrong with the plan, or has changed", default=""),
+        *_OF_EXPLORATION,
     ),
-    Command(
+    command(
         "plan build",
-        noted("hand the plan of a planning session over to the build agent"),
+        "hand the plan of a planning session over to the build agent",
         "commands.plan:build",
-        (_YES, *_OF_EXPLORATION),
+        _YES,
+        *_OF_EXPLORATION,
     ),
-    Command("team", noted("serve the sessions of a database to a team")),
+    command("team", "serve the sessions of a database to a team"),
     *TRACE_COMMANDS,
-    Command(
+    command(
         "permissions",
-        noted("show, remove and explain permissions and rules"),
+        "show, remove and explain permissions and rules",
         "commands.permissions:rules",
-        (_ANY_SESSION, *BASE),
+        _ANY_SESSION,
+        *BASE,
     ),
-    Command(
+    command(
         "permissions forget",
-        noted("remove grants"),
+        "remove grants",
         "commands.permissions:forget",
-        (
-            value("ids", "NUMBER", noted("their numbers in the list, or their ids"), nargs="+"),
-            *_OF_PERMISSION,
-        ),
+        value("ids", "NUMBER", "their numbers in the list, or their ids", nargs="+"),
+        *_OF_PERMISSION,
     ),
-    Command(
+    command(
         "permissions explain",
-        noted("show what would happen, and which rule of which file decides"),
+        "show what would happen, and which rule of which file decides",
         "commands.permissions:explain",
-        (
-            value("permission", "PERMISSION", noted("read, edit, bash, …")),
-            value("target", "TARGET", noted("a path, or a command line as one argument")),
-            *_OF_PERMISSION,
-        ),
+        value("permission", "PERMISSION", "read, edit, bash, …"),
+        value("target", "TARGET", "a path, or a command line as one argument"),
+        *_OF_PERMISSION,
     ),
-    Command(
+    command(
         "mode",
-        noted("show or set what runs without approval in a session"),
+        "show or set what runs without approval in a session",
         "commands.permissions:mode",
-        (one_of("mode", Mode, None, nargs="?"), _LAST_SESSION, *BASE),
+        one_of("mode", Mode, None, nargs="?"),
+        _LAST_SESSION,
+        *BASE,
     ),
-    Command(
+    command(
         "trust",
-        noted("trust this folder: use its settings, hooks and instructions (AGENTS.md)"),
+        "trust this folder: use its settings, hooks and instructions (AGENTS.md)",
         "commands.permissions:trust",
-        (flag("--remove", noted("stop trusting it")), *BASE),
+        flag("--remove", "stop trusting it"),
+        *BASE,
     ),
-    Command(
+    command(
         "jobs",
-        noted("list the agent's commands that still run in the background"),
+        "list the agent's commands that still run in the background",
         "commands.permissions:jobs",
-        (value("--kill", "ID", noted("stop this job")), _ANY_SESSION, *BASE),
+        value("--kill", "ID", "stop this job"),
+        _ANY_SESSION,
+        *BASE,
     ),
-    Command(
+    command(
         "doctor",
-        noted("check language servers and other programs: what is found, what is missing, how to install it"),
+        "check language servers and other programs: what is found, what is missing, how to install it",
         "doctor.printing:doctor",
-        (WORKSPACE, flag("--start", noted("start each language server and time it")), JSON),
+        WORKSPACE,
+        flag("--start", "start each language server and time it"),
+        JSON,
     ),
-    Command(
+    command(
         "stop",
-        noted("stop the daemon of this workspace"),
+        "stop the daemon of this workspace",
         "commands.daemon:stop",
-        (
-            WORKSPACE,
-            flag("--all", noted("stop the daemons of all folders, and the preloader")),
-            flag("--force", noted("kill it if it does not stop")),
-        ),
+        WORKSPACE,
+        flag("--all", "stop the daemons of all folders, and the preloader"),
+        flag("--force", "kill it if it does not stop"),
     ),
-    Command(
+    command(
         "serve",
-        noted("run the daemon (other commands start it when needed)"),
-        arguments=(
-            WORKSPACE,
-            _IDLE,
-            _MODEL,
-            flag("--foreground", noted("log to stderr")),
-            value(
-                "--http",
-                "PORT",
-                noted(
-                    "serve the traces (REST, WebSocket, page) on this port of 127.0.0.1, 0: any free one; "
-                    'prints {"url", "token"} as one line of JSON when ready'
-                ),
-                of.port,
-            ),
+        "run the daemon (other commands start it when needed)",
+        "",
+        WORKSPACE,
+        _IDLE,
+        _MODEL,
+        flag("--foreground", "log to stderr"),
+        value(
+            "--http",
+            "PORT",
+            "serve the traces (REST, WebSocket, page) on this port of 127.0.0.1, 0: any free one; "
+            'prints {"url", "token"} as one line of JSON when ready',
+            of.port,
         ),
     ),
-    Command(
+    command(
         "preload",
-        noted("be the process from which daemons start at once (daemons start it when they need it)"),
-        arguments=(_PRELOADED_IDLE,),
+        "be the process from which daemons start at once (daemons start it when they need it)",
+        "",
+        _PRELOADED_IDLE,
     ),
-    Command(
+    command(
         "connect",
-        noted("connect an LSP editor to the daemon"),
-        arguments=(flag("--stdio", noted("speak LSP on stdin and stdout"), required=True), WORKSPACE),
+        "connect an LSP editor to the daemon",
+        "",
+        flag("--stdio", "speak LSP on stdin and stdout", required=True),
+        WORKSPACE,
     ),
-    Command("acp", noted("serve an editor that speaks the Agent Client Protocol (stdio)"), "acp.command:acp"),
-    Command(
+    command("acp", "serve an editor that speaks the Agent Client Protocol (stdio)", "acp.command:acp"),
+    command(
         "demo",
-        noted("watch a scripted model work in a copy of the sample workspace"),
+        "watch a scripted model work in a copy of the sample workspace",
         "commands.demo:play",
-        (flag("--no-color", noted("plain text")),),
+        flag("--no-color", "plain text"),
     ),
-    Command(
+    command(
         "completion",
-        noted('print the completion script of a shell: eval "$(goalwright completion bash)"'),
+        'print the completion script of a shell: eval "$(goalwright completion bash)"',
         "command_line:completion",
-        (one_of("shell", Literal["bash", "zsh", "fish"], None),),
+        one_of("shell", Literal["bash", "zsh", "fish"], None),
     ),
-    Command("version", noted("print the version")),
+    command("version", "print the version"),
 )

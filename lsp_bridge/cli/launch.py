@@ -14,7 +14,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from daemon import lock
 from daemon.runtime import Address, RuntimeFolderError, RuntimePaths, state_dir
@@ -22,19 +22,21 @@ from daemon.safe_path import own_folders
 from lsp_bridge.cli.client import (
     Client,
     ConnectionLostError,
-    RequestHandler,
+    DaemonError,
+    Greeting,
     RequestTimeoutError,
     RpcError,
 )
 from lsp_bridge.cli.preloaded import Forked, fork, preloader_environment, preloader_paths
 from lsp_bridge.protocol.handshake import PROTOCOL_VERSION, ErrorCode
 from tools.files.regular_files import read_regular
+from tools.json_access import mapping, strings
 from tools.localization import t
 from tools.process.environment import daemon_environment
 from tools.text.truncate import tail
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
 EXIT_ALREADY_RUNNING = 3
 """Exit code of ``serve`` when another daemon has the lock."""
@@ -51,8 +53,8 @@ _FIRST_PAUSE_S = 0.01
 _LONGEST_PAUSE_S = 0.03
 
 
-class LaunchError(Exception):
-    """Raised when no daemon could be reached; the message says why and what to do. ``code`` is for programs.
+class LaunchError(DaemonError):
+    """Raised when no daemon could be reached; the message says why and what to do.
 
     Codes: ``workspace``, ``runtimeFolder``, ``startFailed``, ``startTimeout``, ``unresponsive``,
     ``unauthorized``, ``incompatible``, ``notRunning``.
@@ -73,19 +75,6 @@ class Clock:
     async def sleep(self, seconds: float) -> None:
         """``asyncio.sleep``."""
         await asyncio.sleep(seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """A client's data for ``initialize``; see ``protocol.sessions.InitializationOptions``."""
-
-    client: str = "terminal"
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    trusted: bool | None = None
-    """None: the user's own list of trusted folders decides."""
-    unattended: bool = False
-    answers: RequestHandler | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +119,8 @@ class Launcher:
         if found is None:
             if paths.has_damaged_address() and paths.is_locked():
                 raise _damaged(paths)
-            raise LaunchError(
-                "notRunning", t("No Goalwright daemon is running for {workspace}.", workspace=paths.workspace)
-            )
+            words = t("No Goalwright daemon is running for {workspace}.", workspace=paths.workspace)
+            raise LaunchError("notRunning", words)
         return found
 
     async def _try(
@@ -152,32 +140,26 @@ class Launcher:
             return None
         if address.protocol_version != PROTOCOL_VERSION:
             await client.close()
-            raise _incompatible(
-                address,
-                t(
-                    "it uses protocol {protocol_version}, not {ours}",
-                    protocol_version=address.protocol_version,
-                    ours=PROTOCOL_VERSION,
-                ),
+            theirs = address.protocol_version
+            detail = t(
+                "it uses protocol {protocol_version}, not {ours}",
+                protocol_version=theirs,
+                ours=PROTOCOL_VERSION,
             )
+            raise _incompatible(address, detail)
         try:
-            await client.initialize(
-                client=greeting.client,
-                workspace=paths.workspace,
-                settings=greeting.settings,
-                env=greeting.env,
-                trusted=greeting.trusted,
-                unattended=greeting.unattended,
-                answers=greeting.answers,
-                timeout=wait_s,
-            )
-        except ConnectionLostError:
-            await client.close()
-            return None  # it was just stopping
+            await client.initialize(paths.workspace, greeting, wait_s)
         except BaseException as error:
             await client.close()
+            if isinstance(error, ConnectionLostError):
+                return None  # it was just stopping
             if isinstance(error, RequestTimeoutError):
-                raise _unresponsive(address) from error
+                words = t(
+                    "The daemon (process {pid}) accepts connections but does not answer. Stop it with `goalwright "
+                    "stop --force` and try again.",
+                    pid=address.pid,
+                )
+                raise LaunchError("unresponsive", words) from error
             if isinstance(error, RpcError):
                 if error.code == ErrorCode.UNAUTHORIZED and paths.read_address() != address:
                     return None  # we had read the address of its predecessor
@@ -228,16 +210,12 @@ class Launcher:
         arguments = ["serve", "--workspace", str(paths.workspace), *self.serve_args]
         env = daemon_environment(os.environ, passed_on(self.home))
         if self.home is not None or "GOALWRIGHT_HOME" in env:
-            env["GOALWRIGHT_HOME"] = str(
-                state_dir(self.home)
-            )  # absolute: the daemon starts in another folder
+            env["GOALWRIGHT_HOME"] = str(state_dir(self.home))  # absolute: it starts in another folder
         try:
             descriptor, log_start = open_log(paths.log_file)
         except OSError as error:
-            raise LaunchError(
-                "runtimeFolder",
-                t("Cannot write {log_file}: {strerror}", log_file=paths.log_file, strerror=error.strerror),
-            ) from error
+            words = t("Cannot write {log_file}: {strerror}", log_file=paths.log_file, strerror=error.strerror)
+            raise LaunchError("runtimeFolder", words) from error
         flags = 0
         if sys.platform == "win32":
             flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
@@ -261,26 +239,16 @@ class Launcher:
                 creationflags=flags,
             )
         except OSError as error:
-            raise LaunchError(
-                "startFailed",
-                t("Cannot run {command}: {strerror}", command=command[0], strerror=error.strerror),
-            ) from error
+            words = t("Cannot run {command}: {strerror}", command=command[0], strerror=error.strerror)
+            raise LaunchError("startFailed", words) from error
         finally:
             os.close(descriptor)
         return process, log_start
 
 
-async def ensure_daemon(
-    workspace: Path, *, idle_timeout_s: float | None = None, launcher: Launcher | None = None
-) -> Address:
-    """Return the address of the daemon of ``workspace``, which is started when there is none.
-
-    ``idle_timeout_s`` only counts when it is started. Raises LaunchError.
-    """
-    if launcher is None:
-        args = () if idle_timeout_s is None else ("--idle-timeout", f"{idle_timeout_s:g}")
-        launcher = Launcher(serve_args=args)
-    client, address = await launcher.connect(workspace, Greeting(client="launcher"))
+async def ensure_daemon(workspace: Path, launcher: Launcher | None = None) -> Address:
+    """Return the address of the daemon of ``workspace``, which is started when there is none. Raises LaunchError."""
+    client, address = await (launcher or Launcher()).connect(workspace, Greeting(client="launcher"))
     await client.close()
     return address
 
@@ -292,9 +260,7 @@ def passed_on(home: Path | None = None) -> list[str]:
         value: object = json.loads(read_regular(state_dir(home) / "config.json", MAX_SETTINGS, follow=True))
     except (OSError, ValueError, RecursionError):
         return []
-    found: object = cast("dict[str, object]", value).get("environment") if isinstance(value, dict) else None
-    patterns = cast("list[object]", found) if isinstance(found, list) else []
-    return [pattern for pattern in patterns if isinstance(pattern, str)]
+    return strings(mapping(value).get("environment"))
 
 
 def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:
@@ -302,14 +268,12 @@ def runtime_paths(workspace: Path, home: Path | None = None) -> RuntimePaths:
     try:
         if not workspace.is_dir():
             problem = t("is not a folder") if workspace.exists() else t("does not exist")
-            raise LaunchError(
-                "workspace", t("The workspace {workspace} {problem}.", workspace=workspace, problem=problem)
-            )
+            words = t("The workspace {workspace} {problem}.", workspace=workspace, problem=problem)
+            raise LaunchError("workspace", words)
         return RuntimePaths.for_workspace(workspace, home)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder can be found
-        raise LaunchError(
-            "workspace", t("Cannot use the workspace {workspace}: {error}", workspace=workspace, error=error)
-        ) from error
+        words = t("Cannot use the workspace {workspace}: {error}", workspace=workspace, error=error)
+        raise LaunchError("workspace", words) from error
 
 
 def daemon_command() -> list[str]:
@@ -384,17 +348,6 @@ def _late(paths: RuntimePaths, deadline_s: float, log_start: int) -> str:
         deadline_s=deadline_s,
         said=said,
         log_file=paths.log_file,
-    )
-
-
-def _unresponsive(address: Address) -> LaunchError:
-    return LaunchError(
-        "unresponsive",
-        t(
-            "The daemon (process {pid}) accepts connections but does not answer. Stop it with `goalwright "
-            "stop --force` and try again.",
-            pid=address.pid,
-        ),
     )
 
 

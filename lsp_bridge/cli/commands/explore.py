@@ -16,24 +16,15 @@ from lsp_bridge.cli.commands.branch_selection import (
 )
 from lsp_bridge.cli.commands.history import CHANGED, show_diffs, show_files
 from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionConnection, session_command
-from lsp_bridge.cli.run.approval import (
-    SELECT_CALL,
-    AcceptAll,
-    Answerer,
-    Approver,
-    AskUser,
-    RefuseAll,
-    TtyReader,
-)
+from lsp_bridge.cli.run.approval import SELECT_CALL, Approver, answerer_of
 from lsp_bridge.cli.run.branch_lines import choosing, exploration_lines, score_lines
-from lsp_bridge.cli.run.hunk_prompt import edited, editor
 from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import fit, one_line, shown, shown_line, state
 from tools.json_access import mapping, mappings, string
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
     from lsp_bridge.cli.client import Client
@@ -235,18 +226,9 @@ def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[s
 @contextlib.asynccontextmanager
 async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGenerator[None]:
     """Answer the review of the write, as in a run, for as long as the block lasts."""
-    answerer = _answerer(cli, yes=yes)
-    approver = Approver(client, answerer, cli.console.warn)
-
-    async def proposed(request_id: str, path: str) -> str | None:
-        content = await client.request(
-            "goalwright/permission/content", {"requestId": request_id, "path": path}
-        )
-        after = content.get("after")
-        return after if isinstance(after, str) else None
-
-    if isinstance(answerer, AskUser):
-        answerer.proposed = proposed
+    console = cli.console
+    view = TextView(console.write, style=console.style)
+    approver = Approver(client, answerer_of(console, view, yes=yes, json=cli.json), console.warn)
 
     def notified(method: str, params: dict[str, Any]) -> None:
         event = mapping(params.get("event"))
@@ -266,24 +248,6 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-def _answerer(cli: Invocation, *, yes: bool) -> Answerer:
-    console = cli.console
-    view = TextView(console.write, style=console.style)
-    if yes:
-        return AcceptAll(None if cli.json else view, console.style.dim(t("accepted (--yes):")))
-    if console.tty is None:
-        return RefuseAll(console.warn)
-    tty = console.tty
-    command = editor()
-
-    def edit(name: str, text: str) -> Awaitable[str]:
-        return edited(name, text, command or [], tty)
-
-    write = console.tell if cli.json or not console.live else console.write
-    view = TextView(write, style=console.style)
-    return AskUser(view, TtyReader(tty, write), edit if command else None)
 
 
 def _lines(console: Console, lines: list[str]) -> None:

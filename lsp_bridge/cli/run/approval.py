@@ -8,13 +8,13 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from daemon.runtime import state_dir
 from lsp_bridge.cli.client import Client, RpcError
 from lsp_bridge.cli.run.branch_lines import asked_title
-from lsp_bridge.cli.run.hunk_prompt import EditText, FileAnswers, can_choose, choose
+from lsp_bridge.cli.run.hunk_prompt import FileAnswers, can_choose, choose, edited, editor
+from lsp_bridge.cli.run.view import TextView
 from lsp_bridge.cli.text import one_line, shown_line
 from lsp_bridge.protocol.handshake import ErrorCode
 from lsp_bridge.protocol.permission_text import (
@@ -35,31 +35,14 @@ from tools.json_access import mapping, mappings, string
 from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from lsp_bridge.cli.run.view import TextView
+    from lsp_bridge.cli.console import Console
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalReply:
-    """``reply`` is that of ``permission/reply``."""
-
-    reply: str
-    feedback: str | None = None
-    files: FileAnswers = field(default_factory=FileAnswers)
-    remember: RememberedGrants | None = None
-    """With ``always``: the grants to store, unless they are just the suggestions."""
-    answers: tuple[dict[str, Any], ...] = ()
-    """To the request's questions."""
-    unseen: bool = False
-    """Nobody looked at the request."""
-
-
-class Answerer(Protocol):
-    """An answerer of permission requests."""
-
-    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
-        """Return the answer to a request. Canceled when another client answers first."""
-        ...
-
+Reply = dict[str, Any]
+"""An answer, as ``permission/reply`` takes it; the id of the request is added."""
+_REJECT: Reply = {"reply": "reject"}
+_WITH_PARTS = {"files", "answers", "grants"}
+"""Parts of an answer that may be wrong, unlike its word."""
 
 SELECT_CALL, ATTACH_CALL = "select_", "attach_"
 """Beginnings of the ids of calls that a user makes: a choice of branches, and the files of a prompt."""
@@ -104,120 +87,116 @@ NOBODY_ANSWERS = (
 )
 
 
-class AcceptAll:
-    """``--yes``, and the demo, which also shows what it accepts. Limits still apply, and loops end: the model is
-    notified once for each call, then the run ends."""
+class Unattended:
+    """Answers without a user. Limits end the run, and so do loops; questions are rejected with advice."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self.stopped = ""
+        """Why the run was ended, when a limit or a loop was the reason."""
+
+    def _stop(self, why: str) -> Reply:
+        self.stopped = why
+        self._tell(why)
+        return _REJECT
+
+
+class AcceptAll(Unattended):
+    """``--yes``, and the demo, which also shows what it accepts. The model is notified once for each call of a loop,
+    then the run ends."""
 
     def __init__(self, view: TextView | None, note: str, show: bool = False) -> None:
+        super().__init__(lambda text: view.line(f"  {text}") if view is not None else None)
         self._view = view
         self._note = note
         self._show = show
         self._loops: set[str] = set()
-        self.stopped = ""
-        """Why the run was ended, when a limit or a loop was the reason."""
 
-    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
+    async def answer(self, request: dict[str, Any]) -> Reply:
         """Once, but for limits and loops."""
         title = shown_line(string(request.get("title")))
         if is_budget(request):
-            self.stopped = t("{title} Rejected. {raise_limit}", title=title, raise_limit=t(RAISE_LIMIT))
-            self._line(f"  {self.stopped}")
-            return ApprovalReply("reject")
+            return self._stop(t("{title} Rejected. {raise_limit}", title=title, raise_limit=t(RAISE_LIMIT)))
         if is_loop(request):
             return self._loop(request, title)
         if is_question(request):
-            self._line(
-                t("  {title}, but nobody can answer (--yes)", title=title)
+            self._tell(
+                t("{title}, but nobody can answer (--yes)", title=title)
                 if is_of_server(request)
-                else t("  the model asks a question, but nobody can answer (--yes): {title}", title=title)
+                else t("the model asks a question, but nobody can answer (--yes): {title}", title=title)
             )
-            return ApprovalReply("reject", NOBODY_ANSWERS)
-        if self._view is not None:
-            if self._show:
-                self._view.request(request)
-            title = shown_line(asked_title(request))
-            if self._show:
-                self._view.line(f"  {self._note}")
-            else:
-                self._view.line("\n".join((f"  {self._note} {title}", *logged_lines(request))))
-        return ApprovalReply("once", unseen=True)
+            return {**_REJECT, "feedback": NOBODY_ANSWERS}
+        if self._show and self._view is not None:
+            self._view.request(request)
+            self._tell(self._note)
+        else:
+            self._tell(
+                "\n".join((f"{self._note} {shown_line(asked_title(request))}", *logged_lines(request)))
+            )
+        return {"reply": "once", "unseen": True}
 
-    def _loop(self, request: dict[str, Any], title: str) -> ApprovalReply:
+    def _loop(self, request: dict[str, Any], title: str) -> Reply:
         call = json.dumps([request.get("targets"), request.get("detail")])
         if call in self._loops or len(self._loops) == _MOST_LOOPS:
-            self.stopped = t("{title} Rejected (--yes): the model repeated itself again.", title=title)
-            self._line(f"  {self.stopped}")
-            return ApprovalReply("reject")
+            return self._stop(t("{title} Rejected (--yes): the model repeated itself again.", title=title))
         self._loops.add(call)
-        self._line(t("  {title} Rejected (--yes): the model is asked to do something else.", title=title))
-        return ApprovalReply("reject", DO_SOMETHING_ELSE)
-
-    def _line(self, text: str) -> None:
-        if self._view is not None:
-            self._view.line(text)
+        self._tell(t("{title} Rejected (--yes): the model is asked to do something else.", title=title))
+        return {**_REJECT, "feedback": DO_SOMETHING_ELSE}
 
 
-class RefuseAll:
+class RefuseAll(Unattended):
     """Rejects requests when nobody can be asked, and explains once how to allow them."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
-        self._warn = warn
+        super().__init__(warn)
         self._told = False
-        self.stopped = ""
-        """Why the run was ended, when a limit or a loop was the reason."""
 
-    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
+    async def answer(self, request: dict[str, Any]) -> Reply:
         """Reject."""
         title = shown_line(string(request.get("title")))
         if is_budget(request):
-            self.stopped = t(
+            why = t(
                 "{title} There is no terminal to ask on. {raise_limit}",
                 title=title,
                 raise_limit=t(RAISE_LIMIT),
             )
-            self._warn(self.stopped)
-            return ApprovalReply("reject")
+            return self._stop(why)
         if is_loop(request):
-            self.stopped = t(
-                "{title} Rejected: there is no terminal to ask on, and the model repeats itself.", title=title
+            return self._stop(
+                t(
+                    "{title} Rejected: there is no terminal to ask on, and the model repeats itself.",
+                    title=title,
+                )
             )
-            self._warn(self.stopped)
-            return ApprovalReply("reject")
         if is_question(request):
-            self._warn(
-                "\n".join(
-                    (
-                        t("{title}, but there is no terminal to answer on:", title=title)
-                        if is_of_server(request)
-                        else t("The model asks a question, but there is no terminal to answer on:"),
-                        *(f"  {line}" for line in asked_lines(request)),
-                    )
-                )
+            head = (
+                t("{title}, but there is no terminal to answer on:", title=title)
+                if is_of_server(request)
+                else t("The model asks a question, but there is no terminal to answer on:")
             )
-            return ApprovalReply("reject", NOBODY_ANSWERS)
-        self._warn(
-            t(
-                "Rejected, because there is no terminal to ask on: {request}\n",
-                request=shown_line(asked_title(request)),
-            )
-            + "\n".join(
-                (
-                    *logged_lines(request),
-                    *(f"  {line}" for line in (*warning_lines(request), *note_lines(request))),
-                    *(f"  {line}" for line in (*question_lines(request), *model_lines(request))),
-                )
-            )
+            self._tell("\n".join((head, *(f"  {line}" for line in asked_lines(request)))))
+            return {**_REJECT, "feedback": NOBODY_ANSWERS}
+        title = shown_line(asked_title(request))
+        about = (
+            *warning_lines(request),
+            *note_lines(request),
+            *question_lines(request),
+            *model_lines(request),
+        )
+        self._tell(
+            t("Rejected, because there is no terminal to ask on: {request}\n", request=title)
+            + "\n".join((*logged_lines(request), *(f"  {line}" for line in about)))
         )
         if not self._told:
             self._told = True
-            self._warn(
+            self._tell(
                 t(
                     "  To allow it, run in a terminal and answer there, run with --yes to approve "
                     "everything once"
                 )
                 + _as_rule(request)
             )
-        return ApprovalReply("reject")
+        return _REJECT
 
 
 def _as_rule(request: dict[str, Any]) -> str:
@@ -227,23 +206,21 @@ def _as_rule(request: dict[str, Any]) -> str:
         rules.setdefault(permission, {})[pattern] = "allow"
     if not rules:
         return "."
-    rule = shown_line(json.dumps({"permission": rules}))
-    return t(
-        ", or add a rule such as {rule} to {state_dir}.", rule=rule, state_dir=state_dir() / "config.json"
-    )
+    rule, file = shown_line(json.dumps({"permission": rules})), state_dir() / "config.json"
+    return t(", or add a rule such as {rule} to {state_dir}.", rule=rule, state_dir=file)
 
 
 class AskUser:
     """Shows the diff and the rule, and asks."""
 
-    def __init__(self, view: TextView, reader: TtyReader, edit: EditText | None = None) -> None:
+    def __init__(self, view: TextView, reader: TtyReader) -> None:
         self._view = view
         self._reader = reader
-        self._edit = edit
-        self.proposed: Callable[[str, str], Awaitable[str | None]] | None = None
-        """Returns the proposed text of a file, by request and path; None if it is not text. Set once connected."""
+        self._editor = editor()
+        self.client: Client | None = None
+        """Set once connected."""
 
-    async def answer(self, request: dict[str, Any]) -> ApprovalReply:
+    async def answer(self, request: dict[str, Any]) -> Reply:
         """Return the user's typed answer; the end of input rejects."""
         if is_question(request):
             return await self._answered(request)
@@ -252,91 +229,86 @@ class AskUser:
         always = t("[a]lways ({patterns}) / ", patterns=patterns) if patterns else ""
         question = t("Apply? [y]es once")
         if is_budget(request):
-            question, always = (
-                t("Continue? [y]es, with the same amount again"),
-                t("[a]lways, without this limit / "),
-            )
+            question = t("Continue? [y]es, with the same amount again")
+            always = t("[a]lways, without this limit / ")
         hunks = t("[h]unk by hunk / ") if can_choose(request) else ""
-        edit = t("[e]dit / ") if self._edit is not None and request.get("files") else ""
+        edit = t("[e]dit / ") if self._editor and request.get("files") else ""
+        asked = t(
+            "{question} / {always}{hunks}{edit}[n]o / [f]eedback: ",
+            question=question,
+            always=always,
+            hunks=hunks,
+            edit=edit,
+        )
         while True:
-            line = await self._reader.ask(
-                t(
-                    "{question} / {always}{hunks}{edit}[n]o / [f]eedback: ",
-                    question=question,
-                    always=always,
-                    hunks=hunks,
-                    edit=edit,
-                )
-            )
+            line = await self._reader.ask(asked)
             word, _, rest = (line if line is not None else "n").strip().partition(" ")
             choice = word.lower()
             if choice in ("y", "yes"):
-                return ApprovalReply("once")
+                return {"reply": "once"}
             if choice in ("a", "always") and patterns:
                 if is_budget(request):
-                    return ApprovalReply("always")
+                    return {"reply": "always"}
                 if kept := await remembered(request, rest.strip(), self._reader.ask, self._view.line):
-                    return ApprovalReply("always", remember=kept)
+                    return {"reply": "always", **kept}
             if choice in ("n", "no"):
-                return ApprovalReply("reject")
+                return _REJECT
             if choice in ("f", "feedback"):
                 said = rest.strip() or (await self._reader.ask(t("What should be different? ")) or "").strip()
                 if said:
-                    return ApprovalReply("reject", said)
+                    return {**_REJECT, "feedback": said}
             files: FileAnswers | None = None
             if choice in ("h", "hunk") and hunks:
                 files = await choose(request, self._reader.ask, self._view.diff)
             if choice in ("e", "edit") and edit:
                 files = await self._edited(request, rest.strip())
             if files:
-                return ApprovalReply("once", files=files)
+                return {"reply": "once", "files": files}
 
-    async def _answered(self, request: dict[str, Any]) -> ApprovalReply:
+    async def _answered(self, request: dict[str, Any]) -> Reply:
         """Ask one question after the other; an empty line skips one, the end of input all."""
         answers: list[dict[str, Any]] = []
-        asker = string(request.get("branchId"))
         title = request.get("title") if is_of_server(request) else t("The model asks")
-        self._view.line(f"? {shown_line(asked_title({'title': title, 'branchId': asker}))}")
+        self._view.line(f"? {shown_line(asked_title({**request, 'title': title}))}")
         for question in mappings(request.get("questions")):
             for line in asked_lines({"questions": [question]}):
                 self._view.line(f"  {line}")
-            how = t("your own words") if option_texts(question) else t("Your answer")
-            if option_texts(question):
-                several = t(" or several (1,3)") if question.get("multiple") is True else ""
-                how = t("Number{several}, or {how}", several=several, how=how)
+            how, count = t("Your answer"), len(option_texts(question))
+            several = question.get("multiple") is True
+            if count:
+                or_several = t(" or several (1,3)") if several else ""
+                how = t("Number{several}, or {how}", several=or_several, how=t("your own words"))
             while (typed := await self._reader.ask(t("{how} (Enter: skip): ", how=how))) is not None:
                 if (answer := typed_answer(question, typed)) is not None:
                     answers.append(answer)
                     break
-                count = len(option_texts(question))
                 self._view.line(
                     t("  Choose numbers from 1 to {count}.", count=count)
-                    if question.get("multiple") is True
+                    if several
                     else t("  Choose one number from 1 to {count}.", count=count)
                 )
             else:
-                return ApprovalReply("reject")
+                return _REJECT
         if not any(answer["chosen"] or answer["text"] for answer in answers):
-            return ApprovalReply("reject")
-        return ApprovalReply("once", answers=tuple(answers))
+            return _REJECT
+        return {"reply": "once", "answers": answers}
 
     async def _edited(self, request: dict[str, Any], name: str) -> FileAnswers | None:
         """Return the answer with the user's own text of one file; None to ask again."""
         names = [string(file.get("path")) for file in mappings(request.get("files"))]
         if len(names) > 1 and name not in names:
-            self._view.line(
-                t("  Which file? Type: e {shown_line}", shown_line=" | ".join(map(shown_line, names)))
-            )
+            choices = " | ".join(map(shown_line, names))
+            self._view.line(t("  Which file? Type: e {shown_line}", shown_line=choices))
             return None
         path = name or names[0]
-        if self._edit is None or self.proposed is None or path not in names:
+        if path not in names:
             return None
-        text = await self.proposed(string(request.get("requestId")), path)
+        text = await self._proposed(string(request.get("requestId")), path)
         if text is None:
             self._view.line(t("  {path} has no text to edit.", path=shown_line(path)))
             return None
         try:
-            made = await self._edit(path, text)
+            made = await edited(path, text, self._editor, self._reader.descriptor)
         except (OSError, UnicodeError) as error:
             self._view.line(t("  The editor failed: {error}", error=one_line(str(error))))
             return None
@@ -348,17 +320,47 @@ class AskUser:
         )
         return [{"path": path, "text": made}] if (line or "").strip().lower() in ("y", "yes") else None
 
+    async def _proposed(self, request_id: str, path: str) -> str | None:
+        """Return the text a request would give to a file; None when it has none, or the request is gone."""
+        if self.client is None:
+            return None
+        try:
+            params = {"requestId": request_id, "path": path}
+            content = await self.client.request("goalwright/permission/content", params)
+        except RpcError:
+            return None
+        after = content.get("after")
+        return after if isinstance(after, str) else None
+
+
+Answerer = AcceptAll | RefuseAll | AskUser
+
+
+def answerer_of(console: Console, view: TextView, *, yes: bool, json: bool, demo: bool = False) -> Answerer:
+    """Return who answers requests. ``json``: the output is for programs; ``demo``: show what is accepted."""
+    if yes:
+        note = t("(demo: accepted)") if demo else t("accepted (--yes):")
+        return AcceptAll(None if json else view, console.style.dim(note), show=demo)
+    if console.tty is None:
+        return RefuseAll(console.warn)
+    if json or not console.live:
+        # stdout goes to a program or a file, so ask the user on stderr.
+        return AskUser(TextView(console.tell, style=console.err_style), TtyReader(console.tty, console.tell))
+    return AskUser(view, TtyReader(console.tty, console.write))
+
 
 class Approver:
     """The inbox of a run. ``asked`` and ``settled`` are fed with events; ``work`` answers in order."""
 
     def __init__(self, client: Client, answerer: Answerer, note: Callable[[str], None]) -> None:
+        if isinstance(answerer, AskUser):
+            answerer.client = client
         self._client = client
         self._answerer = answerer
         self._note = note
         self._waiting: dict[str, dict[str, Any]] = {}
         self._news = asyncio.Event()
-        self._current: tuple[str, asyncio.Task[ApprovalReply]] | None = None
+        self._current: tuple[str, asyncio.Task[Reply]] | None = None
         self._withdrawn = ""
 
     @property
@@ -377,15 +379,9 @@ class Approver:
         self._waiting.pop(request_id, None)
         if self._current is not None and self._current[0] == request_id:
             reply, by = string(event.get("reply")), string(event.get("by"))
-            self._withdrawn = (
-                t("canceled")
-                if reply == "canceled"
-                else t(
-                    "answered by {by}: {reply}",
-                    by=by or t("another client"),
-                    reply=t(_REPLIES.get(reply, reply)),
-                )
-            )
+            by, words = by or t("another client"), t(_REPLIES.get(reply, reply))
+            answered = t("answered by {by}: {reply}", by=by, reply=words)
+            self._withdrawn = t("canceled") if reply == "canceled" else answered
             self._current[1].cancel()
 
     async def work(self) -> None:
@@ -408,22 +404,15 @@ class Approver:
                 continue
             await self._reply(request_id, request, task.result())
 
-    async def _reply(self, request_id: str, request: dict[str, Any], answer: ApprovalReply) -> None:
-        params: dict[str, Any] = {"requestId": request_id, "reply": answer.reply}
-        if answer.feedback is not None:
-            params["feedback"] = answer.feedback
-        if answer.files:
-            params["files"] = answer.files
-        if answer.unseen:
-            params["unseen"] = True
-        if answer.answers:
-            params["answers"] = list(answer.answers)
-        if answer.remember is not None:
-            params |= {"grants": list(answer.remember.grants), "scope": answer.remember.scope}
+    async def _reply(self, request_id: str, request: dict[str, Any], answer: Reply) -> None:
+        params = {"requestId": request_id, **answer}
         try:
             result = await self._client.request("goalwright/permission/reply", params)
         except RpcError as error:
-            if error.code in (ErrorCode.INVALID_PARAMS, ErrorCode.STORE_FAILED) and _chosen(answer):
+            if (
+                error.code in (ErrorCode.INVALID_PARAMS, ErrorCode.STORE_FAILED)
+                and answer.keys() & _WITH_PARTS
+            ):
                 # The answer cannot be applied (e.g. the file's encoding lacks a character, or a pattern is too long to
                 # store): the request still waits, so ask again.
                 self._note(one_line(str(error)))
@@ -439,16 +428,11 @@ class Approver:
             )
 
 
-def _chosen(answer: ApprovalReply) -> bool:
-    """Return whether there is more to the answer than a word, which may be wrong."""
-    return bool(answer.files or answer.answers) or answer.remember is not None
-
-
 class TtyReader:
     """Reads lines from a terminal through the event loop, so that a question can be withdrawn."""
 
     def __init__(self, descriptor: int, write: Callable[[str], None]) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._write = write
 
     async def ask(self, question: str) -> str | None:
@@ -466,11 +450,11 @@ class TtyReader:
         def readable() -> None:
             if not line.done():
                 try:
-                    line.set_result(os.read(self._descriptor, 4096))
+                    line.set_result(os.read(self.descriptor, 4096))
                 except OSError:
                     line.set_result(b"")  # the terminal is gone
 
-        loop.add_reader(self._descriptor, readable)
+        loop.add_reader(self.descriptor, readable)
         try:
             data = await line
         except asyncio.CancelledError:
@@ -478,7 +462,7 @@ class TtyReader:
             self._write("\n")
             raise
         finally:
-            loop.remove_reader(self._descriptor)
+            loop.remove_reader(self.descriptor)
         if not data:
             self._write("\n")
             return None
@@ -488,7 +472,7 @@ class TtyReader:
         with contextlib.suppress(ImportError, OSError):
             import termios
 
-            termios.tcflush(self._descriptor, termios.TCIFLUSH)
+            termios.tcflush(self.descriptor, termios.TCIFLUSH)
 
 
 async def _line_in_thread() -> str | None:
@@ -515,25 +499,17 @@ async def _line_in_thread() -> str | None:
 Ask = Callable[[str], Awaitable[str | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class RememberedGrants:
-    """The grants for ``permission/reply`` with "always"."""
-
-    grants: tuple[dict[str, str], ...]
-    scope: str
-
-
 async def remembered(
     request: dict[str, Any], said: str, ask: Ask, tell: Callable[[str], None]
-) -> RememberedGrants | None:
-    """Return the grants that the user wants to store; None to go back to the question.
+) -> Reply | None:
+    """Return the grants that the user wants to store, and their scope; None to go back to the question.
 
     ``said``: the text typed after "always": the letter of a scope takes all suggestions unchanged. Otherwise each can
     be kept (Enter), replaced by another pattern, or left out (``-``).
     """
     if said.lower() in SCOPES:
-        kept = tuple(_grant(permission, pattern) for permission, pattern in suggested(request))
-        return RememberedGrants(kept, SCOPES[said.lower()][0])
+        kept = [_grant(permission, pattern) for permission, pattern in suggested(request)]
+        return {"grants": kept, "scope": SCOPES[said.lower()][0]}
     tell(t("  Allow without asking from now on (Enter keeps a pattern, or type another; - leaves it out):"))
     grants: list[dict[str, str]] = []
     for permission, pattern in suggested(request):
@@ -553,7 +529,7 @@ async def remembered(
             return None
         letter = line.strip().lower()[:1] or "s"
         if letter in SCOPES:
-            return RememberedGrants(tuple(grants), SCOPES[letter][0])
+            return {"grants": grants, "scope": SCOPES[letter][0]}
 
 
 def _grant(permission: str, pattern: str) -> dict[str, str]:

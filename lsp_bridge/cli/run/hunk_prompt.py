@@ -130,7 +130,3 @@ async def edited(name: str, text: str, command: list[str], terminal: int) -> str
             )
         data = await asyncio.to_thread(path.read_bytes)
     return data.decode("utf-8", "surrogatepass")
-
-
-EditText = Callable[[str, str], Awaitable[str]]
-"""A function that lets the user edit a file's proposed text: (name, text) → text. Raises OSError."""

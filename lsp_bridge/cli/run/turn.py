@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
-from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
+from lsp_bridge.cli.client import Client, ConnectionLostError, DaemonError, RpcError
 from lsp_bridge.cli.invocation import (
     CLIENT_NAME,
     EXIT_CANCELED,
@@ -23,19 +23,17 @@ from lsp_bridge.cli.invocation import (
     EXIT_OK,
     Invocation,
 )
-from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.cli.launch import Greeting, Launcher
 from lsp_bridge.cli.run.approval import (
     ATTACH_CALL,
     SELECT_CALL,
-    AcceptAll,
     Answerer,
     Approver,
-    AskUser,
     RefuseAll,
-    TtyReader,
+    Unattended,
+    answerer_of,
 )
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE, OpenBranches
-from lsp_bridge.cli.run.hunk_prompt import EditText, edited, editor
 from lsp_bridge.cli.run.newest_session import newest
 from lsp_bridge.cli.run.other_turns import OtherTurns
 from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, View
@@ -168,7 +166,8 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
         tell_style=console.err_style,
     )
     view: View = JsonView(console.write) if options.json else text
-    answerer = _answerer(options, console, text)
+    demo = options.show_accepted
+    answerer = answerer_of(console, text, yes=options.yes, json=options.json, demo=demo)
     if isinstance(answerer, RefuseAll):
         text.rejecting(t("there is no terminal to ask on; use --yes or a rule"))
     turn = _Run(options, launcher, view, answerer, console, text.open_branches)
@@ -191,29 +190,11 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
 def _exit_code(outcome: RunOutcome, turn: _Run, answerer: Answerer) -> int:
     code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
     if code == EXIT_DENIED:
-        stopped = answerer.stopped if isinstance(answerer, AcceptAll | RefuseAll) else ""
+        stopped = isinstance(answerer, Unattended) and answerer.stopped
         return EXIT_LIMIT if stopped or _LIMIT in turn.heard.notices else code
     if code == EXIT_FAILED and _WRITTEN in turn.heard.notices:
         return EXIT_NOTHING
     return EXIT_NOTHING if code == EXIT_OK and turn.only_demo else code
-
-
-def _answerer(options: RunOptions, console: Console, text: TextView) -> Answerer:
-    if options.yes:
-        note = t("(demo: accepted)") if options.show_accepted else t("accepted (--yes):")
-        return AcceptAll(None if options.json else text, console.style.dim(note), show=options.show_accepted)
-    if console.tty is None:
-        return RefuseAll(console.warn)
-    if options.json or not console.live:
-        # stdout goes to a program or a file, so ask the user on stderr.
-        text = TextView(console.tell, style=console.err_style)
-        return AskUser(text, TtyReader(console.tty, console.tell), _edit_on(console.tty))
-    return AskUser(text, TtyReader(console.tty, console.write), _edit_on(console.tty))
-
-
-def _edit_on(terminal: int) -> EditText | None:
-    command = editor()
-    return (lambda name, text: edited(name, text, command, terminal)) if command else None
 
 
 @dataclass(slots=True)
@@ -274,7 +255,7 @@ class _Run:
             return self._outcome(
                 "canceled", t("exited while the turn was being canceled") if self._sent else ""
             )
-        except (LaunchError, ConnectionLostError, RequestTimeoutError, RpcError) as error:
+        except DaemonError as error:
             return self._outcome("error", str(error))
         finally:
             if self._client is not None:
@@ -320,14 +301,12 @@ class _Run:
             client=CLIENT_NAME,
             settings={**({"model": options.model} if options.model else {}), **options.limits},
             env=provider_env(os.environ),
-            unattended=not isinstance(self._answerer, AskUser),
+            unattended=isinstance(self._answerer, Unattended),
         )
         self._client, _ = await self._launcher.connect(options.workspace, greeting)
         client = self._client
-        if isinstance(self._answerer, AskUser):
-            self._answerer.proposed = self._proposed
         self._approver = Approver(client, self._answerer, self._note)
-        if not isinstance(self._answerer, AskUser):
+        if isinstance(self._answerer, Unattended):
             self._others = OtherTurns(client, self._approver, self._leave_choice, self._note)
         client.on_notification(self._notified)
         session_id = self._session_id = await self._open_session(client)
@@ -359,18 +338,6 @@ class _Run:
             await _drop(prompt, approving, waiting)
         reason = "canceled" if result.get("removed") is True else string(result.get("stopReason"))
         return reason or "error", string(result.get("detail"))
-
-    async def _proposed(self, request_id: str, path: str) -> str | None:
-        """Return the text a request would give to a file; None when it has none, or the request is gone."""
-        if self._client is None:
-            return None
-        try:
-            params = {"requestId": request_id, "path": path}
-            content = await self._client.request("goalwright/permission/content", params)
-        except RpcError:
-            return None
-        after = content.get("after")
-        return after if isinstance(after, str) else None
 
     async def _open_session(self, client: Client) -> str:
         options = self._options

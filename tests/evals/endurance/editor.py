@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 from daemon.runtime import Address
-from lsp_bridge.cli.client import Client
+from lsp_bridge.cli.client import Client, Greeting
 
 
 async def main(address_file: Path, workspace: Path, files: list[Path]) -> None:
     client = await Client.connect(Address.from_json(json.loads(address_file.read_text())), timeout=60)
-    await client.initialize(client="vscode", workspace=workspace, trusted=True, timeout=60)
+    await client.initialize(workspace, Greeting(client="vscode", trusted=True), 60)
     for file in files:
         item = {"uri": file.as_uri(), "languageId": "plaintext", "version": 1, "text": file.read_text()}
         await client.notify("textDocument/didOpen", {"textDocument": item})

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lsp_bridge.cli.client import Client
+from lsp_bridge.cli.client import Client, Greeting
 from tests.evals.endurance import clocked_daemon, editor
 from tests.evals.endurance.model import CALLS, Worker
 from tests.evals.endurance.samples import Sample, children_of, look
@@ -114,7 +114,7 @@ class Day:
         try:
             env = dict(self._goalwright.provider)
             workspace = self._goalwright.workspace
-            await chat.initialize(client="vscode", workspace=workspace, trusted=True, env=env, timeout=60)
+            await chat.initialize(workspace, Greeting(client="vscode", trusted=True, env=env), 60)
             yield chat
         finally:
             await chat.close()

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from daemon.model.events import Event, MessageAdded, Notice
 from daemon.runtime import Address, RuntimePaths
 from daemon.store.files import FileTraceStore
-from lsp_bridge.cli.client import Client, ConnectionLostError
+from lsp_bridge.cli.client import Client, ConnectionLostError, Greeting
 from tests.support.drivers.forker import Forker, shared_forker
 from tests.support.drivers.waiting import until
 
@@ -139,9 +139,8 @@ async def _connect(address: Address, workspace: Path) -> tuple[Client, list[Even
             heard.append(_EVENT.validate_python(params["event"]))
 
     client.on_notification(hear)
-    await client.initialize(
-        client="killing", workspace=workspace, settings=_ALLOWED, trusted=True, timeout=DEADLINE_S
-    )
+    greeting = Greeting(client="killing", settings=_ALLOWED, trusted=True)
+    await client.initialize(workspace, greeting, DEADLINE_S)
     return client, heard
 
 

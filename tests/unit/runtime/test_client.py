@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
+from lsp_bridge.cli.client import Client, ConnectionLostError, Greeting, RequestTimeoutError, RpcError
 from lsp_bridge.protocol.handshake import ErrorCode
 from tests.support.drivers.waiting import until
 from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseError
@@ -19,7 +19,7 @@ from tests.support.fakes.daemon_server import Connection, FakeDaemon, RefuseErro
 async def connected(fake: FakeDaemon) -> AsyncGenerator[Client]:
     client = await Client.connect(fake.address)
     try:
-        await client.initialize(client="terminal", workspace=fake.paths.workspace, env={"X_API_KEY": "k"})
+        await client.initialize(fake.paths.workspace, Greeting(env={"X_API_KEY": "k"}))
         yield client
     finally:
         await client.close()

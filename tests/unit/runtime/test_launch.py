@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from daemon.runtime import RuntimePaths
-from lsp_bridge.cli.client import Client
 from lsp_bridge.cli.launch import (
     Clock,
     Greeting,
@@ -261,20 +260,6 @@ async def test_relative_home_is_resolved_for_the_daemon(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GOALWRIGHT_HOME", "home")
     await ensure_daemon(workspace, launcher=replace(launcher, home=None))
-
-
-async def test_idle_timeout_reaches_the_daemon(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, ...]] = []
-
-    async def connect(self: Launcher, workspace: Path, greeting: Greeting) -> tuple[Client, object]:
-        seen.append(tuple(self.serve_args))
-        raise LaunchError("startFailed", "not today")
-
-    monkeypatch.setattr(Launcher, "connect", connect)
-    for timeout in (None, 90):
-        with pytest.raises(LaunchError):
-            await ensure_daemon(workspace, idle_timeout_s=timeout)
-    assert seen == [(), ("--idle-timeout", "90")]
 
 
 def test_daemon_runs_isolated(monkeypatch: pytest.MonkeyPatch) -> None:

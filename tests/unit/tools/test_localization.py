@@ -13,6 +13,8 @@ from string import Formatter
 import pytest
 from pydantic import TypeAdapter
 
+from lsp_bridge.cli.command_description import Group
+from lsp_bridge.cli.command_table import COMMANDS
 from tools import localization
 from tools.localization import (
     LANGUAGES,
@@ -123,7 +125,15 @@ def texts_in_data() -> dict[str, str]:
         for line in file.read_text(encoding="utf-8").splitlines()[:10]:
             if line.startswith("description: "):
                 found[line.removeprefix("description: ").strip("\"'")] = file.name
-    return found
+    return found | {text: "lsp_bridge/cli/command_table.py" for text in _texts_of_commands() if text}
+
+
+def _texts_of_commands() -> Iterator[str | None]:
+    for command in COMMANDS:
+        yield from (command.help, command.epilog)
+        for one in command.arguments:
+            yield from (one.help, one.title) if isinstance(one, Group) else (one.help,)
+            yield from (each.help for each in one.arguments) if isinstance(one, Group) else ()
 
 
 def placeholders(text: str) -> set[str]:

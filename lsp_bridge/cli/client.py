@@ -44,9 +44,13 @@ class DaemonError(Exception):
 class ConnectionLostError(DaemonError):
     """There is no daemon at the other end (any more). Requests under way fail with it."""
 
+    code = "unresponsive"
+
 
 class RequestTimeoutError(DaemonError):
     """No answer in time."""
+
+    code = "unresponsive"
 
 
 class RpcError(DaemonError):

@@ -98,7 +98,7 @@ def completion(cli: Invocation, *, shell: str) -> int:
     asks."""
     from argcomplete.shell_integration import shellcode
 
-    cli.console.write(shellcode(["goalwright"], shell=shell).strip() + "\n")
+    cli.console.line(shellcode(["goalwright"], shell=shell).strip())
     return 0
 
 

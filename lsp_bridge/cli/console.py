@@ -7,12 +7,13 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from lsp_bridge.cli.text import Style, shown_line
+from lsp_bridge.cli.text import Style, fit, shown_line
+from tools.json_access import strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
 
 @dataclass(slots=True)
@@ -72,6 +73,14 @@ class Console:
             self.out.write(text)
             self.out.flush()
 
+    def line(self, text: str = "") -> None:
+        """Write a line to ``out``."""
+        self.write(text + "\n")
+
+    def row(self, text: str) -> None:
+        """Write a line of a list to ``out``; a terminal gets what fits."""
+        self.line(fit(text, self.columns) if self.live else text)
+
     def write_bytes(self, data: bytes) -> None:
         """Write bytes to ``out`` unchanged, at once: for programs, never for a screen."""
         with self._until_gone():
@@ -112,6 +121,11 @@ class Console:
         if text not in self._problems:
             self._problems.add(text)
             self.warn(self.err_style.yellow(shown_line(text)))
+
+    def problems(self, found: Mapping[str, Any]) -> None:
+        """Tell of the ``problems`` in an answer of the daemon."""
+        for text in strings(found.get("problems")):
+            self.problem(text)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

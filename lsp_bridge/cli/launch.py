@@ -246,6 +246,34 @@ class Launcher:
         return process, log_start
 
 
+class LastingConnection:
+    """A connection to the daemon of a folder, made again when the daemon has ended."""
+
+    def __init__(
+        self, launcher: Launcher, workspace: Path, made: Callable[[Client], None] = lambda _: None
+    ) -> None:
+        """``made``: called with each new connection."""
+        self._launcher = launcher
+        self._workspace = workspace
+        self._made = made
+        self._connecting = asyncio.Lock()
+        self.client: Client | None = None
+        """The last one; None while there has been none."""
+
+    async def get(self, greeting: Callable[[], Greeting]) -> Client:
+        """Return the connection. Raises LaunchError."""
+        async with self._connecting:
+            if self.client is None or self.client.closed:
+                self.client, _ = await self._launcher.connect(self._workspace, greeting())
+                self._made(self.client)
+            return self.client
+
+    async def close(self) -> None:
+        """Hang up; the daemon goes on."""
+        if self.client is not None:
+            await self.client.close()
+
+
 async def ensure_daemon(workspace: Path, launcher: Launcher | None = None) -> Address:
     """Return the address of the daemon of ``workspace``, which is started when there is none. Raises LaunchError."""
     client, address = await (launcher or Launcher()).connect(workspace, Greeting(client="launcher"))

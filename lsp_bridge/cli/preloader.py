@@ -26,14 +26,14 @@ import struct
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from daemon import lock
 from daemon.runtime import Address, keep_memory_private, new_token, state_dir, write_private
 from daemon.safe_path import own_folders
+from daemon.version import product_version
 from lsp_bridge.cli.launch import EXIT_ALREADY_RUNNING, daemon_command, open_log
 from lsp_bridge.cli.preloaded import AT_THE_START, FORKED, HEADER, preloader_environment, preloader_paths
 from tools.localization import DEFAULT, set_language, t
@@ -133,7 +133,9 @@ def preload(idle_s: float | None) -> int | None:
             path.chmod(0o600)
             listener.listen(_BACKLOG)
             listener.setblocking(False)
-            paths.write_address(_address(token, path))
+            now = datetime.now(UTC).isoformat()
+            version, state = product_version(), str(state_dir())
+            paths.write_address(Address(os.getpid(), token, version, 1, state, now, str(path)))
             signal.signal(signal.SIGTERM, _leave)
             connection = _wait(listener, code, IDLE_S if idle_s is None else idle_s or None)
             if connection is None:
@@ -155,20 +157,6 @@ def preload(idle_s: float | None) -> int | None:
 
 def _leave(*_: object) -> None:
     raise SystemExit(0)
-
-
-def _address(token: str, path: Path) -> Address:
-    from daemon.version import product_version
-
-    return Address(
-        pid=os.getpid(),
-        token=token,
-        version=product_version(),
-        protocol_version=1,
-        workspace=str(state_dir()),
-        started_at=datetime.now(UTC).isoformat(),
-        socket=str(path),
-    )
 
 
 def import_all() -> None:
@@ -292,28 +280,21 @@ def _peer(connection: socket.socket) -> int | None:
 # -- in the fork -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    token: str
-    arguments: list[str]
-    env: dict[str, str]
-    cwd: str
-
-
 def _become(connection: socket.socket, token: str) -> None:
     """Make this process one that the client might have started. Raises _RefusedError, OSError, ValueError."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     connection.settimeout(_ORDER_S)
     order, streams = _receive(connection)
-    if not secrets.compare_digest(order.token.encode(), token.encode()):
+    if not secrets.compare_digest(order["token"].encode(), token.encode()):
         raise _RefusedError("wrong token")
+    env, arguments = order["env"], order["arguments"]
     peer = _peer(connection)
     if peer is None:
         raise _RefusedError("the client is of another user")
     if (theirs := _inherited(peer)) != (ours := _inherited(os.getpid())):
         different = sorted(name for name in theirs if theirs[name] != ours.get(name))
         raise _DiffersError(f"the client differs in {', '.join(different)}")
-    if _fixed(order.env) != _fixed(os.environ):
+    if _fixed(env) != _fixed(os.environ):
         raise _DiffersError("variables differ that count when a process starts")
     for limit in (getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")):
         try:
@@ -328,12 +309,12 @@ def _become(connection: socket.socket, token: str) -> None:
     os.closerange(answer + 1, os.sysconf("SC_OPEN_MAX"))
     os.umask(int(_status(peer)["Umask"], 8))
     os.environ.clear()
-    os.environ.update(order.env)
+    os.environ.update(env)
     time.tzset()
     set_language(DEFAULT)
-    os.chdir(order.cwd)
-    sys.argv = ["goalwright", *order.arguments]
-    _name([sys.executable, "-I", "-m", "goalwright", *order.arguments])
+    os.chdir(order["cwd"])
+    sys.argv = ["goalwright", *arguments]
+    _name([sys.executable, "-I", "-m", "goalwright", *arguments])
     os.write(answer, b"%s%d\n" % (FORKED, os.getpid()))
     os.close(answer)
 
@@ -353,7 +334,8 @@ def end_fork(code: int) -> int:
     return code
 
 
-def _receive(connection: socket.socket) -> tuple[_Order, list[int]]:
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Return what the process is to be (see ``preloaded.fork``), and its standard streams."""
     head, streams, _, _ = socket.recv_fds(connection, HEADER.size, 3)
     if len(head) != HEADER.size or len(streams) != 3:
         raise _RefusedError("not an order")
@@ -361,8 +343,7 @@ def _receive(connection: socket.socket) -> tuple[_Order, list[int]]:
     data = bytearray()
     while len(data) < length <= _MAX_ORDER and (part := connection.recv(length - len(data))):
         data += part
-    raw = cast("dict[str, Any]", json.loads(data))
-    return _Order(raw["token"], raw["arguments"], raw["env"], raw["cwd"]), streams
+    return json.loads(data), streams
 
 
 def _inherited(pid: int) -> dict[str, object]:
@@ -397,11 +378,9 @@ def _name(command: Sequence[str]) -> None:
     environment behind it, which is out of use by now."""
     import ctypes
 
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = [
-            int(field) for field in Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[45:49]
-        ]
-        start, end, behind, whole = fields
+    with contextlib.suppress(OSError, ValueError):
+        fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        start, end, behind, whole = map(int, fields[45:49])
         room = (whole if behind == end else end) - start
         if start > 0 and room > 0:
             text = b" ".join(map(os.fsencode, command))[: room - 1]

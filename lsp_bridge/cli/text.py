@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
+from functools import partialmethod
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 from tools.json_access import integer
 from tools.localization import n, noted, t
@@ -12,6 +14,9 @@ from tools.text import terminal
 from tools.text.terminal import shown as shown
 from tools.text.terminal import shown_line as shown_line
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that reorder displayed text, so that a diff reads differently from what it does.
@@ -45,12 +50,12 @@ class Cleaner:
 
 
 def fit(text: str, columns: int) -> str:
-    """Return the beginning of ``text`` that fits into so many columns (East Asian letters take two)."""
-    used = 0
-    for position, letter in enumerate(text):
-        used += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+    """Return ``text`` if it fits into so many columns (East Asian letters take two), else its beginning, without
+    colours."""
+    plain = terminal.plain(text)
+    for position, used in enumerate(accumulate(map(_columns, plain))):
         if used > columns:
-            return text[:position]
+            return plain[:position]
     return text
 
 
@@ -61,7 +66,17 @@ def pad(text: str, columns: int) -> str:
 
 def width(text: str) -> int:
     """Return the columns that ``text`` takes."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    return sum(map(_columns, text))
+
+
+def _columns(letter: str) -> int:
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines with aligned columns."""
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(pad, row, widths)).rstrip() for row in rows]
 
 
 STATES = {
@@ -98,51 +113,37 @@ class Style:
     def _wrap(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._color and text else text
 
-    def dim(self, text: str) -> str:
-        """Style less important text."""
-        return self._wrap("2", text)
-
-    def bold(self, text: str) -> str:
-        """Style headings."""
-        return self._wrap("1", text)
-
-    def red(self, text: str) -> str:
-        """Style failures and removed lines."""
-        return self._wrap("31", text)
-
-    def green(self, text: str) -> str:
-        """Style success and added lines."""
-        return self._wrap("32", text)
-
-    def yellow(self, text: str) -> str:
-        """Style warnings and questions."""
-        return self._wrap("33", text)
-
-    def cyan(self, text: str) -> str:
-        """Style positions."""
-        return self._wrap("36", text)
+    dim = partialmethod(_wrap, "2")
+    """Style less important text."""
+    bold = partialmethod(_wrap, "1")
+    """Style headings."""
+    red = partialmethod(_wrap, "31")
+    """Style failures and removed lines."""
+    green = partialmethod(_wrap, "32")
+    """Style success and added lines."""
+    yellow = partialmethod(_wrap, "33")
+    """Style warnings and questions."""
+    cyan = partialmethod(_wrap, "36")
+    """Style positions."""
 
     def diff(self, text: str) -> str:
         """Return a unified diff, coloured, with all that is in it made visible (see ``shown``)."""
-        lines: list[str] = []
-        for raw in text.split("\n"):
-            line = shown(raw)
-            if line.startswith(("+++", "---")):
-                lines.append(self.bold(line))
-            elif line.startswith("@@"):
-                lines.append(self.cyan(line))
-            elif line.startswith("+"):
-                lines.append(self.green(line))
-            elif line.startswith("-"):
-                lines.append(self.red(line))
-            else:
-                lines.append(line)
-        return "\n".join(lines).rstrip("\n")
+        signs = {"+++": self.bold, "---": self.bold, "@@": self.cyan, "+": self.green, "-": self.red}
+        lines = [shown(line) for line in text.split("\n")]
+        painted = (
+            next((signs[sign] for sign in signs if line.startswith(sign)), str)(line) for line in lines
+        )
+        return "\n".join(painted).rstrip("\n")
 
 
 def tokens(count: int) -> str:
     """Return e.g. ``12,300 tokens``."""
     return n("{count:,} token", "{count:,} tokens", count)
+
+
+def total_of(usage: dict[str, Any]) -> int:
+    """Return the tokens of ``TokenUsage`` of the wire."""
+    return sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
 
 
 def window_words(meter: dict[str, Any]) -> str:

@@ -13,13 +13,12 @@ from daemon.model.branches import BranchMeta, SubagentMeta
 from daemon.model.messages import StopReason
 from daemon.model.permissions import FileDiff
 from daemon.model.stored_model import Model
-from lsp_bridge.protocol.sessions import SessionInfo
+from lsp_bridge.protocol.sessions import SessionInfo, SessionParams
 
 
-class ExploreListParams(Model):
+class ExploreListParams(SessionParams):
     """The explorations of a session: all, or the one that its goal ``exploreStartId`` began."""
 
-    session_id: str
     explore_start_id: str | None = None
 
 
@@ -44,10 +43,9 @@ class ExploreListResult(Model):
     subagents: tuple[SubagentMeta, ...] = ()
 
 
-class BranchParams(Model):
+class BranchParams(SessionParams):
     """A request about one branch, by its id (``A``)."""
 
-    session_id: str
     branch_id: str
 
 
@@ -59,11 +57,9 @@ class BranchFilesResult(Model):
     """Files that git ignores: they count as no change, and are taken over only by name."""
 
 
-class BranchContentParams(Model):
+class BranchContentParams(BranchParams):
     """The full text of both sides of a file that a branch changed, for a diff editor."""
 
-    session_id: str
-    branch_id: str
     path: str
     """As in ``FileDiff.path``."""
 
@@ -76,13 +72,12 @@ class BranchContentResult(Model):
     binary: bool = False
 
 
-class ExploreSelectParams(Model):
+class ExploreSelectParams(SessionParams):
     """The user's choice: a branch (``["A"]``), or files and folders of several (``["A:src/a.py", "B:docs"]``).
 
     The changes need approval first, as every change does; the answer comes after the decision.
     """
 
-    session_id: str
     choice: tuple[str, ...]
 
 
@@ -95,10 +90,9 @@ class ExploreSelectResult(Model):
     detail: str = ""
 
 
-class ExploreLeaveParams(Model):
+class ExploreLeaveParams(SessionParams):
     """The user does not choose: the model does, or ``none`` of the branches is wanted."""
 
-    session_id: str
     explore_start_id: str | None = None
     """Null: the one that waits."""
     none: bool = False
@@ -150,10 +144,9 @@ class AgentListResult(Model):
     problems: tuple[str, ...] = ()
 
 
-class PlanReplanParams(Model):
+class PlanReplanParams(SessionParams):
     """Replan from here. ``reason``: what is wrong with the plan, in the user's words."""
 
-    session_id: str
     reason: str = ""
 
 
@@ -164,10 +157,9 @@ class PlanReplanResult(Model):
     detail: str = ""
 
 
-class PlanBuildParams(Model):
+class PlanBuildParams(SessionParams):
     """The user hands the plan of a planning session over to the building agent."""
 
-    session_id: str
     start: bool = True
     """Begin to build at once; else the client sends ``PlanBuildResult.prompt`` itself."""
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from daemon.model.permissions import FileDiff
 from daemon.model.stored_model import Model
+from lsp_bridge.protocol.sessions import SessionParams
 
 
 class HistoryFile(Model):
@@ -46,22 +47,20 @@ class HistoryResult(Model):
     redo: str | None = None
 
 
-class HistoryStepParams(Model):
+class HistoryStepParams(SessionParams):
     """Undo or redo one change: ``change_id``, or the next one. The user's own edits stay."""
 
-    session_id: str
     change_id: str | None = None
     dry_run: bool = False
     """Only report what would happen."""
 
 
-class HistoryRestoreParams(Model):
+class HistoryRestoreParams(SessionParams):
     """Undo all changes made since a message (it included), or those of a goal and the goals below it.
 
     Exactly one of ``message_id`` and ``goal_id``.
     """
 
-    session_id: str
     message_id: str | None = None
     goal_id: str | None = None
     dry_run: bool = False

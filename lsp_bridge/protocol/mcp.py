@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from daemon.model.stored_model import Model
+from lsp_bridge.protocol.sessions import SessionParams
 
 
 class McpListParams(Model):
@@ -44,13 +45,12 @@ class McpGivenServer(Model):
     headers: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
 
 
-class McpSessionParams(Model):
+class McpSessionParams(SessionParams):
     """Use these servers in a session of a trusted folder, in place of those that this connection passed before.
 
     They end with the connection.
     """
 
-    session_id: str
     servers: tuple[McpGivenServer, ...] = Field(default=(), max_length=20)
 
 

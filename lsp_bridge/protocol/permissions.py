@@ -20,6 +20,7 @@ from daemon.model.permissions import (
     Trust,
 )
 from daemon.model.stored_model import Model
+from lsp_bridge.protocol.sessions import SessionParams
 
 
 class PermissionListParams(Model):
@@ -159,17 +160,15 @@ class JobListResult(Model):
     jobs: tuple[JobInfo, ...]
 
 
-class JobKillParams(Model):
+class JobKillParams(SessionParams):
     """Stop a background command with all its processes."""
 
-    session_id: str
     job_id: str
 
 
-class CommandStopParams(Model):
+class CommandStopParams(SessionParams):
     """Stop a command that the turn waits for; the turn continues with the partial result."""
 
-    session_id: str
     tool_call_id: str
 
 

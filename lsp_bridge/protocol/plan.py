@@ -12,56 +12,47 @@ from daemon.model.messages import Part
 from daemon.model.meters import Meter
 from daemon.model.permissions import FileDiff
 from daemon.model.stored_model import Model
+from lsp_bridge.protocol.sessions import SessionParams
 
 
-class GoalAddParams(Model):
+class GoalAddParams(SessionParams):
     """A goal that the user adds: under ``parent_id`` (None: at the top), before the sibling ``before_id`` (None:
     last)."""
 
-    session_id: str
     description: str
     reason: str = ""
     parent_id: str | None = None
     before_id: str | None = None
 
 
-class GoalRenameParams(Model):
+class GoalParams(SessionParams):
+    """A request about one goal, by its id (not its display number)."""
+
+    goal_id: str
+
+
+class GoalRenameParams(GoalParams):
     """Another description for a goal that is not finished."""
 
-    session_id: str
-    goal_id: str
     description: str
 
 
-class GoalMoveParams(Model):
+class GoalMoveParams(GoalParams):
     """Put a goal under another parent, or elsewhere among its siblings; ``before_id`` None: last."""
 
-    session_id: str
-    goal_id: str
     parent_id: str | None = None
     before_id: str | None = None
 
 
-class GoalParams(Model):
-    """A request about one goal, by its id (not its display number)."""
-
-    session_id: str
-    goal_id: str
-
-
-class GoalDoneParams(Model):
+class GoalDoneParams(GoalParams):
     """The user completes a goal; the summary replaces its details in the model's input."""
 
-    session_id: str
-    goal_id: str
     summary: str
 
 
-class GoalAbandonParams(Model):
+class GoalAbandonParams(GoalParams):
     """The user abandons a goal. ``revert_files`` also undoes the changes for it (or fails with HISTORY_CONFLICT)."""
 
-    session_id: str
-    goal_id: str
     reason: str
     revert_files: bool = False
     dry_run: bool = False
@@ -126,10 +117,9 @@ class ContextResult(Model):
     meter: Meter
 
 
-class SessionCompactParams(Model):
+class SessionCompactParams(SessionParams):
     """Compact the context now. ``instructions``: what to keep, in the user's words."""
 
-    session_id: str
     instructions: str = ""
 
 
@@ -142,8 +132,7 @@ class CompactResult(Model):
     detail: str = ""
 
 
-class SessionHandoverParams(Model):
+class SessionHandoverParams(SessionParams):
     """Begin a session of ``agent`` that takes over from another one (``init`` or ``execute``)."""
 
-    session_id: str
     agent: TakingOver

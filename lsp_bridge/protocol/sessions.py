@@ -26,6 +26,12 @@ class Empty(Model):
     """No params, or no result."""
 
 
+class SessionParams(Model):
+    """A request about one session."""
+
+    session_id: str
+
+
 class InitializationOptions(Model):
     """A client's ``initializationOptions`` in LSP's ``initialize``."""
 
@@ -83,10 +89,9 @@ class SessionNewParams(Model):
     mode: Mode | None = None
 
 
-class SessionForkParams(Model):
+class SessionForkParams(SessionParams):
     """Start a session with the conversation of another one, which stays unchanged. Files stay unchanged, too."""
 
-    session_id: str
     message_id: str | None = None
     """A message of the user (its id or its number): the fork has the conversation before it. Null: all of it."""
 
@@ -123,10 +128,9 @@ class UnreadableSession(Model):
     why: str
 
 
-class SessionLoadParams(Model):
+class SessionLoadParams(SessionParams):
     """Open a session and subscribe this connection to its updates."""
 
-    session_id: str
     messages: int = Field(default=200, ge=0, le=10_000)
     """How many of the newest messages to return."""
 
@@ -188,10 +192,9 @@ class Streaming(Model):
     parts: tuple[Part, ...]
 
 
-class SessionMessagesParams(Model):
+class SessionMessagesParams(SessionParams):
     """Older messages, for scrolling back: those with a ``sequence`` below ``before``."""
 
-    session_id: str
     before: int
     limit: int = Field(default=100, ge=1, le=1000)
 
@@ -205,10 +208,9 @@ class SessionMessagesResult(Model):
     """Notices of a transcript among ``messages``, in order."""
 
 
-class SessionEventsParams(Model):
+class SessionEventsParams(SessionParams):
     """Events after the last one seen, after a reconnect. Subscribes the connection too."""
 
-    session_id: str
     after_event_id: int = Field(ge=0)
 
 
@@ -218,10 +220,9 @@ class SessionEventsResult(Model):
     events: tuple[Event, ...]
 
 
-class SessionPromptParams(Model):
+class SessionPromptParams(SessionParams):
     """A prompt. The answer comes when the turn that works on it has ended."""
 
-    session_id: str
     text: str
     attachments: tuple[FilePart, ...] = ()
     """With ``data``: contents, e.g. of a pasted image. Without: ``name`` is the path of a file that the daemon reads,
@@ -244,16 +245,9 @@ class SessionPromptResult(Model):
     removed: bool = False
 
 
-class SessionParams(Model):
-    """A request about one session."""
-
-    session_id: str
-
-
-class SessionCancelParams(Model):
+class SessionCancelParams(SessionParams):
     """Stop the running turn. ``hold_queue``: queued prompts wait for ``goalwright/queue/send``."""
 
-    session_id: str
     hold_queue: bool = False
 
 
@@ -263,20 +257,18 @@ class CanceledResult(Model):
     canceled: bool
 
 
-class QueueEditParams(Model):
+class QueueEditParams(SessionParams):
     """Change the text of a waiting prompt; ``text`` null removes it. Or ``hold`` it while the user edits it: it is not
     sent until its text comes, or ``hold`` is false."""
 
-    session_id: str
     prompt_id: str
     text: str | None = None
     hold: bool | None = None
 
 
-class SessionSetParams(Model):
+class SessionSetParams(SessionParams):
     """Change title, model, limits, mode or agent of a session; null leaves it."""
 
-    session_id: str
     title: str | None = None
     model: str | None = None
     budget: Budget | None = None

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from daemon.model.messages import Message
 from daemon.model.stored_model import Model
+from lsp_bridge.protocol.sessions import SessionParams
 
 
 class TraceRebuildParams(Model):
@@ -104,10 +105,8 @@ class TracePruneResult(Model):
     dry_run: bool = False
 
 
-class SessionDeleteParams(Model):
+class SessionDeleteParams(SessionParams):
     """Delete a session with its branches and sub-agents. One that is at work is refused."""
-
-    session_id: str
 
 
 class SessionSearchParams(Model):
@@ -138,10 +137,9 @@ class SessionSearchResult(Model):
     hits: tuple[SessionHit, ...]
 
 
-class TraceExportParams(Model):
+class TraceExportParams(SessionParams):
     """Write the archive of a session to ``archive``, an absolute path; a file that is there is replaced."""
 
-    session_id: str
     archive: str
 
 
@@ -171,13 +169,12 @@ class ApiOpenResult(Model):
     """The web page's address, with the token."""
 
 
-class TraceMessagesParams(Model):
+class TraceMessagesParams(SessionParams):
     """Messages of a session, newest page first, e.g. those of one goal, which an edge of the graph represents.
 
     This opens no session and subscribes to none.
     """
 
-    session_id: str
     branch_id: str | None = None
     """A branch or sub-agent of the session (``A``, ``A.s1``); null: the session itself."""
     goal_id: str | None = None

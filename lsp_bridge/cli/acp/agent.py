@@ -9,48 +9,18 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from acp import schema
 from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
-from acp.schema import (
-    AgentCapabilities,
-    AuthenticateResponse,
-    AuthMethodAgent,
-    ClientCapabilities,
-    CloseSessionResponse,
-    ConfigOptionUpdate,
-    FileSystemCapabilities,
-    ForkSessionResponse,
-    Implementation,
-    InitializeResponse,
-    ListSessionsResponse,
-    LoadSessionResponse,
-    McpCapabilities,
-    NewSessionResponse,
-    PromptCapabilities,
-    PromptResponse,
-    ResumeSessionResponse,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionConfigOptionBoolean,
-    SessionConfigOptionSelect,
-    SessionConfigSelectOption,
-    SessionForkCapabilities,
-    SessionInfo,
-    SessionListCapabilities,
-    SessionMode,
-    SessionModeState,
-    SessionResumeCapabilities,
-    SetSessionConfigOptionResponse,
-    SetSessionModeResponse,
-)
 
 from daemon.provider.variables import provider_env
 from daemon.version import product_version
 from lsp_bridge.cli.acp.content import UnsupportedContentError, given_servers, prompt_of
 from lsp_bridge.cli.acp.editor_files import EditorFiles
 from lsp_bridge.cli.acp.live_session import LiveSession
-from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError
+from lsp_bridge.cli.client import DaemonError, Greeting, RpcError
+from lsp_bridge.cli.launch import LastingConnection
+from lsp_bridge.cli.run.newest_session import trace_id
 from lsp_bridge.cli.text import shown_line
 from lsp_bridge.protocol.handshake import ErrorCode
 from tools.json_access import mapping, mappings, string
@@ -66,8 +36,9 @@ if TYPE_CHECKING:
 
     from lsp_bridge.cli.acp.content import Block
     from lsp_bridge.cli.client import Client
+    from lsp_bridge.cli.launch import Launcher
 
-    Option = SessionConfigOptionSelect | SessionConfigOptionBoolean
+    Option = schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean
 
 MODES = {
     "ask": (noted("Ask"), noted("Rules decide what needs no approval")),
@@ -81,6 +52,8 @@ MODES = {
 """Permission modes: their names and descriptions."""
 _ENVIRONMENT = "environment"
 """The only way to sign in."""
+_WRONG_PARAMS = (ErrorCode.INVALID_PARAMS, "workspace")
+"""Codes of errors in what the editor sent; the second means the folder."""
 _PAGE = 50
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,16 +66,11 @@ def _answering(handler: Callable[P, CoroutineType[Any, Any, T]]) -> Callable[P, 
     async def handle(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return await handler(*args, **kwargs)
-        except RpcError as error:
-            code = -32002 if error.code == ErrorCode.UNKNOWN_SESSION else -32603
-            raise RequestError(
-                -32602 if error.code == ErrorCode.INVALID_PARAMS else code, str(error)
-            ) from error
-        except UnsupportedContentError as error:
-            raise RequestError(-32602, str(error)) from error
-        except (LaunchError, ConnectionLostError, RequestTimeoutError) as error:
-            is_folder = isinstance(error, LaunchError) and error.code == "workspace"
-            raise RequestError(-32602 if is_folder else -32603, str(error)) from error
+        except (DaemonError, UnsupportedContentError) as error:
+            is_wrong = isinstance(error, UnsupportedContentError) or error.code in _WRONG_PARAMS
+            is_unknown = isinstance(error, RpcError) and error.code == ErrorCode.UNKNOWN_SESSION
+            code = -32602 if is_wrong else -32002 if is_unknown else -32603
+            raise RequestError(code, str(error)) from error
 
     return handle
 
@@ -118,14 +86,7 @@ class _Folder:
         """Those that this connection reports to, by id; the oldest first."""
         self.entering = asyncio.Lock()
         """Sessions are opened one after the other."""
-        self._launcher = launcher
-        self._client: Client | None = None
-        self._connecting = asyncio.Lock()
-
-    @property
-    def has_connected(self) -> bool:
-        """Whether there has been a daemon: the folder exists."""
-        return self._client is not None
+        self.connection = LastingConnection(launcher, path, self._connected)
 
     def tell(self, text: str) -> None:
         """Show the user a notice in the sessions that work on a prompt of this editor."""
@@ -135,20 +96,14 @@ class _Folder:
 
     async def connect(self) -> Client:
         """Return the connection, made again when the daemon has ended. Raises LaunchError."""
-        async with self._connecting:
-            if self._client is None or self._client.closed:
-                answers = None if self.files is None else self.files.answer
-                greeting = Greeting(client="ACP", env=provider_env(os.environ), answers=answers)
-                self._client, _ = await self._launcher.connect(self.path, greeting)
-                self._client.on_notification(self._notified)
-                if self.files is not None:
-                    self.files.attached(self._client)
-            return self._client
+        answers = None if self.files is None else self.files.answer
+        env = provider_env(os.environ)
+        return await self.connection.get(lambda: Greeting(client="ACP", env=env, answers=answers))
 
-    async def close(self) -> None:
-        """Hang up; the daemon goes on."""
-        if self._client is not None:
-            await self._client.close()
+    def _connected(self, client: Client) -> None:
+        client.on_notification(self._notified)
+        if self.files is not None:
+            self.files.attached(client)
 
     def _notified(self, method: str, params: dict[str, Any]) -> None:
         if (session := self.sessions.get(string(params.get("sessionId")))) is not None:
@@ -177,29 +132,31 @@ class AcpAgent:
     async def initialize(
         self,
         protocol_version: int,
-        client_capabilities: ClientCapabilities | None = None,
-        client_info: Implementation | None = None,
+        client_capabilities: schema.ClientCapabilities | None = None,
+        client_info: schema.Implementation | None = None,
         **_: Any,
-    ) -> InitializeResponse:
+    ) -> schema.InitializeResponse:
         """Tell what Goalwright can do. Raises RequestError when the editor's abilities are not in the form of the
         protocol."""
         self._has_files = _offers_files(client_capabilities)
-        return InitializeResponse(
+        return schema.InitializeResponse(
             protocol_version=PROTOCOL_VERSION,  # the only one
-            agent_info=Implementation(name="goalwright", title="Goalwright", version=product_version()),
-            agent_capabilities=AgentCapabilities(
+            agent_info=schema.Implementation(
+                name="goalwright", title="Goalwright", version=product_version()
+            ),
+            agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
-                prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
-                mcp_capabilities=McpCapabilities(http=True, sse=False),
-                session_capabilities=SessionCapabilities(
-                    list=SessionListCapabilities(),
-                    fork=SessionForkCapabilities(),
-                    resume=SessionResumeCapabilities(),
-                    close=SessionCloseCapabilities(),
+                prompt_capabilities=schema.PromptCapabilities(image=True, audio=False, embedded_context=True),
+                mcp_capabilities=schema.McpCapabilities(http=True, sse=False),
+                session_capabilities=schema.SessionCapabilities(
+                    list=schema.SessionListCapabilities(),
+                    fork=schema.SessionForkCapabilities(),
+                    resume=schema.SessionResumeCapabilities(),
+                    close=schema.SessionCloseCapabilities(),
                 ),
             ),
             auth_methods=[
-                AuthMethodAgent(
+                schema.AuthMethodAgent(
                     id=_ENVIRONMENT,
                     name=t("A key in the environment"),
                     description=t(
@@ -210,7 +167,7 @@ class AcpAgent:
             ],
         )
 
-    async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
+    async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
         """Check that some model can be used. Raises RequestError when none can."""
         from daemon.provider.catalogue import is_set_up
 
@@ -221,56 +178,54 @@ class AcpAgent:
                 -32000,
                 t("No key was found in the environment of `goalwright acp`. Set it there, and start again."),
             )
-        return AuthenticateResponse()
+        return schema.AuthenticateResponse()
 
     # -- sessions --
 
     @_answering
     async def new_session(
         self, cwd: str, additional_directories: Any = None, mcp_servers: Any = None, **_: Any
-    ) -> NewSessionResponse:
+    ) -> schema.NewSessionResponse:
         """Begin a session in a folder."""
         client = await self._folder(cwd).connect()
-        made = _trace_id(await client.request("goalwright/session/new", {}))
-        modes, options = await self._entered(made, cwd, mcp_servers, additional_directories)
-        return NewSessionResponse(session_id=made, modes=modes, config_options=options)
+        made = trace_id(await client.request("goalwright/session/new", {}))
+        entered = await self._entered(made, cwd, mcp_servers, additional_directories)
+        return schema.NewSessionResponse(session_id=made, **entered)
 
     @_answering
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Any = None, additional_directories: Any = None, **_: Any
-    ) -> LoadSessionResponse:
+    ) -> schema.LoadSessionResponse:
         """Open a session, and send its conversation."""
-        modes, options = await self._entered(
-            session_id, cwd, mcp_servers, additional_directories, replay=True
-        )
-        return LoadSessionResponse(modes=modes, config_options=options)
+        entered = await self._entered(session_id, cwd, mcp_servers, additional_directories, replay=True)
+        return schema.LoadSessionResponse(**entered)
 
     @_answering
     async def resume_session(
         self, session_id: str, cwd: str, additional_directories: Any = None, mcp_servers: Any = None, **_: Any
-    ) -> ResumeSessionResponse:
+    ) -> schema.ResumeSessionResponse:
         """Open a session without its conversation, which the editor has."""
-        modes, options = await self._entered(session_id, cwd, mcp_servers, additional_directories)
-        return ResumeSessionResponse(modes=modes, config_options=options)
+        entered = await self._entered(session_id, cwd, mcp_servers, additional_directories)
+        return schema.ResumeSessionResponse(**entered)
 
     @_answering
     async def fork_session(
         self, session_id: str, cwd: str, additional_directories: Any = None, mcp_servers: Any = None, **_: Any
-    ) -> ForkSessionResponse:
+    ) -> schema.ForkSessionResponse:
         """Begin a session with the conversation of another one."""
         client = await self._folder(cwd).connect()
-        forked = _trace_id(await client.request("goalwright/session/fork", {"sessionId": session_id}))
-        modes, options = await self._entered(forked, cwd, mcp_servers, additional_directories)
-        return ForkSessionResponse(session_id=forked, modes=modes, config_options=options)
+        forked = trace_id(await client.request("goalwright/session/fork", {"sessionId": session_id}))
+        entered = await self._entered(forked, cwd, mcp_servers, additional_directories)
+        return schema.ForkSessionResponse(session_id=forked, **entered)
 
     @_answering
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
-    ) -> ListSessionsResponse:
+    ) -> schema.ListSessionsResponse:
         """List the sessions of a folder, newest first; without one, those of the folders that the editor has opened."""
-        known = [folder for folder in self._folders.values() if folder.has_connected]
+        known = [folder for folder in self._folders.values() if folder.connection.client]
         folders = [self._folder(cwd)] if cwd else known
-        found: list[SessionInfo] = []
+        found: list[schema.SessionInfo] = []
         more: str | None = None
         for folder in folders:
             client = await folder.connect()
@@ -278,7 +233,7 @@ class AcpAgent:
             listed = await client.request("goalwright/session/list", params)
             traces = [mapping(one.get("trace")) for one in mappings(listed.get("sessions"))]
             found += [
-                SessionInfo(
+                schema.SessionInfo(
                     session_id=string(trace.get("traceId")),
                     cwd=str(folder.path),
                     title=string(trace.get("title")) or None,
@@ -288,26 +243,26 @@ class AcpAgent:
             ]
             if listed.get("more") is True and cwd and traces:
                 more = string(traces[-1].get("traceId"))
-        return ListSessionsResponse(sessions=found, next_cursor=more)
+        return schema.ListSessionsResponse(sessions=found, next_cursor=more)
 
-    async def close_session(self, session_id: str, **_: Any) -> CloseSessionResponse:
+    async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
         """Take part in a session no more."""
         if (session := self._sessions.pop(session_id, None)) is not None:
             self._folders[session.workspace].sessions.pop(session_id, None)
             await session.cancel()
             await session.close()
-        return CloseSessionResponse()
+        return schema.CloseSessionResponse()
 
     # -- work --
 
     @_answering
-    async def prompt(self, session_id: str, prompt: list[Block], **_: Any) -> PromptResponse:
+    async def prompt(self, session_id: str, prompt: list[Block], **_: Any) -> schema.PromptResponse:
         """Work on a prompt; answers when its turn has ended."""
         session = self._known(session_id)
         text, files = prompt_of(prompt, session.workspace)
         if (documents := self._folders[session.workspace].files) is not None:
             documents.ask_again()
-        return PromptResponse(stop_reason=await session.prompt(text, files))
+        return schema.PromptResponse(stop_reason=await session.prompt(text, files))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the running turn."""
@@ -315,22 +270,24 @@ class AcpAgent:
             await session.cancel()
 
     @_answering
-    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> SetSessionModeResponse:
+    async def set_session_mode(
+        self, session_id: str, mode_id: str, **_: Any
+    ) -> schema.SetSessionModeResponse:
         """Change the permission mode."""
         await self._known(session_id).request("goalwright/session/set", {"mode": mode_id})
-        return SetSessionModeResponse()
+        return schema.SetSessionModeResponse()
 
     @_answering
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
-    ) -> SetSessionConfigOptionResponse:
+    ) -> schema.SetSessionConfigOptionResponse:
         """Change the model or the agent."""
         if config_id not in ("model", "agent"):
             raise RequestError(-32602, t("There is no option {name}.", name=config_id))
         session = self._known(session_id)
         changed = await session.request("goalwright/session/set", {config_id: value})
         options = await self._options(session, mapping(changed.get("session")))
-        return SetSessionConfigOptionResponse(config_options=options)
+        return schema.SetSessionConfigOptionResponse(config_options=options)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """There are no extensions."""
@@ -345,7 +302,7 @@ class AcpAgent:
         for session in self._sessions.values():
             await session.close()
         for folder in self._folders.values():
-            await folder.close()
+            await folder.connection.close()
 
     # -- helpers --
 
@@ -364,10 +321,10 @@ class AcpAgent:
 
     async def _entered(
         self, session_id: str, cwd: str, servers: Any, folders: Any, *, replay: bool = False
-    ) -> tuple[SessionModeState, list[Option]]:
-        """Take part in a session from now on; return its modes and options. ``servers`` and ``folders``: what the
-        editor offers for it. A failure leaves all open sessions as they are. Raises as ``LiveSession.opened``, and
-        LaunchError."""
+    ) -> dict[str, Any]:
+        """Take part in a session from now on; return its modes and options, for the answer. ``servers`` and
+        ``folders``: what the editor offers for it. A failure leaves all open sessions as they are. Raises as
+        ``LiveSession.opened``, and LaunchError."""
         folder = self._folder(cwd)
         client = await folder.connect()
         given, refused = given_servers(servers or ())
@@ -390,7 +347,7 @@ class AcpAgent:
             await session.settled()
         _say_unused(session, refused, folders)
         self._background.start(self._offer_models(session, info))
-        return _modes(info), options
+        return {"modes": _modes(info), "config_options": options}
 
     def _joined(self, session_id: str, folder: _Folder) -> LiveSession:
         assert self._editor is not None  # the SDK calls on_connect first
@@ -409,7 +366,7 @@ class AcpAgent:
         """Return the agents, and the models that are known; all follow when the providers have named theirs."""
         listed = await session.request("goalwright/agent/list")
         agents = [
-            SessionConfigSelectOption(
+            schema.SessionConfigSelectOption(
                 value=string(one.get("name")),
                 name=string(one.get("name")),
                 description=string(one.get("description")),
@@ -417,7 +374,7 @@ class AcpAgent:
             for one in mappings(listed.get("agents"))
             if one.get("primary") is True
         ]
-        agent = SessionConfigOptionSelect(
+        agent = schema.SessionConfigOptionSelect(
             type="select",
             id="agent",
             name=t("Agent"),
@@ -427,7 +384,7 @@ class AcpAgent:
         return [_model_option(string(info.get("model")), self._models.get(session.workspace, [])), agent]
 
     async def _offer_models(self, session: LiveSession, info: dict[str, Any]) -> None:
-        with contextlib.suppress(RpcError, ConnectionLostError, LaunchError):
+        with contextlib.suppress(DaemonError):
             client = await session.connect()
             listed = await client.request("goalwright/model/list", {})
             names = [
@@ -440,56 +397,50 @@ class AcpAgent:
             if set(names) - {string(info.get("model"))}:
                 options = await self._options(session, info)
                 session.show(
-                    ConfigOptionUpdate(session_update="config_option_update", config_options=options)
+                    schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options)
                 )
 
 
 def _offers_files(abilities: object) -> bool:
     """Return whether the editor reads and writes files. The SDK lets a dict through where it received no object.
     Raises RequestError then."""
-    files: object = abilities.fs if isinstance(abilities, ClientCapabilities) else abilities
-    if files is not None and not isinstance(files, FileSystemCapabilities):
-        name = "clientCapabilities.fs" if isinstance(abilities, ClientCapabilities) else "clientCapabilities"
+    files, name = abilities, "clientCapabilities"
+    if isinstance(abilities, schema.ClientCapabilities):
+        files, name = abilities.fs, "clientCapabilities.fs"
+    if files is not None and not isinstance(files, schema.FileSystemCapabilities):
         why = f"{name} {t('must be an object, in curly brackets')}"
         raise RequestError(-32602, t("Invalid params: {why}.", why=why))
     return files is not None and bool(files.read_text_file and files.write_text_file)
 
 
-def _trace_id(made: dict[str, Any]) -> str:
-    """Return the id of the session in an answer."""
-    return string(mapping(mapping(made.get("session")).get("trace")).get("traceId"))
-
-
 def _say_unused(session: LiveSession, servers: Sequence[str], folders: Any) -> None:
     """Tell the user of what the editor offers and Goalwright does not use."""
     if servers:
-        words = t(
-            "These MCP servers of the editor are not used: {names}.",
-            names=shown_line(", ".join(servers)),
-        )
-        session.tell(words)
+        names = shown_line(", ".join(servers))
+        session.tell(t("These MCP servers of the editor are not used: {names}.", names=names))
     if folders:
         session.tell(
             t("Goalwright works in one folder; the editor's other folders are not part of the session.")
         )
 
 
-def _model_option(current: str, others: list[str]) -> SessionConfigOptionSelect:
+def _model_option(current: str, others: list[str]) -> schema.SessionConfigOptionSelect:
     names = dict.fromkeys([current, *others])
-    return SessionConfigOptionSelect(
+    return schema.SessionConfigOptionSelect(
         type="select",
         id="model",
         name=t("Model"),
         category="model",
         current_value=current,
-        options=[SessionConfigSelectOption(value=name, name=name) for name in names],
+        options=[schema.SessionConfigSelectOption(value=name, name=name) for name in names],
     )
 
 
-def _modes(info: dict[str, Any]) -> SessionModeState:
-    return SessionModeState(
+def _modes(info: dict[str, Any]) -> schema.SessionModeState:
+    return schema.SessionModeState(
         current_mode_id=string(info.get("mode")) or "ask",
         available_modes=[
-            SessionMode(id=mode, name=t(name), description=t(words)) for mode, (name, words) in MODES.items()
+            schema.SessionMode(id=mode, name=t(name), description=t(words))
+            for mode, (name, words) in MODES.items()
         ],
     )

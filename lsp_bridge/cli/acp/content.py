@@ -7,31 +7,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from acp.schema import (
-    AudioContentBlock,
-    BlobResourceContents,
-    ContentToolCallContent,
-    EmbeddedResourceContentBlock,
-    FileEditToolCallContent,
-    ImageContentBlock,
-    McpServerHttp,
-    McpServerStdio,
-    PlanEntry,
-    ResourceContentBlock,
-    SseMcpServer,
-    TextContentBlock,
-    TextResourceContents,
-    ToolCallLocation,
-)
+from acp import helpers, schema
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
 
+from lsp_bridge.cli.run.goal_lines import in_order
 from lsp_bridge.protocol.permission_text import (
     action_detail,
     model_lines,
@@ -39,25 +24,23 @@ from lsp_bridge.protocol.permission_text import (
     question_lines,
     warning_lines,
 )
-from tools.json_access import integer, mapping, mappings, string
+from tools.json_access import mapping, mappings, string
 from tools.localization import t
 from tools.text.terminal import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from acp.schema import PlanEntryStatus, ToolKind
+    from collections.abc import Collection, Iterable, Sequence
 
     Block = (
-        TextContentBlock
-        | ImageContentBlock
-        | AudioContentBlock
-        | ResourceContentBlock
-        | EmbeddedResourceContentBlock
+        schema.TextContentBlock
+        | schema.ImageContentBlock
+        | schema.AudioContentBlock
+        | schema.ResourceContentBlock
+        | schema.EmbeddedResourceContentBlock
     )
-    ToolContent = ContentToolCallContent | FileEditToolCallContent
+    ToolContent = schema.ContentToolCallContent | schema.FileEditToolCallContent
 
-KINDS: dict[str, ToolKind] = {
+KINDS: dict[str, schema.ToolKind] = {
     "read": "read",
     "ls": "read",
     "diagnostics": "read",
@@ -74,13 +57,7 @@ KINDS: dict[str, ToolKind] = {
 """Kinds of the tools, for the editor's icons; ``other`` for those that are missing."""
 PLAN_TOOLS = ("goal", "step", "read_progress")
 """Tools whose calls an editor sees as its plan."""
-_STATES: dict[str, PlanEntryStatus] = {
-    "pending": "pending",
-    "in_progress": "in_progress",
-    "completed": "completed",
-}
-
-
+_STATES: dict[str, schema.PlanEntryStatus] = {"in_progress": "in_progress", "completed": "completed"}
 _MOST_SERVERS = 20
 """MCP servers of one session; the daemon takes no more."""
 _LONGEST_NAME = 100
@@ -99,11 +76,6 @@ class UnsupportedContentError(Exception):
     """Raised for a part of a prompt that Goalwright does not take; the message says what to do."""
 
 
-def text_block(text: str) -> TextContentBlock:
-    """Return a block of text."""
-    return TextContentBlock(type="text", text=text)
-
-
 def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[str, Any]]]:
     """Return the text of a prompt and its attachments (``FilePart`` of the wire).
 
@@ -119,23 +91,20 @@ def prompt_of(blocks: Iterable[Block], workspace: Path) -> tuple[str, list[dict[
 
     before: Block | None = None
     for block in blocks:
-        if isinstance(block, TextContentBlock):
-            is_glued = bool(texts) and not isinstance(before, TextContentBlock) and block.text[:1].isalnum()
-            texts.append(f" {block.text}" if is_glued else block.text)
-        elif isinstance(block, ImageContentBlock):
-            files.append(
-                {
-                    "name": _name(block.uri, workspace) or "image",
-                    "mediaType": block.mime_type,
-                    "data": block.data,
-                }
+        if isinstance(block, schema.TextContentBlock):
+            is_glued = (
+                bool(texts) and not isinstance(before, schema.TextContentBlock) and block.text[:1].isalnum()
             )
-        elif isinstance(block, ResourceContentBlock):
+            texts.append(f" {block.text}" if is_glued else block.text)
+        elif isinstance(block, schema.ImageContentBlock):
+            named = _name(block.uri, workspace) or "image"
+            files.append({"name": named, "mediaType": block.mime_type, "data": block.data})
+        elif isinstance(block, schema.ResourceContentBlock):
             path = _path(block.uri)
             name(_mention(_name(block.uri, workspace)) if path else f"[{block.name}]({block.uri})")
             if path is not None and _can_attach(workspace / path):
                 files.append({"name": _relative(path, workspace), "mediaType": ""})
-        elif isinstance(block, EmbeddedResourceContentBlock):
+        elif isinstance(block, schema.EmbeddedResourceContentBlock):
             named = _name(block.resource.uri, workspace)
             if named:
                 name(_mention(named))
@@ -160,18 +129,18 @@ def replayed(part: dict[str, Any], said: str, workspace: Path) -> Block | None:
     is_file = _is_file(workspace / name)
     if data and media_type.startswith("image/") and not (is_file and _mention(name) in said):
         known = uri if is_file or _URI.match(name) else None
-        return ImageContentBlock(type="image", data=data, mime_type=media_type, uri=known)
+        return helpers.image_block(data, media_type, uri=known)
     if is_file:
-        return ResourceContentBlock(type="resource_link", name=name, uri=uri)
+        return helpers.resource_link_block(name, uri)
     if not data:
         return None
-    resource: TextResourceContents | BlobResourceContents
-    resource = BlobResourceContents(uri=uri, blob=data, mime_type=media_type or None)
+    resource = helpers.embedded_blob_resource(uri, data, mime_type=media_type or None)
     if media_type.startswith("text/"):
         with contextlib.suppress(ValueError):  # not base64, or not UTF-8
             text = base64.b64decode(data, validate=True).decode("utf-8")
-            resource = TextResourceContents(uri=uri, text=text, mime_type=media_type)
-    return EmbeddedResourceContentBlock(type="resource", resource=resource)
+            text_resource = helpers.embedded_text_resource(uri, text, mime_type=media_type)
+            return helpers.resource_block(text_resource)
+    return helpers.resource_block(resource)
 
 
 def _uri(name: str, workspace: Path) -> str:
@@ -200,10 +169,10 @@ def given_servers(servers: Iterable[object]) -> tuple[list[dict[str, Any]], list
         name = string(getattr(one, "name", "")).strip()
         if why := _unfit(one, name, found):
             refused.append(f"{name or '“”'} ({why})")
-        elif isinstance(one, McpServerStdio):
+        elif isinstance(one, schema.McpServerStdio):
             env = {variable.name: variable.value for variable in one.env}
             found[name] = {"name": name, "command": one.command, "args": one.args, "env": env}
-        elif isinstance(one, McpServerHttp):
+        elif isinstance(one, schema.McpServerHttp):
             headers = {header.name: header.value for header in one.headers}
             found[name] = {"name": name, "url": one.url, "headers": headers}
     return [*found.values()], refused
@@ -211,19 +180,15 @@ def given_servers(servers: Iterable[object]) -> tuple[list[dict[str, Any]], list
 
 def odd_server(entry: object) -> dict[str, Any]:
     """Return an entry that stands for one of no form, which the SDK would leave out without a word."""
-    return {
-        "type": "sse",
-        "name": string(mapping(entry).get("name"))[:_LONGEST_NAME],
-        "url": "",
-        "headers": [],
-    }
+    name = string(mapping(entry).get("name"))[:_LONGEST_NAME]
+    return {"type": "sse", "name": name, "url": "", "headers": []}
 
 
 def _unfit(server: object, name: str, found: Collection[str]) -> str:
     """Return why a server of the editor cannot be used; empty when it can."""
-    if isinstance(server, SseMcpServer) and not server.url:
+    if isinstance(server, schema.SseMcpServer) and not server.url:
         return t("its entry is not in the form of the protocol")
-    if not isinstance(server, McpServerStdio | McpServerHttp):
+    if not isinstance(server, schema.McpServerStdio | schema.McpServerHttp):
         return t("it speaks neither over stdio nor over streamable HTTP")
     if not _SERVER_NAME.fullmatch(name):
         return t("its name is empty, too long or no name")
@@ -239,29 +204,26 @@ def _mention(name: str) -> str:
     return f"@./{name}" if _WORD.fullmatch(name) else f"@{name}"
 
 
-def _is_short(resource: TextResourceContents | BlobResourceContents) -> bool:
+def _is_short(resource: schema.TextResourceContents | schema.BlobResourceContents) -> bool:
     return (
-        not isinstance(resource, TextResourceContents)
+        not isinstance(resource, schema.TextResourceContents)
         or 0 < len(resource.text.encode("utf-8", "replace")) <= _MAX_TEXT_BYTES
     )
 
 
-def _embedded(block: EmbeddedResourceContentBlock, workspace: Path) -> dict[str, Any]:
+def _embedded(block: schema.EmbeddedResourceContentBlock, workspace: Path) -> dict[str, Any]:
     resource = block.resource
     name = _name(resource.uri, workspace) or resource.uri
-    if isinstance(resource, TextResourceContents):
+    if isinstance(resource, schema.TextResourceContents):
         data = base64.b64encode(resource.text.encode("utf-8", "replace")).decode("ascii")
         return {"name": name, "mediaType": resource.mime_type or "text/plain", "data": data}
     return {"name": name, "mediaType": resource.mime_type or "", "data": resource.blob}
 
 
 def _can_attach(path: Path) -> bool:
-    try:
-        if not path.is_file():
-            return False
-        size = path.stat().st_size
-    except (OSError, ValueError):  # ValueError: no path, as one with NUL
+    if not _is_file(path):
         return False
+    size = path.stat().st_size
     return 0 < size <= _MAX_TEXT_BYTES or (size > 0 and path.suffix.lower() in _MEDIA)
 
 
@@ -290,17 +252,9 @@ def _relative(path: Path, workspace: Path) -> str:
 # -- tool calls ----------------------------------------------------------------------------------------------------
 
 
-def arguments_of(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a tool call; empty when they are no JSON object."""
-    try:
-        return mapping(json.loads(string(part.get("input")) or "{}"))
-    except (ValueError, RecursionError):
-        return {}
-
-
-def locations(names: Iterable[str], workspace: Path) -> list[ToolCallLocation]:
+def locations(names: Iterable[str], workspace: Path) -> list[schema.ToolCallLocation]:
     """Return the places that an editor can follow; paths are absolute."""
-    return [ToolCallLocation(path=str(workspace / name)) for name in dict.fromkeys(names) if name]
+    return [schema.ToolCallLocation(path=str(workspace / name)) for name in dict.fromkeys(names) if name]
 
 
 def files_of_call(arguments: dict[str, Any]) -> list[str]:
@@ -308,43 +262,33 @@ def files_of_call(arguments: dict[str, Any]) -> list[str]:
     return [string(arguments.get(name)) for name in ("file_path", "path")]
 
 
-def diffs(text: str, workspace: Path) -> list[FileEditToolCallContent]:
+def diffs(text: str, workspace: Path) -> list[schema.FileEditToolCallContent]:
     """Return the hunks of a unified diff, each as the old and the new text."""
     try:
         files = PatchSet(text)
     except UnidiffParseError:
         return []
-    found: list[FileEditToolCallContent] = []
+    found: list[schema.FileEditToolCallContent] = []
     for file in files:
         for hunk in file:
             # Lines of the diff about the file itself, such as a missing newline at its end, are neither.
             old = "".join(line.value for line in hunk if line.is_removed or line.is_context)
             new = "".join(line.value for line in hunk if line.is_added or line.is_context)
-            found.append(
-                FileEditToolCallContent(
-                    type="diff",
-                    path=str(workspace / file.path),
-                    old_text=None if file.is_added_file else old,
-                    new_text=new,
-                )
-            )
+            path = str(workspace / file.path)
+            found.append(helpers.tool_diff_content(path, new, None if file.is_added_file else old))
     return found
 
 
-def result_content(part: dict[str, Any], workspace: Path) -> list[ToolContent]:
+def result_content(part: dict[str, Any], workspace: Path) -> Sequence[ToolContent]:
     """Return what an editor shows of a tool result: the diff of an edit, else the text and the images."""
     if part.get("isError") is not True and (
         found := diffs(string(mapping(part.get("metadata")).get("diff")), workspace)
     ):
-        return [*found]
-    content: list[ToolContent] = []
-    if text := string(part.get("content")):
-        content.append(_text(text))
+        return found
+    content = [_text(text)] if (text := string(part.get("content"))) else []
     for image in mappings(part.get("images")):
-        data, media_type = string(image.get("data")), string(image.get("mediaType"))
-        if data:
-            block = ImageContentBlock(type="image", data=data, mime_type=media_type)
-            content.append(ContentToolCallContent(type="content", content=block))
+        if data := string(image.get("data")):
+            content.append(helpers.tool_content(helpers.image_block(data, string(image.get("mediaType")))))
     return content
 
 
@@ -367,33 +311,21 @@ def request_content(request: dict[str, Any], workspace: Path) -> list[ToolConten
     return [*found, *([_text(text)] if text else [])]
 
 
-def _text(text: str) -> ContentToolCallContent:
-    return ContentToolCallContent(type="content", content=text_block(shown(text)))
+def _text(text: str) -> schema.ContentToolCallContent:
+    return helpers.tool_content(helpers.text_block(shown(text)))
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------
 
 
-def plan_entries(tree: dict[str, Any], numbers: dict[str, Any]) -> list[PlanEntry]:
+def plan_entries(tree: dict[str, Any], numbers: dict[str, Any]) -> list[schema.PlanEntry]:
     """Return the goals in the order of their numbers, without abandoned ones, which have none."""
     goals = [goal for goal in mappings(tree.get("goals")) if string(numbers.get(string(goal.get("id"))))]
-    goals.sort(key=lambda goal: _order(string(numbers[goal["id"]])))
+    goals.sort(key=lambda goal: in_order(numbers[goal["id"]]))
     return [
-        PlanEntry(
-            content=f"{numbers[goal['id']]} {string(goal.get('description'))}",
-            priority="medium",
+        helpers.plan_entry(
+            f"{numbers[goal['id']]} {string(goal.get('description'))}",
             status=_STATES.get(string(goal.get("status")), "pending"),
         )
         for goal in goals
     ]
-
-
-def _order(number: str) -> list[int]:
-    return [int(part) if part.isdigit() else 0 for part in number.split(".")]
-
-
-def usage_of(meter: dict[str, Any]) -> tuple[int, int, float | None]:
-    """Return the tokens in use, the size of the window, and the cost in US dollars; None when it is not known."""
-    cost = meter.get("cost") if meter.get("costKnown") is True else None
-    size = integer(meter.get("contextWindow"))
-    return integer(meter.get("contextTokens")), size, float(cost) if isinstance(cost, int | float) else None

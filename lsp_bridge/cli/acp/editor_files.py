@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -18,6 +17,7 @@ from pydantic import ValidationError
 
 from lsp_bridge.cli.client import ConnectionLostError
 from lsp_bridge.protocol.editor import EDITOR_OPEN, EDITOR_SAVE
+from lsp_bridge.server.documents.open_text import OpenText
 from tools.json_access import integer, mapping, mappings, string
 from tools.localization import t
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _APPLY = "workspace/applyEdit"
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
-"""A line of LSP with its end."""
 ANSWER_S = 15.0
 """Seconds for the editor to read a file. The daemon gives up after 20."""
 MAX_BYTES = 16 * 1024 * 1024
@@ -106,12 +104,11 @@ class EditorFiles:
         except TimeoutError:
             if not self._is_silent:
                 self._is_silent = True
-                self._tell_user(
-                    t(
-                        "The editor does not answer when it is asked for a file. For the rest of this turn, files "
-                        "count as they are on disk."
-                    )
+                words = t(
+                    "The editor does not answer when it is asked for a file. For the rest of this turn, files "
+                    "count as they are on disk."
                 )
+                self._tell_user(words)
             return None
         except (RequestError, ConnectionError, ValidationError) as error:
             log.info("the editor did not read %s: %s", place, error)
@@ -160,26 +157,16 @@ class EditorFiles:
 
 def edited(text: str, edits: list[dict[str, Any]]) -> str:
     """Return the text after edits of LSP, whose columns count UTF-16 units. Edits do not overlap."""
-    lines = _LINE.findall(text)
-    spans = [
-        (
-            _offset(lines, mapping(mapping(edit.get("range")).get("start"))),
-            _offset(lines, mapping(mapping(edit.get("range")).get("end"))),
-            string(edit.get("newText")),
-        )
-        for edit in edits
-    ]
-    for start, end, new in sorted(spans, key=lambda span: span[:2], reverse=True):
-        text = f"{text[:start]}{new}{text[end:]}"
-    return text
+    whole = OpenText(text)
+    places = [mapping(edit.get("range")) for edit in edits]
+    spans = [(_position(place.get("start")), _position(place.get("end"))) for place in places]
+    for (start, end), edit in sorted(zip(spans, edits, strict=True), key=lambda one: one[0], reverse=True):
+        whole.replace(start, end, string(edit.get("newText")))
+    return whole.text
 
 
-def _offset(lines: list[str], position: dict[str, Any]) -> int:
-    line, units = integer(position.get("line")), integer(position.get("character"))
-    if line >= len(lines):
-        return sum(map(len, lines))
-    before = lines[line].encode("utf-16-le")[: units * 2].decode("utf-16-le", "ignore")
-    return sum(map(len, lines[:line])) + len(before)
+def _position(place: object) -> tuple[int, int]:
+    return integer(mapping(place).get("line")), integer(mapping(place).get("character"))
 
 
 def _path(uri: str) -> Path:

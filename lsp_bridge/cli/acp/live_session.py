@@ -8,24 +8,14 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from acp import helpers, schema
 from acp.exceptions import RequestError
-from acp.schema import (
-    AgentPlanUpdate,
-    AvailableCommand,
-    AvailableCommandInput,
-    AvailableCommandsUpdate,
-    DeniedOutcome,
-    RequestPermissionResponse,
-    ToolCallProgress,
-    UnstructuredCommandInput,
-)
 from pydantic import ValidationError
 
 from lsp_bridge.cli.acp import questions
 from lsp_bridge.cli.acp.content import plan_entries
 from lsp_bridge.cli.acp.updates import Translator, notice
-from lsp_bridge.cli.client import ConnectionLostError, RpcError
-from lsp_bridge.cli.launch import LaunchError
+from lsp_bridge.cli.client import DaemonError, RpcError
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE
 from lsp_bridge.cli.text import shown_line
 from tools.json_access import integer, mapping, mappings, string
@@ -37,20 +27,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from acp.interfaces import Client as Editor
-    from acp.schema import (
-        ConfigOptionUpdate,
-        PermissionOption,
-        StopReason,
-        ToolCallUpdate,
-    )
 
     from lsp_bridge.cli.client import Client
 
 log = logging.getLogger(__name__)
 
-_GONE = (ConnectionError, RpcError, ConnectionLostError, LaunchError)
+_GONE = (ConnectionError, DaemonError)
 _GOAL_EVENTS = ("goal_added", "goal_updated", "goal_moved", "goal_removed")
-_STOPS: dict[str, StopReason] = {"canceled": "cancelled", "max_tokens": "max_tokens", "refusal": "refusal"}
+_STOPS: dict[str, schema.StopReason] = {
+    "canceled": "cancelled",
+    "max_tokens": "max_tokens",
+    "refusal": "refusal",
+}
 """Stop reasons that have another name, or mean more than the end of the turn."""
 _KEY_ERRORS = ("no_key", "auth")
 _LAST_EVENTS_S = 5.0
@@ -91,7 +79,7 @@ class LiveSession:
         self._plan_due = False
         self._servers: list[dict[str, Any]] = []
         """The editor's MCP servers (``McpGivenServer`` of the wire); in memory only."""
-        self._commands: AvailableCommandsUpdate | None = None
+        self._commands: schema.AvailableCommandsUpdate | None = None
         """Those that the editor knows."""
         self._opening = asyncio.Lock()
         self._held: list[tuple[str, dict[str, Any]]] | None = None
@@ -156,7 +144,9 @@ class LiveSession:
                 self._commands = commands
                 self._put([commands])
 
-    async def _listed_commands(self, client: Client, *, start: bool = False) -> AvailableCommandsUpdate:
+    async def _listed_commands(
+        self, client: Client, *, start: bool = False
+    ) -> schema.AvailableCommandsUpdate:
         """Return our commands, those of the user, and prompts of MCP servers, which ``start`` starts. Raises as
         ``Client.request``."""
         params = {"sessionId": self.session_id, "start": start}
@@ -173,11 +163,8 @@ class LiveSession:
         messages = mappings(loaded.get("messages"))
         earlier = loaded.get("hasEarlier") is True
         while earlier and messages:
-            params = {
-                "sessionId": self.session_id,
-                "before": integer(messages[0].get("sequence")),
-                "limit": _PAGE,
-            }
+            before = integer(messages[0].get("sequence"))
+            params = {"sessionId": self.session_id, "before": before, "limit": _PAGE}
             page = await client.request("goalwright/session/messages", params)
             messages = [*mappings(page.get("messages")), *messages]
             earlier = page.get("hasEarlier") is True and bool(page.get("messages"))
@@ -190,7 +177,7 @@ class LiveSession:
             await self.opened(client)  # another daemon than before
         return await client.request(method, {"sessionId": self.session_id, **(params or {})})
 
-    async def prompt(self, text: str, files: list[dict[str, Any]]) -> StopReason:
+    async def prompt(self, text: str, files: list[dict[str, Any]]) -> schema.StopReason:
         """Work on a prompt, or on a command; returns when its turn has ended and the editor has all of it.
 
         Raises RequestError when the turn failed, and as ``request``.
@@ -244,20 +231,20 @@ class LiveSession:
         self._canceled.update(waiting)
         if self._client is not None:
             for prompt_id in waiting:
-                with contextlib.suppress(RpcError, ConnectionLostError):  # an error for the one under way
+                with contextlib.suppress(DaemonError):  # an error for the one under way
                     params = {"sessionId": self.session_id, "promptId": prompt_id, "text": None}
                     await self._client.request("goalwright/queue/edit", params)
             await self._cancel_turn(self._client)
 
     async def _cancel_turn(self, client: Client) -> None:
-        with contextlib.suppress(RpcError, ConnectionLostError):
+        with contextlib.suppress(DaemonError):
             await client.request("goalwright/session/cancel", {"sessionId": self.session_id})
 
     async def settled(self) -> None:
         """Return when the editor has received all updates so far, or the session is closed."""
         await self._outbox.join()
 
-    def show(self, update: ConfigOptionUpdate) -> None:
+    def show(self, update: schema.ConfigOptionUpdate) -> None:
         """Send one more update."""
         self._put([update])
 
@@ -362,13 +349,7 @@ class LiveSession:
     def _call_over(self, call_id: str) -> None:
         """End a call that the editor knows by its question alone, so that it does not show it as running."""
         if not self._translator.has_shown(call_id):
-            self._put(
-                [
-                    ToolCallProgress(
-                        session_update="tool_call_update", tool_call_id=call_id, status="completed"
-                    )
-                ]
-            )
+            self._put([helpers.update_tool_call(call_id, status="completed")])
 
     def _answered(self, about: str) -> None:
         """Somebody has answered: the editor's answer is not waited for any more."""
@@ -377,16 +358,16 @@ class LiveSession:
             task.cancel()
 
     async def _option(
-        self, call: ToolCallUpdate, options: list[PermissionOption]
-    ) -> RequestPermissionResponse:
+        self, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
+    ) -> schema.RequestPermissionResponse:
         await self.settled()  # the call is shown before it is asked about
         try:
             response = await self._editor.request_permission(self.session_id, call, options)
         except (RequestError, ValidationError) as error:
             log.warning("the editor did not ask: %s", error)
             self.tell(t("The editor could not ask “{title}”, which counts as no.", title=call.title or ""))
-            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        if isinstance(response.outcome, DeniedOutcome):
+            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        if isinstance(response.outcome, schema.DeniedOutcome):
             self._is_canceled = True  # it may arrive before the cancellation that it belongs to
         return response
 
@@ -405,42 +386,41 @@ class LiveSession:
                     update = await self._plan_now()
                 if update is not None:
                     await self._editor.session_update(self.session_id, update)
-            except (ConnectionError, RpcError, ConnectionLostError):
+            except _GONE:
                 pass  # the editor or the daemon is gone, which the next request reports
             except Exception:
                 log.exception("an update was not sent")  # those that follow are
             finally:
                 self._outbox.task_done()
 
-    async def _plan_now(self) -> AgentPlanUpdate | None:
+    async def _plan_now(self) -> schema.AgentPlanUpdate | None:
         if self._client is None:
             return None
         params = {"sessionId": self.session_id, "messages": 0}
         return _plan(await self._client.request("goalwright/session/load", params))
 
 
-def _plan(loaded: dict[str, Any]) -> AgentPlanUpdate:
+def _plan(loaded: dict[str, Any]) -> schema.AgentPlanUpdate:
     entries = plan_entries(mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
-    return AgentPlanUpdate(session_update="plan", entries=entries)
+    return helpers.update_plan(entries)
 
 
-def _commands(own: Sequence[dict[str, Any]]) -> AvailableCommandsUpdate:
+def _commands(own: Sequence[dict[str, Any]]) -> schema.AvailableCommandsUpdate:
     found = {
-        string(one.get("name")): AvailableCommand(
+        string(one.get("name")): schema.AvailableCommand(
             name=string(one.get("name")),
             description=shown_line(string(one.get("description"))),
             input=_input(one),
         )
         for one in own
     }
-    ours = {name: AvailableCommand(name=name, description=t(words)) for name, (_, words) in COMMANDS.items()}
-    return AvailableCommandsUpdate(
-        session_update="available_commands_update", available_commands=[*{**found, **ours}.values()]
-    )
+    for name, (_, words) in COMMANDS.items():
+        found[name] = schema.AvailableCommand(name=name, description=t(words))
+    return helpers.update_available_commands(found.values())
 
 
-def _input(command: dict[str, Any]) -> AvailableCommandInput | None:
+def _input(command: dict[str, Any]) -> schema.AvailableCommandInput | None:
     if command.get("arguments") is not True:
         return None
     hint = shown_line(string(command.get("hint"))) or t("arguments")
-    return AvailableCommandInput(UnstructuredCommandInput(hint=hint))
+    return schema.AvailableCommandInput(schema.UnstructuredCommandInput(hint=hint))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
+from acp import schema
 
 from lsp_bridge.cli.acp.content import KINDS, locations, request_content
 from lsp_bridge.cli.run.branch_lines import asked_title, exploration_lines
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from acp.schema import PermissionOptionKind, RequestPermissionResponse
-
-    Ask = Callable[[ToolCallUpdate, list[PermissionOption]], Awaitable[RequestPermissionResponse]]
+    Ask = Callable[
+        [schema.ToolCallUpdate, list[schema.PermissionOption]], Awaitable[schema.RequestPermissionResponse]
+    ]
 
 ONCE, REJECT, SKIP = "once", "reject", "skip"
 _ALWAYS = "always:"
@@ -42,11 +42,11 @@ async def permission(request: dict[str, Any], workspace: Path, ask: Ask) -> dict
     return {"reply": ONCE if chosen == ONCE else REJECT}
 
 
-def _options(request: dict[str, Any]) -> list[PermissionOption]:
+def _options(request: dict[str, Any]) -> list[schema.PermissionOption]:
     if request.get("permission") == "budget":
         once = t("Continue, with the same amount again")
         return [_option(ONCE, once, "allow_once"), _option(REJECT, t("Stop"), "reject_once")]
-    always: list[PermissionOption] = []
+    always: list[schema.PermissionOption] = []
     if patterns := suggestion_words(request):
         for scope, words in SCOPES.values():
             name = t("Always ({scope}): {patterns}", scope=t(words), patterns=patterns)
@@ -58,9 +58,9 @@ def _options(request: dict[str, Any]) -> list[PermissionOption]:
     ]
 
 
-def _call(request: dict[str, Any], workspace: Path) -> ToolCallUpdate:
+def _call(request: dict[str, Any], workspace: Path) -> schema.ToolCallUpdate:
     files = [string(file.get("path")) for file in mappings(request.get("files"))]
-    return ToolCallUpdate(
+    return schema.ToolCallUpdate(
         tool_call_id=call_id(request),
         title=shown_line(asked_title(request)),
         kind=KINDS.get(string(request.get("tool")), "other"),
@@ -77,13 +77,8 @@ async def _answers(request: dict[str, Any], questions: Sequence[dict[str, Any]],
     found: list[dict[str, Any]] = []
     for question in questions:
         options = [_option(str(at), text, "allow_once") for at, text in enumerate(option_texts(question))]
-        call = ToolCallUpdate(
-            tool_call_id=call_id(request),
-            title=shown_line(" ".join(string(question.get("text")).split())),
-            kind="other",
-            status="pending",
-        )
-        chosen = _chosen(await ask(call, [*options, _option(SKIP, t("Skip"), "reject_once")]))
+        title = shown_line(" ".join(string(question.get("text")).split()))
+        chosen = await _one_of(ask, call_id(request), title, options, t("Skip"))
         labels = [string(option.get("label")) for option in mappings(question.get("options"))]
         picked = [labels[int(chosen)]] if chosen.isdigit() and int(chosen) < len(labels) else []
         found.append({"chosen": picked, "text": ""})
@@ -107,32 +102,26 @@ async def branch(exploration: dict[str, Any], ask: Ask) -> str:
     """Return the id of the branch that the user chooses; empty to let the model choose."""
     start_id = string(exploration.get("exploreStartId"))
     ready = [one for one in mappings(exploration.get("branches")) if one.get("status") == "completed"]
-    options = [
-        _option(
-            string(one.get("id")),
-            t(
-                "Merge {name}: {words}",
-                name=string(one.get("id")),
-                words=one_line(string(one.get("description")), 80),
-            ),
-            "allow_once",
-        )
-        for one in ready
-    ]
-    call = ToolCallUpdate(
-        tool_call_id=choice_id(start_id),
-        title=t("Choose a branch: {branches}", branches="; ".join(exploration_lines(exploration))),
-        kind="other",
-        status="pending",
-    )
-    chosen = _chosen(await ask(call, [*options, _option(SKIP, t("Let the model choose"), "reject_once")]))
+    options: list[schema.PermissionOption] = []
+    for one in ready:
+        name, words = string(one.get("id")), one_line(string(one.get("description")), 80)
+        options.append(_option(name, t("Merge {name}: {words}", name=name, words=words), "allow_once"))
+    title = t("Choose a branch: {branches}", branches="; ".join(exploration_lines(exploration)))
+    chosen = await _one_of(ask, choice_id(start_id), title, options, t("Let the model choose"))
     return chosen if chosen in {option.option_id for option in options} else ""
 
 
-def _option(option_id: str, name: str, kind: PermissionOptionKind) -> PermissionOption:
-    return PermissionOption(option_id=option_id, name=name, kind=kind)
+async def _one_of(
+    ask: Ask, call_id: str, title: str, options: Sequence[schema.PermissionOption], none: str
+) -> str:
+    call = schema.ToolCallUpdate(tool_call_id=call_id, title=title, kind="other", status="pending")
+    return _chosen(await ask(call, [*options, _option(SKIP, none, "reject_once")]))
 
 
-def _chosen(response: RequestPermissionResponse) -> str:
+def _option(option_id: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
+    return schema.PermissionOption(option_id=option_id, name=name, kind=kind)
+
+
+def _chosen(response: schema.RequestPermissionResponse) -> str:
     outcome = response.outcome
-    return outcome.option_id if isinstance(outcome, AllowedOutcome) else ""
+    return outcome.option_id if isinstance(outcome, schema.AllowedOutcome) else ""

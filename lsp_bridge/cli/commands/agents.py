@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
-from lsp_bridge.cli.text import fit, one_line, shown_line
+from lsp_bridge.cli.commands.session_command import WHOSE, SessionConnection, session_command
+from lsp_bridge.cli.text import one_line, shown_line, table
 from tools.json_access import mappings, string, strings
-from tools.localization import noted, t
+from tools.localization import t
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
-
-_WHOSE = {"user": noted("yours"), "workspace": noted("from this folder")}
 
 
 def _tools(names: list[str]) -> str:
@@ -28,22 +26,19 @@ def _tools(names: list[str]) -> str:
 async def agents(cli: Invocation, asked: SessionConnection) -> None:
     """List them."""
     found = await asked.client.request("goalwright/agent/list", {})
-    if cli.json:
-        cli.write_json(found)
+    if cli.wrote_json(found):
         return
-    console = cli.console
-    listed = mappings(found.get("agents"))
-    width = max((len(string(agent.get("name"))) for agent in listed), default=0)
-    for agent in listed:
+    rows: list[list[str]] = []
+    for agent in mappings(found.get("agents")):
         facts = [
-            t(_WHOSE.get(string(agent.get("source")), "")),
+            t(WHOSE.get(string(agent.get("source")), "")),
             string(agent.get("model")),
             "" if agent.get("primary") is True else t("for tasks"),
             _tools(strings(agent.get("tools"))),
         ]
-        told = "; ".join(fact for fact in facts if fact)
-        name = one_line(string(agent.get("name"))).ljust(width)
-        line = f"{name}  {one_line(string(agent.get('description')))}" + (f"  ({told})" if told else "")
-        console.write((fit(line, console.columns) if console.live else shown_line(line)) + "\n")
-    for problem in strings(found.get("problems")):
-        console.problem(problem)
+        told = "; ".join(filter(None, facts))
+        about = one_line(string(agent.get("description"))) + (f"  ({told})" if told else "")
+        rows.append([one_line(string(agent.get("name"))), about])
+    for line in table(rows):
+        cli.console.row(shown_line(line))
+    cli.console.problems(found)

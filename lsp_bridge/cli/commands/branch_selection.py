@@ -38,11 +38,8 @@ class AmbiguousWord:
     def words(self) -> str:
         """Return the message about this ambiguity."""
         word = shown_line(self.word)
-        branch = (
-            t("put {word} first", word=word)
-            if ":" in word
-            else t("write {taken_for}:", taken_for=self.taken_for)
-        )
+        instead = t("write {taken_for}:", taken_for=self.taken_for)
+        branch = t("put {word} first", word=word) if ":" in word else instead
         return t(
             "{word} is both a file of branch {before} and the name of branch {taken_for}: write "
             "{before}:{word} for the file; for the branch, {branch}.",
@@ -82,7 +79,11 @@ def selected_parts(
         found.setdefault(current, [])
         if colon:
             found[current].append(inside(path, workspace))
-    return tuple(_wanted(branch, paths) for branch, paths in found.items()), tuple(doubts)
+    parts = (
+        SelectedPart(branch, () if "" in paths else tuple(dict.fromkeys(paths)))
+        for branch, paths in found.items()
+    )
+    return tuple(parts), tuple(doubts)
 
 
 def branch_named(name: str, branches: Sequence[str]) -> str | None:
@@ -113,7 +114,3 @@ def inside(path: str, workspace: Path) -> str:
 def is_in(name: str, paths: Sequence[str]) -> bool:
     """Return whether a file is one of ``paths``, or in a folder that is."""
     return any(not path or name == path or name.startswith(f"{path}/") for path in paths)
-
-
-def _wanted(branch: str, paths: list[str]) -> SelectedPart:
-    return SelectedPart(branch, () if "" in paths else tuple(dict.fromkeys(paths)))

@@ -28,9 +28,7 @@ _KINDS = {
 async def context(cli: Invocation, asked: SessionConnection, *, tools: bool, brief: bool) -> None:
     """Print it: ``tools``: with their descriptions and schemas, ``brief``: only the beginning of each text."""
     found = await asked.request("goalwright/session/context")
-    if cli.json:
-        cli.write_json(found)
-    else:
+    if not cli.wrote_json(found):
         _Page(cli.console, found, tools=tools, brief=brief).show(asked.session)
 
 
@@ -81,13 +79,8 @@ class _Page:
         meter = mapping(found.get("meter"))
         total = integer(found.get("tokens"))
         window = integer(meter.get("contextWindow"))
-        self._line(
-            t(
-                "session {session} · {model}",
-                session=shown_line(session),
-                model=shown_line(string(found.get("model"))),
-            )
-        )
+        model = shown_line(string(found.get("model")))
+        self._line(t("session {session} · {model}", session=shown_line(session), model=model))
         of_window = ""
         if window:
             of_window = t(" of {window} ({total})", window=window_words(meter), total=share(total, window))
@@ -102,8 +95,7 @@ class _Page:
             self._heading(t("system · {name}", name=name))
             self._text(text)
         self._tools()
-        messages = mappings(found.get("messages"))
-        for number, message in enumerate(messages, 1):
+        for number, message in enumerate(mappings(found.get("messages")), 1):
             self._message(number, message)
         if tail := string(found.get("tail")):
             self._heading(t("the plan, at the end of the last message"))
@@ -126,10 +118,8 @@ class _Page:
         room = self._columns - widths[0] - widths[2] - widths[3] - 6 if self._columns else widths[1]
         widths[1] = max(10, min(widths[1], room))
         for layer, name, count, part in rows:
-            short = fit(name, widths[1])
-            self._line(
-                f"{pad(layer, widths[0])}  {pad(short, widths[1])}  {count.rjust(widths[2])}  {part.rjust(widths[3])}"
-            )
+            about = f"{pad(layer, widths[0])}  {pad(fit(name, widths[1]), widths[1])}"
+            self._line(f"{about}  {count.rjust(widths[2])}  {part.rjust(widths[3])}")
 
     def _tools(self) -> None:
         tools = mappings(self._found.get("tools"))
@@ -158,15 +148,13 @@ class _Page:
             self._part(part)
 
     def _part(self, part: dict[str, Any]) -> None:
-        kind = part.get("type")
+        kind, name = part.get("type"), shown_line(string(part.get("name")))
         if kind == "tool_call":
-            self._label(t("call {name}", name=shown_line(string(part.get("name")))))
+            self._label(t("call {name}", name=name))
             self._text(string(part.get("input")))
         elif kind == "tool_result":
             failed = t(", failed") if part.get("isError") is True else ""
-            self._label(
-                t("result of {name}{failed}", name=shown_line(string(part.get("name"))), failed=failed)
-            )
+            self._label(t("result of {name}{failed}", name=name, failed=failed))
             self._text(string(part.get("content")))
             for image in mappings(part.get("images")):
                 self._file(image)
@@ -176,9 +164,8 @@ class _Page:
             if kind == "note":
                 self._label(t("note of Goalwright"))
             if kind == "reasoning":
-                self._label(
-                    t("reasoning, hidden by the provider") if part.get("redacted") else t("reasoning")
-                )
+                hidden = part.get("redacted")
+                self._label(t("reasoning, hidden by the provider") if hidden else t("reasoning"))
             self._text(string(part.get("text")) or string(part.get("prompt")))
 
     def _file(self, part: dict[str, Any]) -> None:

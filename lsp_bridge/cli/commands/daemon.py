@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
+import time
 from typing import Any
 
 from daemon.runtime import RuntimePaths, state_dir
-from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.commands.session_command import tell_problems
-from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
-from lsp_bridge.cli.launch import Clock, Greeting, LaunchError, runtime_paths
+from lsp_bridge.cli.client import ConnectionLostError, DaemonError, Greeting
+from lsp_bridge.cli.commands.session_command import connected, tell_problems
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation, reporting
+from lsp_bridge.cli.launch import runtime_paths
 from lsp_bridge.cli.preloaded import PRELOADER, preloader_pid
-from lsp_bridge.cli.text import clean, fit, one_line, pad, shown_line, state, width
+from lsp_bridge.cli.text import clean, one_line, pad, shown_line, state, table
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 
@@ -23,44 +25,37 @@ _STOP_S = 10.0
 _KILL_S = 5.0
 
 
-async def start(cli: Invocation) -> int:
+@reporting()
+async def start(cli: Invocation) -> None:
     """Make sure that a daemon runs, and print how to reach it (``goalwright start``).
 
     With ``--json`` stdout gets the content of ``daemon.json``, or ``{"error": {"code", "message"}}`` and exit code 1;
     the codes are those of LaunchError.
     """
+    client, address = await cli.launcher.connect(cli.workspace, Greeting(client="launcher"))
     try:
-        client, address = await cli.launcher.connect(cli.workspace, Greeting(client="launcher"))
-        try:
-            await tell_problems(cli, client, _REQUEST_S)
-        finally:
-            await client.close()
-    except (LaunchError, RpcError, RequestTimeoutError, ConnectionLostError) as error:
-        return cli.failed(error, error.code if isinstance(error, LaunchError) else "unresponsive")
-    if cli.json:
-        cli.write_json(address.to_json())
-    else:
-        where = address.socket or f"127.0.0.1:{address.port}"
-        cli.console.write(
-            t(
-                "The daemon for {workspace} runs (process {pid}, {where}).\n",
-                workspace=address.workspace,
-                pid=address.pid,
-                where=where,
-            )
+        await tell_problems(cli, client, _REQUEST_S)
+    finally:
+        await client.close()
+    if cli.wrote_json(address.to_json()):
+        return
+    cli.console.write(
+        t(
+            "The daemon for {workspace} runs (process {pid}, {where}).\n",
+            workspace=address.workspace,
+            pid=address.pid,
+            where=address.socket or f"127.0.0.1:{address.port}",
         )
-    return EXIT_OK
+    )
 
 
-async def status(cli: Invocation) -> int:
+@reporting()
+async def status(cli: Invocation) -> None:
     """``goalwright status``. Starts nothing; exit code 1 when no daemon runs."""
-    try:
-        found = await _ask(cli, "goalwright/daemon/status", start=False)
-    except LaunchError as error:
-        return cli.failed(error, error.code)
-    if cli.json:
-        cli.write_json(found)
-        return EXIT_OK
+    async with connected(cli, start=False) as client:
+        found = await client.request("goalwright/daemon/status", {}, _REQUEST_S)
+    if cli.wrote_json(found):
+        return
     model = string(found.get("model")) + (t(" (demo)") if found.get("demo") is True else "")
     rows = {
         t("workspace"): string(found.get("workspace")),
@@ -84,37 +79,29 @@ async def status(cli: Invocation) -> int:
     if (pid := preloader_pid(cli.launcher.home)) is not None:
         rows[t("preloader")] = t("process {pid}: the daemons of other folders start at once", pid=pid)
     for name, value in rows.items():
-        cli.console.write(f"{pad(f'{name}:', 11)}{one_line(value)}\n")
+        cli.console.line(f"{pad(f'{name}:', 11)}{one_line(value)}")
     for notice in filter(None, (string(found.get("modelNotice")), string(found.get("notice")))):
-        cli.console.write(f"\n{clean(notice)}\n")
-    return EXIT_OK
+        cli.console.line(f"\n{clean(notice)}")
 
 
-async def sessions(cli: Invocation) -> int:
+@reporting()
+async def sessions(cli: Invocation) -> None:
     """``goalwright sessions``: newest first, to continue with ``run --session ID``."""
     console = cli.console
-    try:
-        found = await _ask(cli, "goalwright/session/list", start=True)
-    except LaunchError as error:
-        return cli.failed(error, error.code)
-    if cli.json:
-        cli.write_json(found)
-        return EXIT_OK
+    async with connected(cli, timeout_s=_REQUEST_S) as client:
+        found = await client.request("goalwright/session/list", {}, _REQUEST_S)
+    if cli.wrote_json(found):
+        return
     for left in mappings(found.get("unreadable")):
         name, why = one_line(string(left.get("sessionId"))), one_line(string(left.get("why")))
         console.warn(t("cannot be listed: {name}: {why}", name=name, why=why))
     rows = [_session_row(info) for info in mappings(found.get("sessions"))]
     if not rows:
         console.write(t("No sessions in {workspace} yet.\n", workspace=cli.workspace))
-        return EXIT_OK
-    widths = [max(width(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        start = "  ".join(pad(cell, room) for cell, room in zip(row[:3], widths, strict=True))
-        line = f"{start}  {row[3]}"
-        console.write((fit(line, console.columns) if console.live else line) + "\n")
+    for line in table(rows):
+        console.row(line)
     if found.get("more") is True:
         console.write(t("… and older sessions\n"))
-    return EXIT_OK
 
 
 def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
@@ -126,24 +113,20 @@ def _session_row(info: dict[str, Any]) -> tuple[str, str, str, str]:
     return one_line(string(trace.get("traceId"))), when, state(one_line(string(info.get("status")))), title
 
 
+@reporting()
 async def stop(cli: Invocation, *, force: bool, all: bool = False) -> int:
     """``goalwright stop``: ask; then SIGTERM; with ``force`` SIGKILL at last. No daemon is fine, too.
 
     ``all``: the daemons of all folders, and all preloaders.
     """
-    try:
-        if not all:
-            return await _stop(cli, runtime_paths(cli.workspace, cli.launcher.home), force=force)
-        run = state_dir(cli.launcher.home) / "run"
-        found = [
-            RuntimePaths(run, folder, folder.name) for folder in sorted(run.glob("*")) if folder.is_dir()
-        ]
-        running = [paths for paths in found if paths.is_locked()]
-        if not running:
-            cli.console.write(t("No Goalwright daemon is running.\n"))
-        return max([await _stop(cli, paths, force=force, ask=False) for paths in running], default=EXIT_OK)
-    except LaunchError as error:
-        return cli.failed(error, error.code)
+    if not all:
+        return await _stop(cli, runtime_paths(cli.workspace, cli.launcher.home), force=force)
+    run = state_dir(cli.launcher.home) / "run"
+    found = [RuntimePaths(run, folder, folder.name) for folder in sorted(run.glob("*")) if folder.is_dir()]
+    running = [paths for paths in found if paths.is_locked()]
+    if not running:
+        cli.console.write(t("No Goalwright daemon is running.\n"))
+    return max([await _stop(cli, paths, force=force, ask=False) for paths in running], default=EXIT_OK)
 
 
 async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool = True) -> int:
@@ -151,12 +134,9 @@ async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool 
     if not paths.is_locked():
         console.write(t("No Goalwright daemon is running for {workspace}.\n", workspace=paths.workspace))
         return EXIT_OK
-    with contextlib.suppress(LaunchError):  # then by signal: it may hang, or be of another version
-        if ask:
-            await _ask(cli, "goalwright/daemon/stop", start=False)
-            if await _ended(paths, _STOP_S):
-                console.write(t("Stopped.\n"))
-                return EXIT_OK
+    if ask and await _stops(cli) and await _ended(paths, _STOP_S):
+        console.write(t("Stopped.\n"))
+        return EXIT_OK
     # The lock is held, so these files belong to the process that holds it.
     address = paths.read_address()
     pid = paths.read_pid() if address is None else address.pid
@@ -164,11 +144,9 @@ async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool 
         if await _ended(paths, _KILL_S):
             console.write(t("Stopped.\n"))
             return EXIT_OK
+        log = paths.log_file
         console.warn(
-            t(
-                "The daemon is starting or stopping. Try again in a moment. Log: {log_file}",
-                log_file=paths.log_file,
-            )
+            t("The daemon is starting or stopping. Try again in a moment. Log: {log_file}", log_file=log)
         )
         return EXIT_FAILED
     signals = [signal.SIGTERM] + ([signal.SIGKILL] if force and hasattr(signal, "SIGKILL") else [])
@@ -182,48 +160,37 @@ async def _stop(cli: Invocation, paths: RuntimePaths, *, force: bool, ask: bool 
                 words = t("Stopped the preloader.") if paths.key.startswith(PRELOADER) else t("Stopped.")
             else:
                 words = t("Stopped the daemon of {workspace}.", workspace=shown_line(address.workspace))
-            console.write(words + "\n")
+            console.line(words)
             return EXIT_OK
     console.warn(t("The daemon (process {pid}) does not stop. Try `goalwright stop --force`.", pid=pid))
     return EXIT_FAILED
 
 
-async def _ended(paths: RuntimePaths, within_s: float) -> bool:
-    clock = Clock()
-    deadline = clock.now() + within_s
-    while paths.is_locked():
-        if clock.now() > deadline:
-            return False
-        await clock.sleep(0.05)
+async def _stops(cli: Invocation) -> bool:
+    """Ask the daemon to stop. Returns whether it will: it may hang, or be of another version."""
+    try:
+        async with connected(cli, start=False) as client:
+            await client.request("goalwright/daemon/stop", {}, _REQUEST_S)
+    except ConnectionLostError:
+        return True  # it has just ended
+    except DaemonError:
+        return False
     return True
 
 
-async def _ask(cli: Invocation, method: str, *, start: bool) -> dict[str, Any]:
-    """Send one request to the daemon. Raises LaunchError for all expected failures."""
-    connect = cli.launcher.connect if start else cli.launcher.connect_running
-    client: Client | None = None
-    try:
-        client, _ = await connect(cli.workspace, cli.greeting())
-        if start:
-            await tell_problems(cli, client, _REQUEST_S)
-        return await client.request(method, {}, _REQUEST_S)
-    except (RequestTimeoutError, RpcError) as error:
-        raise LaunchError("unresponsive", str(error)) from error
-    except ConnectionLostError as error:
-        if method == "goalwright/daemon/stop":
-            return {}  # it has just ended
-        raise LaunchError("notRunning", str(error)) from error
-    finally:
-        if client is not None:
-            await client.close()
+async def _ended(paths: RuntimePaths, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while paths.is_locked():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.05)
+    return True
 
 
 def _duration(seconds: float) -> str:
     minutes = int(seconds) // 60
     if minutes < 1:
         return f"{seconds:.0f} s"
-    return (
-        t("{minutes} min", minutes=minutes)
-        if minutes < 120
-        else t("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)
-    )
+    if minutes < 120:
+        return t("{minutes} min", minutes=minutes)
+    return t("{hours} h {minutes} min", hours=minutes // 60, minutes=minutes % 60)

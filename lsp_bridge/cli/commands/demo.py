@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import json
 import tempfile
@@ -13,6 +12,7 @@ from lsp_bridge.cli.console import Console
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, Invocation
 from lsp_bridge.cli.launch import Launcher
 from lsp_bridge.cli.run.turn import RunOptions, run
+from tools.diff.unified_diff import unified
 from tools.localization import language, t
 
 MODEL = "demo/demo"
@@ -35,11 +35,8 @@ async def play(cli: Invocation) -> int:
         settings = {"language": language(), "diagnostics_timeout_s": 10}
         (home / "config.json").write_text(json.dumps(settings), encoding="utf-8")
         launcher = Launcher(home=home, serve_args=("--model", MODEL))
-        console.write(
-            style.dim(
-                t("The demo works in a copy of the sample workspace: {workspace}\n", workspace=workspace)
-            )
-        )
+        words = t("The demo works in a copy of the sample workspace: {workspace}\n", workspace=workspace)
+        console.write(style.dim(words))
         console.write(style.bold(f"› {PROMPT}\n"))
         options = RunOptions(workspace=workspace, task=PROMPT, model=MODEL, yes=True, show_accepted=True)
         try:
@@ -49,11 +46,13 @@ async def play(cli: Invocation) -> int:
             await daemon.stop(Invocation(workspace, quiet, launcher), force=True)
         if code != EXIT_OK:
             return code
-        diff = "".join(_diff(before, _texts(workspace)))
+        after = _texts(workspace)
+        names = sorted(before | after)
+        diff = "".join(unified(before.get(name), after.get(name), name).text for name in names)
         if not diff:
             console.warn(console.err_style.red(t("The demo changed nothing.")))
             return EXIT_FAILED
-        console.write(style.bold(t("\nChanges:\n")) + style.diff(diff) + "\n")
+        console.line(style.bold(t("\nChanges:\n")) + style.diff(diff))
         return EXIT_OK
 
 
@@ -61,16 +60,3 @@ def _texts(workspace: Path) -> dict[str, str]:
     """Return the Python sources by their paths: what the commands of the demo leave behind is not of interest."""
     files = sorted(path for path in workspace.rglob("*.py") if path.is_file())
     return {path.relative_to(workspace).as_posix(): path.read_text("utf-8") for path in files}
-
-
-def _diff(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    lines: list[str] = []
-    for name in sorted(before | after):
-        old, new = before.get(name, ""), after.get(name, "")
-        lines += difflib.unified_diff(
-            old.splitlines(keepends=True),
-            new.splitlines(keepends=True),
-            f"a/{name}" if name in before else "/dev/null",
-            f"b/{name}" if name in after else "/dev/null",
-        )
-    return lines

@@ -19,7 +19,7 @@ from lsp_bridge.cli.commands.session_command import CommandFailedError, SessionC
 from lsp_bridge.cli.run.approval import SELECT_CALL, Approver, answerer_of
 from lsp_bridge.cli.run.branch_lines import choosing, exploration_lines, score_lines
 from lsp_bridge.cli.run.view import TextView
-from lsp_bridge.cli.text import fit, one_line, shown, shown_line, state
+from lsp_bridge.cli.text import one_line, shown, shown_line, state
 from tools.json_access import mapping, mappings, string
 from tools.localization import t
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lsp_bridge.cli.client import Client
-    from lsp_bridge.cli.console import Console
     from lsp_bridge.cli.invocation import Invocation
 
 _PICK_S = 24 * 3600.0
@@ -40,22 +39,20 @@ async def listed(cli: Invocation, asked: SessionConnection) -> None:
     """List the branches, and compare them."""
     console = cli.console
     found = await asked.request("goalwright/explore/list")
-    if cli.json:
-        cli.write_json(found)
+    if cli.wrote_json(found):
         return
     explorations = mappings(found.get("explorations"))
     if not explorations:
-        console.write(
-            t("There are no explorations in session {session}.\n", session=shown_line(asked.session))
-        )
+        session = shown_line(asked.session)
+        console.write(t("There are no explorations in session {session}.\n", session=session))
     for exploration in explorations:
-        _lines(console, exploration_lines(exploration))
-        _lines(console, score_lines(mappings(exploration.get("branches"))))
+        branches = mappings(exploration.get("branches"))
+        for line in (*exploration_lines(exploration), *score_lines(branches)):
+            console.row(line)
         if exploration.get("awaitsChoice") is True:
-            branches = mappings(exploration.get("branches"))
             how = choosing([string(one.get("id")) for one in branches if one.get("removed") is not True])
             line = t("Goalwright is waiting for your choice: {choosing}", choosing=how)
-            console.write(console.style.yellow(line) + "\n")
+            console.line(console.style.yellow(line))
 
 
 @session_command()
@@ -63,19 +60,16 @@ async def show(cli: Invocation, asked: SessionConnection, *, branch: str) -> Non
     """Show what a branch reported and changed."""
     console = cli.console
     chosen = await _branch(branch, asked)
-    files: list[dict[str, Any]] = []
-    if chosen.get("status") != "exploring" and chosen.get("removed") is not True:
-        found = await asked.request("goalwright/explore/files", branchId=chosen["id"])
-        files = mappings(found.get("files"))
-    if cli.json:
-        cli.write_json({"branch": chosen, "files": files})
+    files = mappings((await _files(asked, chosen["id"])).get("files")) if _has_result(chosen) else []
+    if cli.wrote_json({"branch": chosen, "files": files}):
         return
     status = state("removed" if chosen.get("removed") is True else string(chosen.get("status")))
     name = f"{string(chosen.get('id'))}: {one_line(string(chosen.get('description')))}  ({status})"
-    console.write(console.style.bold(name) + "\n")
+    console.line(console.style.bold(name))
     if summary := string(chosen.get("summary")).strip():
-        console.write(shown(summary) + "\n")
-    _lines(console, score_lines([chosen]))
+        console.line(shown(summary))
+    for line in score_lines([chosen]):
+        console.row(line)
     show_files(console, files, CHANGED)
 
 
@@ -88,12 +82,11 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
         raise CommandFailedError(t("`diff` shows one branch at a time, or some of its files."))
     one = next(iter(wanted))
     branch, paths = one.branch, one.paths
-    found = await asked.request("goalwright/explore/files", branchId=branch)
+    found = await _files(asked, branch)
     files, ignored = mappings(found.get("files")), mappings(found.get("ignored"))
     if paths:
         # As with `pick`, ignored files are selected only when no other file has the name.
         missing = [path for path in paths if not _named(files, (path,))]
-        beside = _named(ignored, missing)
         if unknown := [path for path in missing if not _named(ignored, (path,))]:
             there = ", ".join(shown_line(string(file.get("path"))) for file in files[:20]) or t("none")
             raise CommandFailedError(
@@ -104,9 +97,8 @@ async def diff(cli: Invocation, asked: SessionConnection, *, branch: str, paths:
                     there=there,
                 )
             )
-        files = _named(files, paths) + beside
-    if cli.json:
-        cli.write_json({"files": files})
+        files = _named(files, paths) + _named(ignored, missing)
+    if cli.wrote_json({"files": files}):
         return
     if not files:
         console.write(t("Branch {branch} changed no files.\n", branch=branch))
@@ -123,56 +115,57 @@ async def pick(
     async with _answering(asked.client, cli, yes=yes):
         await asked.load()
         done = await asked.request("goalwright/explore/select", _PICK_S, choice=choice)
-    if cli.json:
-        cli.write_json(done)
-    elif done.get("applied") is not True:
+    if cli.wrote_json(done):
+        return
+    if done.get("applied") is not True:
         raise CommandFailedError(string(done.get("title")))
-    else:
-        console.write(console.style.green(shown_line(string(done.get("title")))) + "\n")
-        console.write(shown(string(done.get("detail")).strip()) + "\n")
+    console.line(console.style.green(shown_line(string(done.get("title")))))
+    console.line(shown(string(done.get("detail")).strip()))
 
 
 @session_command()
 async def leave(cli: Invocation, asked: SessionConnection, *, none: bool) -> None:
     """Leave the choice to the model; ``none``: no branch is wanted."""
-    console = cli.console
     done = await asked.request("goalwright/explore/leave", none=none)
-    if cli.json:
-        cli.write_json(done)
-    elif done.get("left") is not True:
+    if cli.wrote_json(done):
+        return
+    if done.get("left") is not True:
         raise CommandFailedError(t("No choice is open in this session."))
-    else:
-        console.write(t("No branch is used.\n") if none else t("The model will choose.\n"))
+    cli.console.write(t("No branch is used.\n") if none else t("The model will choose.\n"))
 
 
 @session_command()
 async def remove(cli: Invocation, asked: SessionConnection, *, branch: str) -> None:
     """Delete what a branch changed."""
-    console = cli.console
-    chosen = await _branch(branch, asked)
-    done = await asked.request("goalwright/explore/remove", branchId=chosen["id"])
-    if cli.json:
-        cli.write_json(done)
-    else:
-        console.write(t("Removed the changes of branch {id}; its conversation is kept.\n", id=chosen["id"]))
+    name = (await _branch(branch, asked))["id"]
+    if not cli.wrote_json(await asked.request("goalwright/explore/remove", branchId=name)):
+        told = t("Removed the changes of branch {id}; its conversation is kept.\n", id=name)
+        cli.console.write(told)
 
 
 @session_command()
 async def patch(cli: Invocation, asked: SessionConnection, *, branch: str) -> None:
     """Write the changes of a branch for ``git apply``."""
     console = cli.console
-    chosen = await _branch(branch, asked)
-    found = await asked.request("goalwright/explore/patch", branchId=chosen["id"])
-    if cli.json:
-        cli.write_json(found)
+    name = (await _branch(branch, asked))["id"]
+    found = await asked.request("goalwright/explore/patch", branchId=name)
+    if cli.wrote_json(found):
         return
     text = string(found.get("patch"))
     patch = base64.b64decode(text) if found.get("base64") is True else text.encode("utf-8")
     # These are raw bytes for `git apply`: nothing is sanitized, so they must not go to a screen.
     if console.out.isatty():
-        console.write(shown(patch.decode("utf-8", "replace")) + "\n")
+        console.line(shown(patch.decode("utf-8", "replace")))
     else:
         console.write_bytes(patch)
+
+
+async def _files(asked: SessionConnection, branch: str) -> dict[str, Any]:
+    return await asked.request("goalwright/explore/files", branchId=branch)
+
+
+def _has_result(branch: dict[str, Any]) -> bool:
+    return branch.get("status") != "exploring" and branch.get("removed") is not True
 
 
 async def _branches(asked: SessionConnection) -> dict[str, dict[str, Any]]:
@@ -201,26 +194,18 @@ async def _wanted(
     branches = await _branches(asked)
     wanted, doubts = selected_parts(words, list(branches), workspace)
     for doubt in doubts:
-        if (
-            branches[doubt.before].get("removed") is True
-            or branches[doubt.before].get("status") == "exploring"
-        ):
+        if not _has_result(branches[doubt.before]):
             continue
-        found = await asked.request("goalwright/explore/files", branchId=doubt.before)
-        if any(is_in(string(file.get("path")), (doubt.word,)) for file in mappings(found.get("files"))):
+        files = mappings((await _files(asked, doubt.before)).get("files"))
+        if any(is_in(string(file.get("path")), (doubt.word,)) for file in files):
             raise CommandFailedError(doubt.words())
     return wanted
 
 
 def _named(files: Sequence[dict[str, Any]], paths: Sequence[str]) -> list[dict[str, Any]]:
     """Return the selected files; a renamed one is found by both its names."""
-    return [
-        file
-        for file in files
-        if any(
-            name and is_in(name, paths) for name in (string(file.get("path")), string(file.get("movedFrom")))
-        )
-    ]
+    names = ("path", "movedFrom")
+    return [file for file in files if any(file.get(key) and is_in(string(file[key]), paths) for key in names)]
 
 
 @contextlib.asynccontextmanager
@@ -248,8 +233,3 @@ async def _answering(client: Client, cli: Invocation, *, yes: bool) -> AsyncGene
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-
-
-def _lines(console: Console, lines: list[str]) -> None:
-    for line in lines:
-        console.write((fit(line, console.columns) if console.live else line) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, goal_by_number, session_command
-from lsp_bridge.cli.text import fit, one_line, shown_line
+from lsp_bridge.cli.text import one_line, shown_line
 from tools.json_access import integer, mappings, string
 from tools.localization import noted, t
 
@@ -27,9 +27,7 @@ _WOULD = {
 async def history(cli: Invocation, asked: SessionConnection) -> None:
     """List what the session changed, below the ids of your messages."""
     found = await asked.request("goalwright/history/list")
-    if cli.json:
-        cli.write_json(found)
-    else:
+    if not cli.wrote_json(found):
         _list(cli.console, asked.session, found)
 
 
@@ -61,8 +59,7 @@ async def _restore(
     cli: Invocation, asked: SessionConnection, action: str, which: dict[str, Any], *, dry_run: bool
 ) -> None:
     done = await asked.request(f"goalwright/history/{action}", dryRun=dry_run, **which)
-    if cli.json:
-        cli.write_json(done)
+    if cli.wrote_json(done):
         return
     console = cli.console
     files = mappings(done.get("files"))
@@ -87,7 +84,7 @@ def _list(console: Console, session: str, found: dict[str, Any]) -> None:
         prompt = string(change.get("promptId"))
         if prompt and prompt != shown:
             about = f"{prompt}  {string(change.get('prompt'))}"
-            console.write(console.style.bold(shown_line(about)) + "\n")
+            console.line(console.style.bold(shown_line(about)))
         shown = prompt or shown
         mark = t("undone") if change.get("state") == "undone" else ""
         if change.get("changeId") == found.get("undo"):
@@ -98,26 +95,23 @@ def _list(console: Console, session: str, found: dict[str, Any]) -> None:
         tool = one_line(string(change.get("tool")))
         line = f"  {shown_line(string(change.get('changeId')))}  {when}  {tool}  {_files(change)}"
         line += f"  [{mark}]" if mark else ""
-        console.write((fit(line, console.columns) if console.live else line) + "\n")
+        console.row(line)
 
 
 def _files(change: dict[str, Any]) -> str:
-    names = [
-        f"{shown_line(string(file.get('path')))} "
-        + (
-            {"create": t("(new)"), "delete": t("(deleted)")}.get(string(file.get("kind")), "")
-            or f"+{integer(file.get('added'))} -{integer(file.get('removed'))}"
-        )
-        + ("" if file.get("undoable") is not False else t(" (cannot be undone)"))
-        for file in mappings(change.get("files"))
-    ]
+    words = {"create": t("(new)"), "delete": t("(deleted)")}
+    names: list[str] = []
+    for file in mappings(change.get("files")):
+        what = words.get(string(file.get("kind"))) or _counts(file)
+        lost = t(" (cannot be undone)") if file.get("undoable") is False else ""
+        names.append(f"{shown_line(string(file.get('path')))} {what}{lost}")
     return ", ".join(names[:5]) + (t(" and {count} more", count=len(names) - 5) if len(names) > 5 else "")
 
 
 def show_diffs(console: Console, files: list[dict[str, Any]]) -> None:
     """The diffs of files (``FileDiff`` of the wire)."""
     for file in files:
-        console.write(console.style.diff(string(file.get("diff"))) + "\n")
+        console.line(console.style.diff(string(file.get("diff"))))
 
 
 RESTORED = {"create": noted("restored"), "update": noted("changed"), "delete": noted("deleted")}
@@ -130,12 +124,12 @@ def show_files(console: Console, files: list[dict[str, Any]], words: Mapping[str
     """Print the change of each file, one a line. ``words``: for the kinds of changes."""
     for file in files:
         what = t(words.get(string(file.get("kind")), noted("changed")))
-        counts = f"+{integer(file.get('added'))} -{integer(file.get('removed'))}"
-        line = f"  {what}  {shown_line(string(file.get('path')))}  {counts}"
-        if source := string(file.get("movedFrom")):
-            line = t(
-                "  renamed  {source} → {path}",
-                source=shown_line(source),
-                path=shown_line(string(file.get("path"))),
-            )
-        console.write(line + "\n")
+        path = shown_line(string(file.get("path")))
+        if source := shown_line(string(file.get("movedFrom"))):
+            console.line(t("  renamed  {source} → {path}", source=source, path=path))
+        else:
+            console.line(f"  {what}  {path}  {_counts(file)}")
+
+
+def _counts(file: dict[str, Any]) -> str:
+    return f"+{integer(file.get('added'))} -{integer(file.get('removed'))}"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.argument_types import NO_LIMIT
 from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
-from lsp_bridge.cli.text import clean, share, shown_line, tokens
+from lsp_bridge.cli.run.newest_session import trace_id
+from lsp_bridge.cli.text import clean, share, shown_line, tokens, total_of
 from tools.json_access import integer, mapping, number, string
 from tools.localization import noted, t
 from tools.text.amounts import cost_words
@@ -30,8 +31,7 @@ LIMITS = {
 async def compact(cli: Invocation, asked: SessionConnection, *, keep: str = "") -> None:
     """Compact the context now. ``keep``: what to keep, in the user's words."""
     done = await asked.request("goalwright/session/compact", timeout_s=_COMPACT_S, instructions=keep)
-    if cli.json:
-        cli.write_json(done)
+    if cli.wrote_json(done):
         return
     # Only the daemon knows its result, because a compaction that freed nothing may be stored as well.
     before, after = integer(done.get("before")), integer(done.get("after"))
@@ -44,16 +44,11 @@ async def compact(cli: Invocation, asked: SessionConnection, *, keep: str = "") 
 async def hand_over(cli: Invocation, asked: SessionConnection, *, agent: str) -> None:
     """Begin the session of the other agent, and print its id."""
     begun = await asked.request("goalwright/session/handover", agent=agent)
-    if cli.json:
-        cli.write_json(begun)
+    if cli.wrote_json(begun):
         return
-    new = shown_line(string(mapping(mapping(begun.get("session")).get("trace")).get("traceId")))
+    new, old = shown_line(trace_id(begun)), shown_line(asked.session)
     cli.console.write(
-        t(
-            "Session {new} starts from the context of session {session}.\n",
-            new=new,
-            session=shown_line(asked.session),
-        )
+        t("Session {new} starts from the context of session {session}.\n", new=new, session=old)
     )
     cli.console.write(t('Continue with: goalwright run --session {new} "…"\n', new=new))
 
@@ -80,26 +75,16 @@ async def budget(
     if changes:
         limits |= changes
         await asked.request("goalwright/session/set", budget=limits)
-    if cli.json:
-        shown = {"sessionId": asked.session, "budget": limits, "usage": meter.get("usage")}
-        cli.write_json({**shown, "cost": meter.get("cost")})
-    else:
-        _show(cli.console, asked.session, limits, meter)
+    shown = {"sessionId": asked.session, "budget": limits, "usage": meter.get("usage")}
+    if not cli.wrote_json({**shown, "cost": meter.get("cost")}):
+        _show(cli.console, shown_line(asked.session), limits, meter)
 
 
 def _show(console: Console, session: str, limits: dict[str, Any], meter: dict[str, Any]) -> None:
     usage = mapping(meter.get("usage"))
-    used = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
-    unpriced = integer(usage.get("unpriced"))
-    cost = cost_words(number(meter.get("cost")), unpriced)
-    console.write(
-        t(
-            "session {session}: {used} used, {cost}\n",
-            session=shown_line(session),
-            used=tokens(used),
-            cost=cost,
-        )
-    )
+    cost = cost_words(number(meter.get("cost")), integer(usage.get("unpriced")))
+    used = tokens(total_of(usage))
+    console.write(t("session {session}: {used} used, {cost}\n", session=session, used=used, cost=cost))
     known = {name: value for name, value in limits.items() if value is not None}
     for name, value in known.items():
         amount = cost_words(number(value)) if name.endswith("Usd") else tokens(integer(value))

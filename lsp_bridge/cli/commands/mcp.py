@@ -8,12 +8,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
-from lsp_bridge.cli.text import clean, fit, shown_line
-from tools.json_access import integer, mappings, string, strings
+from lsp_bridge.cli.commands.session_command import SessionConnection, called, session_command
+from lsp_bridge.cli.text import clean, shown_line
+from tools.json_access import integer, mappings, string
 from tools.localization import n, noted, t
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from lsp_bridge.cli.invocation import Invocation
 
 _STATES = {
@@ -36,31 +38,25 @@ async def servers(cli: Invocation, asked: SessionConnection) -> None:
 async def log(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
     """Print the log of a server."""
     found = await asked.client.request("goalwright/mcp/log", {"name": name})
-    if cli.json:
-        cli.write_json(found)
-    else:
+    if not cli.wrote_json(found):
         cli.console.write(clean(string(found.get("text"))))
 
 
-@session_command(needed=False)
-async def restart(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
-    """Stop a server, and start it again."""
-    found = await asked.client.request("goalwright/mcp/restart", {"name": name})
-    _done(cli, found, name, t("Started {name} again.", name=name))
+def _changing(method: str, words: str, **params: Any) -> Callable[..., Awaitable[int]]:
+    """Return the command that changes a server or tool by this request, and says these words."""
+
+    @session_command(needed=False)
+    async def change(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
+        found = await asked.client.request(f"goalwright/mcp/{method}", {"name": name, **params})
+        _done(cli, found, name, t(words, name=name))
+
+    return change
 
 
-@session_command(needed=False)
-async def enable(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
-    """Use a server or tool again."""
-    found = await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": True})
-    _done(cli, found, name, t("{name} is used again.", name=name))
-
-
-@session_command(needed=False)
-async def disable(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
-    """Do not use a server or tool any more."""
-    found = await asked.client.request("goalwright/mcp/set", {"name": name, "enabled": False})
-    _done(cli, found, name, t("{name} is not used any more, in all folders.", name=name))
+restart = _changing("restart", noted("Started {name} again."))
+enable = _changing("set", noted("{name} is used again."), enabled=True)
+disable = _changing("set", noted("{name} is not used any more, in all folders."), enabled=False)
+logout = _changing("logout", noted("The sign-in to {name} is forgotten."))
 
 
 @session_command(needed=False)
@@ -83,13 +79,6 @@ async def login(cli: Invocation, asked: SessionConnection, *, name: str) -> None
         )
     found = await asked.client.request("goalwright/mcp/loggedIn", {"name": name})
     _done(cli, found, name, t("You are signed in to {name}.", name=name))
-
-
-@session_command(needed=False)
-async def logout(cli: Invocation, asked: SessionConnection, *, name: str) -> None:
-    """Forget the tokens of a server."""
-    found = await asked.client.request("goalwright/mcp/logout", {"name": name})
-    _done(cli, found, name, t("The sign-in to {name} is forgotten.", name=name))
 
 
 async def _browse(page: str) -> bool:
@@ -115,8 +104,7 @@ def _done(cli: Invocation, found: dict[str, Any], name: str, words: str) -> None
 
 
 def _show(cli: Invocation, found: dict[str, Any]) -> None:
-    if cli.json:
-        cli.write_json(found)
+    if cli.wrote_json(found):
         return
     console = cli.console
     listed = mappings(found.get("servers"))
@@ -131,21 +119,17 @@ def _show(cli: Invocation, found: dict[str, Any]) -> None:
         ]
         count = "".join(f"  {words}" for words in counts if words)
         name, source = string(server.get("name")), string(server.get("source"))
-        console.write(shown_line(f"{name}  {t(_STATES.get(state, state))}{count}  ({source})") + "\n")
+        console.line(shown_line(f"{name}  {t(_STATES.get(state, state))}{count}  ({source})"))
         if error := string(server.get("error")):
-            console.write(console.style.red(f"  {shown_line(error)}") + "\n")
+            console.line(console.style.red(f"  {shown_line(error)}"))
         for tool in tools:
             off = t("  (disabled)") if tool.get("disabled") is True else ""
             words = string(tool.get("description")).partition("\n")[0]
-            line = shown_line(f"  {string(tool.get('name'))}{off}  {words}")
-            console.write((fit(line, console.columns) if console.live else line) + "\n")
+            console.row(shown_line(f"  {string(tool.get('name'))}{off}  {words}"))
         for prompt in prompts:
-            called = " ".join(filter(None, (f"/{string(prompt.get('name'))}", string(prompt.get("hint")))))
-            line = shown_line(f"  {called}  {string(prompt.get('description'))}")
-            console.write((fit(line, console.columns) if console.live else line) + "\n")
+            console.row(shown_line(f"  {called(prompt)}  {string(prompt.get('description'))}"))
     if not listed:
         console.write(
             t("No MCP servers are configured. Name them under mcp_servers in ~/.goalwright/config.json.\n")
         )
-    for problem in strings(found.get("problems")):
-        console.problem(problem)
+    console.problems(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.commands.session_command import SessionConnection, session_command
-from lsp_bridge.cli.text import fit, shown_line, window_words
+from lsp_bridge.cli.text import shown_line, window_words
 from tools.json_access import mappings, string
 from tools.localization import t
 
@@ -20,19 +20,18 @@ _FEW = 10
 async def models(cli: Invocation, asked: SessionConnection, *, provider: str | None) -> None:
     """List them."""
     found = await asked.client.request("goalwright/model/list", {"provider": provider})
-    if cli.json:
-        cli.write_json(found)
+    if cli.wrote_json(found):
         return
     console = cli.console
     for one in mappings(found.get("providers")):
         listed = mappings(one.get("models"))
-        console.write(shown_line(f"{string(one.get('name'))}  {_state(one)}".rstrip()) + "\n")
+        console.line(shown_line(f"{string(one.get('name'))}  {_state(one)}".rstrip()))
         for model in listed if provider else listed[:_FEW]:
             line = shown_line(f"  {string(model.get('model'))}  {_facts(model)}")
-            console.write((fit(line, console.columns) if console.live else line) + "\n")
+            console.row(line)
         if more := 0 if provider else len(listed[_FEW:]):
             command = f"goalwright models {string(one.get('id'))}"
-            console.write("  " + t("and {count} more: {command}", count=more, command=command) + "\n")
+            console.line("  " + t("and {count} more: {command}", count=more, command=command))
 
 
 def _state(provider: dict[str, Any]) -> str:

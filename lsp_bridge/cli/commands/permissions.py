@@ -41,9 +41,7 @@ _TRUST = {
 async def rules(cli: Invocation, asked: SessionConnection) -> None:
     """List the grants, and the rules."""
     found = await asked.request("goalwright/permission/rules")
-    if cli.json:
-        cli.write_json(found)
-    else:
+    if not cli.wrote_json(found):
         _show_rules(found, cli.console)
 
 
@@ -54,8 +52,7 @@ async def forget(cli: Invocation, asked: SessionConnection, *, ids: Sequence[str
     there = [string(grant.get("grantId")) for grant in known]
     wanted = [_grant_id(text, there) for text in ids]
     found = await asked.request("goalwright/permission/forget", grantIds=wanted)
-    if cli.json:
-        cli.write_json(found)
+    if cli.wrote_json(found):
         return
     for grant in mappings(found.get("forgotten")):
         what = shown_line(f"{string(grant.get('permission'))}: {string(grant.get('pattern'))}")
@@ -66,16 +63,15 @@ async def forget(cli: Invocation, asked: SessionConnection, *, ids: Sequence[str
 async def explain(cli: Invocation, asked: SessionConnection, *, permission: str, target: str) -> None:
     """Print what would happen, and the rule that decides."""
     found = await asked.request("goalwright/permission/explain", permission=permission, target=target)
-    if cli.json:
-        cli.write_json(found)
+    if cli.wrote_json(found):
         return
     console = cli.console
-    _warn(found, console)
+    console.problems(found)
     console.write(f"{string(found.get('action'))}\n")
     for line in reason_lines(found.get("reasons")):
         console.write(f"  {line}\n")
     for warning in strings(found.get("warnings")):
-        console.write(console.style.red(f"  ! {shown_line(warning)}") + "\n")
+        console.line(console.style.red(f"  ! {shown_line(warning)}"))
 
 
 def _grant_id(text: str, ids: list[str]) -> str:
@@ -89,22 +85,11 @@ def _grant_id(text: str, ids: list[str]) -> str:
     )
 
 
-def _warn(found: dict[str, Any], console: Console) -> None:
-    for problem in strings(found.get("problems")):
-        console.problem(problem)
-
-
 def _show_rules(found: dict[str, Any], console: Console) -> None:
     style = console.style
-    _warn(found, console)
-    trust = string(found.get("trust"))
-    console.write(
-        t(
-            "mode {mode}; this folder is {trust}\n",
-            mode=string(found.get("mode")),
-            trust=t(_TRUST.get(trust, trust)),
-        )
-    )
+    console.problems(found)
+    mode, trust = string(found.get("mode")), string(found.get("trust"))
+    console.write(t("mode {mode}; this folder is {trust}\n", mode=mode, trust=t(_TRUST.get(trust, trust))))
     grants = mappings(found.get("grants"))
     console.write(t("\nGranted (remove one with: goalwright permissions forget NUMBER):\n"))
     for number, grant in enumerate(grants, 1):
@@ -127,9 +112,7 @@ async def mode(cli: Invocation, asked: SessionConnection, *, mode: str | None) -
         info = mapping((await asked.load()).get("session"))
     else:
         info = mapping((await asked.request("goalwright/session/set", mode=mode)).get("session"))
-    if cli.json:
-        cli.write_json({"sessionId": asked.session, "mode": info.get("mode"), "trust": info.get("trust")})
-    else:
+    if not cli.wrote_json({"sessionId": asked.session, "mode": info.get("mode"), "trust": info.get("trust")}):
         cli.console.write(f"{clean(string(info.get('mode')))}\n")
 
 
@@ -144,34 +127,28 @@ async def jobs(cli: Invocation, asked: SessionConnection, *, kill: str | None) -
         params = {"sessionId": _session_of(kill, entries), "jobId": kill}
         found = await asked.client.request("goalwright/job/kill", params, REQUEST_S)
         entries = [mapping(found.get("job"))]
-    if cli.json:
-        cli.write_json(found)
+    if cli.wrote_json(found):
         return
     for job in entries:
-        cli.console.write(_job_line(job) + "\n")
+        cli.console.line(_job_line(job))
     if not entries:
         cli.console.write(t("No background jobs are running.\n"))
 
 
 def _session_of(job_id: str, jobs: list[dict[str, Any]]) -> str:
     """Return the session that a job belongs to; running ones first. Raises CommandFailedError."""
-    sessions = [string(job.get("sessionId")) for job in jobs if job.get("jobId") == job_id]
-    running = [
-        string(job.get("sessionId"))
-        for job in jobs
-        if job.get("jobId") == job_id and job.get("exitCode") is None
-    ]
-    found = running or sessions
+    named = [job for job in jobs if job.get("jobId") == job_id]
+    running = [job for job in named if job.get("exitCode") is None]
+    found, name = [string(job.get("sessionId")) for job in running or named], shown_line(job_id)
     if not found:
-        raise CommandFailedError(
-            t("There is no job {job_id}. `goalwright jobs` lists them.", job_id=shown_line(job_id))
-        )
+        raise CommandFailedError(t("There is no job {job_id}. `goalwright jobs` lists them.", job_id=name))
     if len(found) > 1:
+        sessions = ", ".join(found)
         raise CommandFailedError(
             t(
                 "Several sessions have a job {job_id}. Name one with --session ({found}).",
-                job_id=shown_line(job_id),
-                found=", ".join(found),
+                job_id=name,
+                found=sessions,
             )
         )
     return found[0]
@@ -199,36 +176,25 @@ def trust(cli: Invocation, *, remove: bool) -> int:
 
     console, folders = cli.console, TrustedFolders(state_dir())
     folder = cli.workspace.resolve()
+    name = shown_line(str(folder))
     if not remove and not folder.is_dir():
-        console.warn(t("{folder} is not a folder.", folder=shown_line(str(folder))))
+        console.warn(t("{folder} is not a folder.", folder=name))
         return EXIT_FAILED
     try:
         changed = folders.remove(folder) if remove else folders.trust(folder) != "trusted"
         if not remove:
             folders.add(folder)
     except OSError as error:
-        console.warn(
-            t(
-                "{state_dir} cannot be written: {strerror}.",
-                state_dir=state_dir(),
-                strerror=error.strerror or error,
-            )
-        )
+        why = error.strerror or error
+        console.warn(t("{state_dir} cannot be written: {strerror}.", state_dir=state_dir(), strerror=why))
         return EXIT_FAILED
     now = folders.trust(folder)
-    if cli.json:
-        cli.write_json({"folder": str(folder), "trust": now})
+    if cli.wrote_json({"folder": str(folder), "trust": now}):
         return EXIT_OK
     if remove and now == "trusted":
-        above = next(f for f in folders.folders() if folder.is_relative_to(f))
-        console.warn(
-            t(
-                "{folder} is still trusted, because {above} is.",
-                folder=shown_line(str(folder)),
-                above=shown_line(str(above)),
-            )
-        )
+        above = shown_line(str(next(f for f in folders.folders() if folder.is_relative_to(f))))
+        console.warn(t("{folder} is still trusted, because {above} is.", folder=name, above=above))
         return EXIT_FAILED
     told = noted("{folder} is now {trust}.\n") if changed else noted("{folder} was {trust}.\n")
-    console.write(t(told, folder=shown_line(str(folder)), trust=t(_TRUST[now])))
+    console.write(t(told, folder=name, trust=t(_TRUST[now])))
     return EXIT_OK

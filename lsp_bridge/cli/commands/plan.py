@@ -13,12 +13,14 @@ from lsp_bridge.cli.commands.session_command import (
 )
 from lsp_bridge.cli.run.goal_lines import MARKS
 from lsp_bridge.cli.run.turn import RunOptions, run
-from lsp_bridge.cli.text import Style, fit, one_line, state, tokens
+from lsp_bridge.cli.text import Style, one_line, state, tokens, total_of
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
 from tools.text.amounts import cost_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lsp_bridge.cli.console import Console
     from lsp_bridge.cli.invocation import Invocation
 
@@ -29,10 +31,8 @@ _REPLAN_S = 3600.0
 async def goals(cli: Invocation, asked: SessionConnection) -> None:
     """Print the plan."""
     loaded = await asked.load()
-    if cli.json:
-        plan = {key: loaded.get(key) for key in ("goalTree", "goalNumbers", "meter")}
-        cli.write_json({"sessionId": asked.session, **plan})
-    else:
+    plan = {key: loaded.get(key) for key in ("goalTree", "goalNumbers", "meter")}
+    if not cli.wrote_json({"sessionId": asked.session, **plan}):
         show_plan(cli.console, loaded)
 
 
@@ -54,8 +54,7 @@ async def add(
 @session_command()
 async def rename(cli: Invocation, asked: SessionConnection, *, goal: str, text: str) -> None:
     """Change the description of a goal."""
-    goal_id = goal_by_number(await asked.load(), goal)
-    await _change(cli, asked, "rename", goalId=goal_id, description=text)
+    await _change(cli, asked, "rename", goal, description=text)
 
 
 @session_command()
@@ -63,22 +62,19 @@ async def move(
     cli: Invocation, asked: SessionConnection, *, goal: str, under: str | None, before: str | None
 ) -> None:
     """Put a goal elsewhere."""
-    loaded = await asked.load()
-    goal_id = goal_by_number(loaded, goal)
-    await _change(cli, asked, "move", goalId=goal_id, **_place(loaded, under, before))
+    await _change(cli, asked, "move", goal, **_place(await asked.load(), under, before))
 
 
 @session_command()
 async def focus(cli: Invocation, asked: SessionConnection, *, goal: str) -> None:
     """Say what the model is to work on."""
-    await _change(cli, asked, "focus", goalId=goal_by_number(await asked.load(), goal))
+    await _change(cli, asked, "focus", goal)
 
 
 @session_command()
 async def done(cli: Invocation, asked: SessionConnection, *, goal: str, summary: str) -> None:
     """Call a goal reached."""
-    goal_id = goal_by_number(await asked.load(), goal)
-    await _change(cli, asked, "done", goalId=goal_id, summary=summary)
+    await _change(cli, asked, "done", goal, summary=summary)
 
 
 @session_command()
@@ -86,27 +82,25 @@ async def abandon(
     cli: Invocation, asked: SessionConnection, *, goal: str, reason: str, revert_files: bool, dry_run: bool
 ) -> None:
     """Give a goal up."""
-    goal_id = goal_by_number(await asked.load(), goal)
-    params = {"goalId": goal_id, "reason": reason, "revertFiles": revert_files, "dryRun": dry_run}
-    await _change(cli, asked, "abandon", **params)
+    await _change(cli, asked, "abandon", goal, reason=reason, revertFiles=revert_files, dryRun=dry_run)
 
 
-async def _change(cli: Invocation, asked: SessionConnection, action: str, **params: Any) -> None:
-    """Change the plan, and print the result."""
+async def _change(
+    cli: Invocation, asked: SessionConnection, action: str, goal: str | None = None, **params: Any
+) -> None:
+    """Change the plan, or the goal with this number, and print the result."""
     console = cli.console
+    if goal is not None:
+        params["goalId"] = goal_by_number(await asked.load(), goal)
     changed = await asked.request(f"goalwright/goal/{action}", **params)
     after = await asked.load()
-    if cli.json:
-        _write_plan(cli, changed, after)
+    if _wrote_plan(cli, changed, after):
         return
     files = mappings(changed.get("files"))
     if params.get("dryRun"):
         show_diffs(console, files)
-        console.write(
-            t("Would be reverted:\n")
-            if files
-            else t("No files would be reverted: none were changed for it.\n")
-        )
+        nothing = t("No files would be reverted: none were changed for it.\n")
+        console.write(t("Would be reverted:\n") if files else nothing)
         show_files(console, files)
         return
     if params.get("revertFiles"):
@@ -115,8 +109,8 @@ async def _change(cli: Invocation, asked: SessionConnection, action: str, **para
     show_plan(console, after)
 
 
-def _write_plan(cli: Invocation, done: dict[str, Any], after: dict[str, Any]) -> None:
-    cli.write_json({**done, **{key: after.get(key) for key in ("goalTree", "goalNumbers")}})
+def _wrote_plan(cli: Invocation, done: dict[str, Any], after: dict[str, Any]) -> bool:
+    return cli.wrote_json({**done, **{key: after.get(key) for key in ("goalTree", "goalNumbers")}})
 
 
 def _place(loaded: dict[str, Any], under: str | None, before: str | None) -> dict[str, Any]:
@@ -131,32 +125,20 @@ def _place(loaded: dict[str, Any], under: str | None, before: str | None) -> dic
 
 
 def show_plan(console: Console, plan: dict[str, Any]) -> None:
-    """The tree (``goalTree``, ``goalNumbers``, maybe ``meter``) with states, tokens and costs."""
-    tree = mapping(plan.get("goalTree"))
-    style = console.style
+    """The tree (``goalTree``, ``goalNumbers``, maybe ``meter``) with states, tokens and costs: each goal, abandoned
+    ones too, and under a finished one its summary."""
+    tree, numbers = mapping(plan.get("goalTree")), mapping(plan.get("goalNumbers"))
+    meter, style = mapping(plan.get("meter")), console.style
     if mission := one_line(string(tree.get("mission"))):
-        console.write(style.bold(_fitting(console, t("Mission: {mission}", mission=mission))) + "\n")
-    lines = plan_lines(tree, mapping(plan.get("goalNumbers")), mapping(plan.get("meter")), style)
-    if not lines:
+        console.row(style.bold(t("Mission: {mission}", mission=mission)))
+    goals = [goal for goal in mappings(tree.get("goals")) if string(goal.get("id"))]
+    if not goals:
         console.write(
             t(
                 "The plan is empty: the model makes a plan when a task needs one, or add a goal with "
                 "`goalwright goal add`.\n"
             )
         )
-    if rest := _without_goal(mapping(plan.get("meter"))):
-        lines.append((rest, style.dim(rest)))
-    for plain, painted in lines:
-        fitting = _fitting(console, plain)
-        # A truncated line loses its colours, because the cut could fall inside a colour code.
-        console.write((painted if fitting == plain else fitting) + "\n")
-
-
-def plan_lines(
-    tree: dict[str, Any], numbers: dict[str, Any], meter: dict[str, Any], style: Style
-) -> list[tuple[str, str]]:
-    """Return each goal, abandoned ones too, and under a finished one its summary: as plain text, and with colours."""
-    goals = [goal for goal in mappings(tree.get("goals")) if string(goal.get("id"))]
     known = {string(goal.get("id")) for goal in goals}
     children: dict[str, list[dict[str, Any]]] = {}
     for goal in goals:
@@ -164,33 +146,31 @@ def plan_lines(
         # A damaged log may have lost a parent; its children then become top-level goals.
         children.setdefault(parent if parent in known else "", []).append(goal)
     used = {string(item.get("goalId")): item for item in mappings(meter.get("goals"))}
-    lines: list[tuple[str, str]] = []
     todo = [(goal, 0) for goal in reversed(children.get("", []))]
     while todo:
         goal, depth = todo.pop()
         goal_id = string(goal.get("id"))
         current = goal_id == tree.get("currentId")
-        lines += _goal_lines(goal, string(numbers.get(goal_id)), depth, current, used.get(goal_id, {}), style)
+        for line in _goal_lines(goal, string(numbers.get(goal_id)), current, used.get(goal_id, {}), style):
+            console.row("    " * depth + line)
         todo += [(child, depth + 1) for child in reversed(children.get(goal_id, []))]
-    return lines
+    if rest := _without_goal(meter):
+        console.row(style.dim(rest))
 
 
 def _goal_lines(
-    goal: dict[str, Any], shown_as: str, depth: int, current: bool, took: dict[str, Any], style: Style
-) -> list[tuple[str, str]]:
+    goal: dict[str, Any], shown_as: str, current: bool, took: dict[str, Any], style: Style
+) -> Iterator[str]:
     status = string(goal.get("status")) or "pending"
-    indent = "    " * depth
     dot = "" if "." in shown_as or not shown_as else "."
     title = f"{shown_as}{dot} " if shown_as else ""
-    head = f"{indent}{MARKS.get(status, '○')} {title}{one_line(string(goal.get('description')))}"
+    head = f"{MARKS.get(status, '○')} {title}{one_line(string(goal.get('description')))}"
     facts = f"({', '.join([state(status), *_amounts(goal, took)])})"
     here = t("  ← current") if current else ""
     paint = {"completed": style.green, "abandoned": style.dim}.get(status, style.cyan if current else str)
-    lines = [(f"{head}  {facts}{here}", f"{paint(head)}  {style.dim(facts)}{style.cyan(here)}")]
+    yield f"{paint(head)}  {style.dim(facts)}{style.cyan(here)}"
     if status in ("completed", "abandoned") and (summary := one_line(string(goal.get("summary")))):
-        text = f"{indent}      → {summary}"
-        lines.append((text, style.dim(text)))
-    return lines
+        yield style.dim(f"      → {summary}")
 
 
 def _without_goal(meter: dict[str, Any]) -> str:
@@ -202,15 +182,10 @@ def _without_goal(meter: dict[str, Any]) -> str:
 def _amounts(goal: dict[str, Any], took: dict[str, Any]) -> list[str]:
     """Return the usage of a goal and those below it, with sub-agents: as providers counted, else by its messages."""
     stats, usage = mapping(goal.get("cumulativeStats")), mapping(took.get("usage"))
-    total = sum(integer(usage.get(kind)) for kind in ("input", "output", "cacheRead", "cacheWrite"))
-    total = total or integer(stats.get("totalTokens"))
+    total = total_of(usage) or integer(stats.get("totalTokens"))
     cost = number(took.get("cost")) or number(stats.get("totalCost"))
     unpriced = integer(usage.get("unpriced")) or integer(stats.get("unpricedTokens"))
     return [*([tokens(total)] if total else []), *([cost_words(cost, unpriced)] if cost or unpriced else [])]
-
-
-def _fitting(console: Console, line: str) -> str:
-    return fit(line, console.columns) if console.live else line
 
 
 @session_command()
@@ -218,16 +193,13 @@ async def replan(cli: Invocation, asked: SessionConnection, *, reason: str = "")
     """Plan again for the remaining work. ``reason``: what is wrong with the plan."""
     done = await asked.request("goalwright/plan/replan", _REPLAN_S, reason=reason)
     after = await asked.load()
-    if cli.json:
-        _write_plan(cli, done, after)
+    if _wrote_plan(cli, done, after):
         return
-    if done.get("stopReason") not in ("end_turn", None):
-        raise CommandFailedError(
-            string(done.get("detail"))
-            or t("No plan was made: {stop_reason}.", stop_reason=string(done.get("stopReason")))
-        )
+    if (stopped := done.get("stopReason")) not in ("end_turn", None):
+        words = t("No plan was made: {stop_reason}.", stop_reason=string(stopped))
+        raise CommandFailedError(string(done.get("detail")) or words)
     if detail := one_line(string(done.get("detail"))):
-        cli.console.write(detail + "\n")
+        cli.console.line(detail)
     show_plan(cli.console, after)
 
 
@@ -242,6 +214,5 @@ async def build(cli: Invocation, *, yes: bool) -> int:
 async def _handed_over(
     cli: Invocation, asked: SessionConnection, runs: list[RunOptions], *, yes: bool
 ) -> None:
-    built = await asked.request("goalwright/plan/build", start=False)
-    task = string(built.get("prompt"))
+    task = string((await asked.request("goalwright/plan/build", start=False)).get("prompt"))
     runs.append(RunOptions(cli.workspace, task, session=asked.session, yes=yes, json=cli.json))

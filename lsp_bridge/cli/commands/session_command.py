@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
-from lsp_bridge.cli.client import Client, ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.invocation import EXIT_OK, Invocation
-from lsp_bridge.cli.launch import LaunchError
+from lsp_bridge.cli.client import Client, DaemonError
+from lsp_bridge.cli.invocation import Invocation, reporting
+from lsp_bridge.cli.run.goal_lines import in_order
 from lsp_bridge.cli.run.newest_session import newest
-from tools.json_access import mapping, string, strings
-from tools.localization import t
+from tools.json_access import mapping, string
+from tools.localization import noted, t
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 P = ParamSpec("P")
 REQUEST_S = 60.0
 
 
-class CommandFailedError(Exception):
+class CommandFailedError(DaemonError):
     """Raised when a command fails; the message says why."""
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    cli: Invocation, *, start: bool = True, timeout_s: float = REQUEST_S
+) -> AsyncGenerator[Client]:
+    """A connection. ``start``: a daemon is started when none runs, and problems of the configuration are told.
+
+    Raises LaunchError, and as ``Client.request``.
+    """
+    connect = cli.launcher.connect if start else cli.launcher.connect_running
+    client, _ = await connect(cli.workspace, cli.greeting())
+    try:
+        if start:
+            await tell_problems(cli, client, timeout_s)
+        yield client
+    finally:
+        await client.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +74,15 @@ def session_command(
     def declare(
         work: Callable[Concatenate[Invocation, SessionConnection, P], Awaitable[None]],
     ) -> Callable[Concatenate[Invocation, P], Awaitable[int]]:
+        @reporting()
         @functools.wraps(work)
-        async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> int:
-            try:
-                client, _ = await cli.launcher.connect(cli.workspace, cli.greeting())
-                try:
-                    await tell_problems(cli, client)
-                    found = cli.session or (await newest(client, REQUEST_S)).session_id
-                    if needed and not found:
-                        raise CommandFailedError(
-                            t("There are no sessions in {workspace} yet.", workspace=cli.workspace)
-                        )
-                    await work(cli, SessionConnection(client, found), *args, **kwargs)
-                finally:
-                    await client.close()
-            except (
-                CommandFailedError,
-                LaunchError,
-                RpcError,
-                RequestTimeoutError,
-                ConnectionLostError,
-            ) as error:
-                return cli.failed(error, error.code if isinstance(error, RpcError) else 0)
-            return EXIT_OK
+        async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            async with connected(cli) as client:
+                found = cli.session or (await newest(client, REQUEST_S)).session_id
+                if needed and not found:
+                    words = t("There are no sessions in {workspace} yet.", workspace=cli.workspace)
+                    raise CommandFailedError(words)
+                await work(cli, SessionConnection(client, found), *args, **kwargs)
 
         return command
 
@@ -86,9 +91,16 @@ def session_command(
 
 async def tell_problems(cli: Invocation, client: Client, timeout_s: float = REQUEST_S) -> None:
     """Tell of parts of the configuration that are not used. Raises as ``Client.request``."""
-    found = await client.request("goalwright/config/problems", {}, timeout_s)
-    for problem in strings(found.get("problems")):
-        cli.console.problem(problem)
+    cli.console.problems(await client.request("goalwright/config/problems", {}, timeout_s))
+
+
+def called(command: dict[str, Any]) -> str:
+    """Return how a user calls a command or prompt: ``/name [arguments]``."""
+    return f"/{string(command.get('name'))} {string(command.get('hint'))}".rstrip()
+
+
+WHOSE = {"user": noted("yours"), "workspace": noted("from this folder")}
+"""Where agents, commands and skills come from."""
 
 
 def goal_by_number(loaded: dict[str, Any], number: str) -> str:
@@ -102,14 +114,10 @@ def goal_by_number(loaded: dict[str, Any], number: str) -> str:
     if found is None and wanted.startswith("g") and wanted[1:] in numbers:
         found = wanted[1:]
     if found is None:
-        known = ", ".join(sorted(numbers.values(), key=_in_order)[:30])
+        known = ", ".join(sorted(numbers.values(), key=in_order)[:30])
         more = ", …" if len(numbers) > 30 else ""
         raise CommandFailedError(
             t("There is no goal {wanted}. ", wanted=wanted)
             + (t("Goals: {known}{more}.", known=known, more=more) if known else t("The plan is empty."))
         )
     return found
-
-
-def _in_order(number: str) -> list[int]:
-    return [int(step) for step in number.split(".") if step.isdecimal()]

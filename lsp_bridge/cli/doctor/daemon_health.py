@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from daemon.provider.variables import is_provider_variable, provider_env
 from daemon.runtime import RuntimeFolderError
 from daemon.version import product_version
-from lsp_bridge.cli.doctor.report import Check, State
+from lsp_bridge.cli.doctor.report import Check
 from lsp_bridge.cli.doctor.versions import ask
 from lsp_bridge.cli.launch import Greeting, Launcher, LaunchError, runtime_paths
 from lsp_bridge.cli.preloaded import preloader_pid
@@ -44,16 +44,17 @@ async def checks(
     home: Path,
 ) -> tuple[Check, ...]:
     """Everything but the languages, in the order in which it is shown."""
-    version, daemon, git, box = await asyncio.gather(
-        asyncio.to_thread(product_version),
-        _daemon(workspace, launcher),
+    version = await asyncio.to_thread(product_version)
+    daemon, git, box = await asyncio.gather(
+        _daemon(workspace, launcher, version),
         _git(workspace, environment),
         asyncio.to_thread(_sandbox, workspace, config),
     )
     return (
         Check("Goalwright", "ok", f"{version}, Python {platform.python_version()}"),
         _trust(trusted),
-        *_settings(config),
+        *(Check(noted("Settings"), "broken", text) for text in config.blocking),
+        *(Check(noted("Settings"), "warning", text) for text in config.problems),
         *_environment(config),
         daemon,
         *_preloader(launcher),
@@ -75,13 +76,6 @@ def _trust(trusted: bool) -> Check:
     return Check(noted("Folder"), "note", text)
 
 
-def _settings(config: Config) -> list[Check]:
-    return [
-        *(Check(noted("Settings"), "broken", text) for text in config.blocking),
-        *(Check(noted("Settings"), "warning", text) for text in config.problems),
-    ]
-
-
 def _environment(config: Config) -> list[Check]:
     names = [
         name
@@ -100,41 +94,34 @@ def _environment(config: Config) -> list[Check]:
     return [Check(noted("Variables"), "note", text)]
 
 
-async def _daemon(workspace: Path, launcher: Launcher) -> Check:
+async def _daemon(workspace: Path, launcher: Launcher, own: str) -> Check:
+    name = noted("Daemon")
     try:
         paths = runtime_paths(workspace, launcher.home)
         client, address = await launcher.connect_running(workspace, Greeting(client="doctor"))
     except (LaunchError, RuntimeFolderError) as error:
         if isinstance(error, LaunchError) and error.code == "notRunning":
-            return Check(noted("Daemon"), "ok", t("not running; it starts when needed"))
-        return Check(noted("Daemon"), "broken", str(error))
+            return Check(name, "ok", t("not running; it starts when needed"))
+        return Check(name, "broken", str(error))
+    pid = address.pid
     try:
         status = await client.request("goalwright/daemon/status", {}, _TIMEOUT_S)
     except Exception as error:  # whatever the error: the daemon runs and does not answer correctly
-        return Check(
-            noted("Daemon"),
-            "broken",
-            t(
-                "process {pid} does not answer: {error}. Stop it with goalwright stop",
-                pid=address.pid,
-                error=error,
-            ),
+        words = t(
+            "process {pid} does not answer: {error}. Stop it with goalwright stop", pid=pid, error=error
         )
+        return Check(name, "broken", words)
     finally:
         await client.close()
-    own = product_version()
-    if string(status.get("version")) != own:
+    if (version := string(status.get("version"))) != own:
         text = t(
             "runs version {version}, but this is {own}: run goalwright stop, then continue",
-            version=string(status.get("version")),
+            version=version,
             own=own,
         )
-        return Check(noted("Daemon"), "warning", text)
-    return Check(
-        noted("Daemon"),
-        "ok",
-        t("running (process {pid}, log {log_file})", pid=integer(status.get("pid")), log_file=paths.log_file),
-    )
+        return Check(name, "warning", text)
+    pid = integer(status.get("pid"))
+    return Check(name, "ok", t("running (process {pid}, log {log_file})", pid=pid, log_file=paths.log_file))
 
 
 def _preloader(launcher: Launcher) -> list[Check]:
@@ -151,23 +138,15 @@ def _model(config: Config, environment: Mapping[str, str]) -> Check:
     # Print no values, because this output ends up in bug reports.
     names = sorted(name for name, value in provider_env(environment).items() if value)
     chosen = config.settings.model.model
-    keys = ", ".join(names)
     if chosen is None and not names:
         text = t(
             "no model is set and no API key is in the environment: a local Ollama is used if it is "
             "running, otherwise the demo. "
         )
-        return Check(
-            noted("Model"),
-            "warning",
-            text + t("Set a model in ~/.goalwright/config.json, or for example ANTHROPIC_API_KEY"),
-        )
-    return Check(
-        noted("Model"),
-        "ok",
-        (chosen or t("chosen by the keys in the environment"))
-        + (t("; set: {keys}", keys=keys) if keys else ""),
-    )
+        text += t("Set a model in ~/.goalwright/config.json, or for example ANTHROPIC_API_KEY")
+        return Check(noted("Model"), "warning", text)
+    text = chosen or t("chosen by the keys in the environment")
+    return Check(noted("Model"), "ok", text + t("; set: {keys}", keys=", ".join(names)) if names else text)
 
 
 async def _git(workspace: Path, environment: Mapping[str, str]) -> Check:
@@ -182,11 +161,8 @@ async def _git(workspace: Path, environment: Mapping[str, str]) -> Check:
 
 def _ripgrep(workspace: Path) -> Check:
     program = find_program("rg", workspace)
-    if program is None:
-        return Check(
-            "ripgrep", "note", t("not found: searches work without it, but are slower (apt install ripgrep)")
-        )
-    return Check("ripgrep", "ok", program)
+    text = t("not found: searches work without it, but are slower (apt install ripgrep)")
+    return Check("ripgrep", "ok", program) if program else Check("ripgrep", "note", text)
 
 
 def _sandbox(workspace: Path, config: Config) -> Check:
@@ -194,12 +170,10 @@ def _sandbox(workspace: Path, config: Config) -> Check:
     try:
         program = available(workspace)
     except UnavailableError as error:
-        state: State = "broken" if wanted else "note"
-        return Check(
-            noted("Sandbox"),
-            state,
-            f"{error}" if wanted else t("{error}; the sandbox is off in the settings", error=error),
-        )
+        if wanted:
+            return Check(noted("Sandbox"), "broken", str(error))
+        text = t("{error}; the sandbox is off in the settings", error=error)
+        return Check(noted("Sandbox"), "note", text)
     mode = config.settings.commands.sandbox if wanted else t("available; off in the settings")
     return Check(noted("Sandbox"), "ok", f"{mode} ({program})")
 
@@ -217,9 +191,8 @@ def _extension(home: Path, version: str) -> list[Check]:
         if not versions:
             continue
         if version in versions:
-            found.append(
-                Check(noted("Extension"), "ok", t("{version} in {folder}", version=version, folder=folder))
-            )
+            text = t("{version} in {folder}", version=version, folder=folder)
+            found.append(Check(noted("Extension"), "ok", text))
         else:
             text = t(
                 "{versions} in {folder}, but this is {version}: update the older one",

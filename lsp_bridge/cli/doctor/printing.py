@@ -32,9 +32,9 @@ async def doctor(cli: Invocation, *, start: bool) -> int:
         return EXIT_FAILED
     report = await check_workspace(cli.workspace.resolve(), cli.launcher, start=start)
     if cli.json:
-        console.write(json.dumps(report.to_json(), indent=2) + "\n")
+        console.line(json.dumps(report.to_json(), indent=2))
     else:
-        console.write("\n".join(lines(report, console.style)) + "\n")
+        console.line("\n".join(lines(report, console.style)))
     return EXIT_OK if report.ok else EXIT_FAILED
 
 
@@ -52,17 +52,12 @@ def lines(report: Report, style: Style) -> list[str]:
         result += ["", *_language(language, style)]
     if report.cut:
         result += ["", style.dim(t("Only some of the files were examined."))]
-    problems = not report.ok
-    result += [
-        "",
-        style.red(t("Something required is broken. See the lines with ✗."))
-        if problems
-        else _ending(report, style),
-    ]
-    return result
+    return [*result, "", _ending(report, style)]
 
 
 def _ending(report: Report, style: Style) -> str:
+    if not report.ok:
+        return style.red(t("Something required is broken. See the lines with ✗."))
     bare = [language.title for language in report.languages if not language.covered]
     if bare:
         return style.yellow(t("The agent gets no diagnostics for: {bare}.", bare=", ".join(bare)))
@@ -84,23 +79,18 @@ def _server(server: ServerReport, covered: bool, style: Style) -> list[str]:
     where = shown_line(f"{server.version} ({server.program})" if server.version else server.program)
     dim = style.dim("--")
     wanting = dim if covered else style.yellow("! ")
-    match server.state:
-        case "found":
-            text = f"{style.green('ok')} {name}  {where}"
-        case "broken":
-            text = f"{style.red('✗ ')} {name}  {where}"
-        case "missing":
-            text = f"{wanting} {name}  {t('not installed')}"
-        case "unusable":
-            text = f"{wanting} {name}  {t('not used')}"
-        case "disabled" | "unneeded":
-            text = f"{dim} {name}  {shown_line(server.text)}"
-    result = [text]
-    if server.text and server.state not in ("disabled", "unneeded"):
+    signs = {
+        "found": (style.green("ok"), where),
+        "broken": (style.red("✗ "), where),
+        "missing": (wanting, t("not installed")),
+        "unusable": (wanting, t("not used")),
+    }
+    sign, words = signs.get(server.state, (dim, shown_line(server.text)))
+    result = [f"{sign} {name}  {words}"]
+    if server.text and server.state in signs:
         result.append(f"     {shown_line(server.text)}")
-    if server.install:
-        # Show one line to copy, and the rest as alternatives.
-        result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
+    # One line to copy, and the rest as alternatives.
+    result += [f"     {style.cyan(way)}" for way in server.install[:_MAX_MISSING]]
     result += [
         t(
             "     {path} belongs to the project and is not used: the folder is not trusted",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport
+from lsp_bridge.cli.doctor.report import LanguageReport, ServerReport, Trial
 from lsp_bridge.cli.doctor.versions import version_of
-from lsp_bridge.cli.launch import passed_on
 from lsp_bridge.language_client.pool.roots import Roots
 from lsp_bridge.language_client.specs import (
     DiscoveryResult,
@@ -23,25 +21,20 @@ from lsp_bridge.language_client.specs import (
 from lsp_bridge.language_client.specs.defaults import DEFAULT_SPECS
 from lsp_bridge.language_client.specs.discovery import ignored_programs
 from tools.localization import t
-from tools.process.environment import daemon_environment
 from tools.search import ripgrep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from lsp_bridge.language_client.pool.server_choice import ServerChoice
 
 _AT_ONCE = 3
 """Programs that are asked for their version at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceFiles:
-    """The files of a workspace that some server covers."""
-
-    paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict[str, "tuple[Path, ...]"])
-    """By name of the spec."""
-    cut: bool = False
+_TRIALS_S = 120.0
+"""For all trials together."""
+_TRIALS_AT_ONCE = 2
+Files = dict[str, list[Path]]
+"""The files of a workspace that some server covers, by name of the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +46,20 @@ class ServerCheck:
     spec: ServerSpec | None = None
 
 
-async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> WorkspaceFiles:
-    """List the files of the workspace, without ignored ones, and at most 200 000."""
+async def find_files(workspace: Path, specs: Sequence[ServerSpec]) -> tuple[Files, bool]:
+    """List the files of the workspace, without ignored ones, and at most 200 000; the second is whether there are
+    more."""
     listed = await ripgrep.list_files(workspace, ripgrep.ripgrep(workspace))
 
-    def sort() -> dict[str, tuple[Path, ...]]:
-        found: dict[str, list[Path]] = {}
-        for name in listed.files:
-            path = workspace / name
+    def sort() -> Files:
+        found: Files = {}
+        for path in (workspace / name for name in listed.files):
             for spec in specs:
                 if spec.language_of(path) is not None:
                     found.setdefault(spec.name, []).append(path)
-        return {name: tuple(paths) for name, paths in found.items()}
+        return found
 
-    return WorkspaceFiles(await asyncio.to_thread(sort), listed.cut)
+    return await asyncio.to_thread(sort), listed.cut
 
 
 async def examine(
@@ -76,30 +69,31 @@ async def examine(
     *,
     diagnostics: bool = True,
     own_bin: Path | None = None,
-) -> tuple[tuple[LanguageReport, ...], tuple[ServerCheck, ...], bool]:
-    """Return the languages with most files first, the findings for each, and whether there are too many files.
+    start: bool = False,
+) -> tuple[tuple[LanguageReport, ...], bool]:
+    """Return the languages with most files first, and whether there are too many files.
 
     ``diagnostics``: the setting; without it no server is started. Runs the allowed programs to get their version, and
-    nothing else.
+    nothing else. ``start``: also tries out each server that was found.
     """
     wanted = {spec.name: spec for spec in choice.specs}
     every = {spec.name: spec for spec in DEFAULT_SPECS} | wanted
-    files = await find_files(workspace, list(every.values()))
+    files, cut = await find_files(workspace, list(every.values()))
     roots = Roots(workspace)
     limit = asyncio.Semaphore(_AT_ONCE)
     found: dict[str, DiscoveryResult] = {}
-    jobs: dict[str, asyncio.Task[ServerCheck]] = {}
+    jobs: dict[str, Coroutine[Any, Any, ServerCheck]] = {}
     for name, spec in every.items():
-        if name not in files.paths:
+        if name not in files:
             continue
-        root = _main_root(roots, spec, files.paths[name])
+        root = _main_root(roots, spec, files[name])
         if name not in wanted:
             text = (
                 t("disabled by the setting language_servers")
                 if diagnostics
                 else t("disabled: the setting diagnostics is off")
             )
-            jobs[name] = _done(ServerCheck(ServerReport(name, "disabled", text=text)))
+            jobs[name] = _known(ServerReport(name, "disabled", text=text))
             continue
         seen = found[name] = look_up(
             spec,
@@ -109,24 +103,49 @@ async def examine(
             own_bin=own_bin,
             trusted=choice.trusted,
         )
-        instead = next((other for other in spec.yields_to if other in found and found[other].found), None)
-        if instead is not None and seen.found is not None:
-            text = t("not needed with {found}", found=_found_name(found[instead]))
-            jobs[name] = _done(ServerCheck(ServerReport(name, "unneeded", seen.found.argv[0], text=text)))
+        others = (found[other].found for other in spec.yields_to if other in found)
+        if instead := next(filter(None, others), None):
+            if seen.found is not None:  # else it is not needed
+                text = t("not needed with {found}", found=instead.name)
+                jobs[name] = _known(ServerReport(name, "unneeded", seen.found.argv[0], text=text))
             continue
-        if instead is not None:
-            continue  # not needed
         env = safe_environment(environment, workspace, root, trusted=choice.trusted)
-        jobs[name] = asyncio.create_task(_examine(spec, workspace, root, seen, env, choice.trusted, limit))
-    examined = {name: await job for name, job in jobs.items()}
-    return _by_language(every, examined, files), tuple(examined.values()), files.cut
+        jobs[name] = _examine(spec, workspace, root, seen, env, choice.trusted, limit)
+    checks = dict(zip(jobs, await asyncio.gather(*jobs.values()), strict=True))
+    reports = {name: check.report for name, check in checks.items()}
+    if start:
+        env = safe_environment(environment, workspace, trusted=choice.trusted)
+        trials = await _trials([check for check in checks.values() if check.report.state == "found"], env)
+        reports |= {name: replace(reports[name], trial=trial) for name, trial in trials.items()}
+    return _by_language(every, reports, files), cut
 
 
-def _done(examined: ServerCheck) -> asyncio.Task[ServerCheck]:
-    async def nothing() -> ServerCheck:
-        return examined
+async def _known(report: ServerReport) -> ServerCheck:
+    return ServerCheck(report)
 
-    return asyncio.create_task(nothing())
+
+async def _trials(checks: Sequence[ServerCheck], environment: Mapping[str, str]) -> dict[str, Trial]:
+    from lsp_bridge.cli.doctor.trial import try_out
+
+    limit = asyncio.Semaphore(_TRIALS_AT_ONCE)
+
+    async def one(spec: ServerSpec, found: FoundServer) -> Trial:
+        async with limit:
+            return await try_out(spec, found, environment)
+
+    tasks = {
+        check.spec.name: asyncio.create_task(one(check.spec, check.found))
+        for check in checks
+        if check.spec and check.found
+    }
+    if not tasks:
+        return {}
+    _, late = await asyncio.wait(tasks.values(), timeout=_TRIALS_S)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
+    too_late = Trial(answered=False, saw_error=False, text=t("no time left"))
+    return {name: too_late if task in late else task.result() for name, task in tasks.items()}
 
 
 async def _examine(
@@ -140,17 +159,13 @@ async def _examine(
 ) -> ServerCheck:
     ignored = () if trusted else tuple(map(str, ignored_programs(spec, workspace, root)))
     if seen.found is None:
-        reasons = "; ".join(unusable.reason for unusable in seen.unusable)
-        if reasons:
-            install = () if any(unusable.untrusted for unusable in seen.unusable) else spec.install
-            return ServerCheck(
-                ServerReport(spec.name, "unusable", text=reasons, install=install, ignored=ignored)
-            )
-        # This is a server of the user's own, so no installation command is known.
-        text = "" if spec.install else t("{argv} was not found", argv=spec.commands[0].argv[0])
-        return ServerCheck(
-            ServerReport(spec.name, "missing", text=text, install=spec.install, ignored=ignored)
-        )
+        install, state = spec.install, "missing"
+        # For a server of the user's own no installation command is known.
+        text = "" if install else t("{argv} was not found", argv=spec.commands[0].argv[0])
+        if reasons := "; ".join(unusable.reason for unusable in seen.unusable):
+            install = () if any(unusable.untrusted for unusable in seen.unusable) else install
+            state, text = "unusable", reasons
+        return ServerCheck(ServerReport(spec.name, state, text=text, install=install, ignored=ignored))
     program = Path(seen.found.argv[0])
     command = next((command for command in spec.commands if command.name == seen.found.name), None)
     async with limit:
@@ -169,27 +184,18 @@ def _main_root(roots: Roots, spec: ServerSpec, paths: Sequence[Path]) -> Path:
     return counted.most_common(1)[0][0]
 
 
-def _found_name(seen: DiscoveryResult) -> str:
-    return seen.found.name if seen.found is not None else ""
-
-
 def _by_language(
-    specs: Mapping[str, ServerSpec], examined: Mapping[str, ServerCheck], files: WorkspaceFiles
+    specs: Mapping[str, ServerSpec], servers: Mapping[str, ServerReport], files: Files
 ) -> tuple[LanguageReport, ...]:
     groups: dict[str, list[str]] = {}
-    for name in examined:
+    for name in servers:
         groups.setdefault(specs[name].title or name, []).append(name)
     reports = [
         LanguageReport(
             title,
-            len({path for name in names for path in files.paths[name]}),
-            tuple(examined[name].report for name in names),
+            len({path for name in names for path in files[name]}),
+            tuple(servers[name] for name in names),
         )
         for title, names in groups.items()
     ]
     return tuple(sorted(reports, key=lambda report: (-report.files, report.title)))
-
-
-def usual_environment() -> dict[str, str]:
-    """Return the environment that the daemon would start with."""
-    return daemon_environment(os.environ, passed_on())

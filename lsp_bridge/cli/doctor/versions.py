@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import os
 import re
 import shutil
-import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tools.files.regular_files import read_regular
+from tools.json_access import mapping
 from tools.localization import t
+from tools.process.programs import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,11 +35,10 @@ async def version_of(
     if argv is None:
         return "", ""
     said = await ask(argv, environment, TIMEOUT_S)
-    number = _NUMBER.search(said.text)
     if said.code == 0:
+        number = _NUMBER.search(said.text)
         return number[0] if number else "", ""
-    lines = [line for line in said.text.splitlines() if line.strip()]
-    reason = lines[0].strip() if lines else t("exit code {code}", code=said.code)
+    reason = said.text.strip().partition("\n")[0].strip() or t("exit code {code}", code=said.code)
     return "", t("it does not run: {reason}", reason=reason)
 
 
@@ -68,11 +65,11 @@ def _manifest(program: Path) -> Mapping[str, Any] | None:
         if parent.name == "node_modules":
             break
         try:
-            value: object = json.loads(read_regular(parent / "package.json", _MAX_MANIFEST, follow=True))
+            found = mapping(json.loads(read_regular(parent / "package.json", _MAX_MANIFEST, follow=True)))
         except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(value, dict) and "version" in value:
-            return cast("dict[str, Any]", value)
+        if "version" in found:
+            return found
     return None
 
 
@@ -80,8 +77,7 @@ async def _node_problem(manifest: Mapping[str, Any], environment: Mapping[str, s
     node = shutil.which("node", path=environment.get("PATH", ""))
     if node is None:
         return t("it needs Node.js, and there is no node on PATH")
-    engines = manifest.get("engines")
-    wanted = str(cast("dict[str, Any]", engines).get("node", "")) if isinstance(engines, dict) else ""
+    wanted = str(mapping(manifest.get("engines")).get("node", ""))
     least = re.fullmatch(r">=\s*(\d+(?:\.\d+)*)", wanted.strip())
     if least is None:
         return ""
@@ -113,27 +109,20 @@ class ProgramOutput:
 
 async def ask(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> ProgramOutput:
     """Run ``argv`` in the folder of its program; never raises. Nothing of it runs on afterwards."""
+    data = bytearray()
+    # Not in the workspace: some programs look for plugins in the current folder.
+    folder = Path(argv[0]).parent
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            # Not in the workspace: some programs look for plugins in the current folder.
-            cwd=Path(argv[0]).parent,
-            env=dict(environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
+        ended = await run(
+            argv,
+            cwd=folder,
+            env=environment,
+            on_output=lambda _, piece: data.extend(piece),
+            timeout_s=timeout_s,
+            merge_stderr=True,
         )
     except OSError as error:
         return ProgramOutput(None, t("it cannot be started: {strerror}", strerror=error.strerror or error))
-    try:
-        data, _ = await asyncio.wait_for(process.communicate(), timeout_s)
-    except TimeoutError:
+    if ended.timed_out:
         return ProgramOutput(None, t("no answer within {timeout_s:g} seconds", timeout_s=timeout_s))
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.name == "posix":
-                os.killpg(process.pid, signal.SIGKILL)
-            elif process.returncode is None:
-                process.kill()
-    return ProgramOutput(process.returncode, data[:_MAX_OUTPUT].decode("utf-8", "replace"))
+    return ProgramOutput(ended.exit_code, data[:_MAX_OUTPUT].decode("utf-8", "replace"))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lsp_bridge.cli.invocation import EXIT_OK
-from lsp_bridge.cli.launch import LaunchError, runtime_paths
+from lsp_bridge.cli.invocation import reporting
+from lsp_bridge.cli.launch import runtime_paths
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.invocation import Invocation
 
 
-async def serve(cli: Invocation, *, allow_changes: bool) -> int:
+@reporting()
+async def serve(cli: Invocation, *, allow_changes: bool) -> None:
     """Serve the sessions of the workspace. ``allow_changes``: goals may be added, and explorations started."""
-    try:
-        runtime_paths(cli.workspace, cli.launcher.home)  # raises for a folder that does not exist
-    except LaunchError as error:
-        return cli.failed(error, error.code)
+    runtime_paths(cli.workspace, cli.launcher.home)  # raises for a folder that does not exist
     from lsp_bridge.cli.mcp_server.server import server_of
     from lsp_bridge.cli.mcp_server.sessions import FolderSessions
 
@@ -25,4 +23,3 @@ async def serve(cli: Invocation, *, allow_changes: bool) -> int:
         await server_of(sessions, allow_changes=allow_changes).run_stdio_async()
     finally:
         await sessions.close()
-    return EXIT_OK

@@ -12,9 +12,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from daemon.version import product_version
-from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.commands.session_command import CommandFailedError
-from lsp_bridge.cli.launch import LaunchError
+from lsp_bridge.cli.client import DaemonError
 from lsp_bridge.cli.mcp_server.sessions import LONGEST_PROMPT
 from tools.text.terminal import shown_brief
 from tools.text.truncate import cut_text
@@ -127,7 +125,7 @@ def _bounded(tool: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[str]]:
     async def bounded(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
             text = await tool(*args, **kwargs)
-        except (RpcError, LaunchError, ConnectionLostError, RequestTimeoutError, CommandFailedError) as error:
+        except DaemonError as error:
             raise ToolError(str(error)) from error
         if len(text) > MOST_CHARACTERS:
             text = f"{cut_text(text, MOST_CHARACTERS)}\n(The rest is left out: ask for less at a time.)"

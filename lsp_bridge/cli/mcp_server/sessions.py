@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
-from lsp_bridge.cli.client import ConnectionLostError, RpcError
+from lsp_bridge.cli.client import Greeting
 from lsp_bridge.cli.commands.session_command import REQUEST_S, CommandFailedError, goal_by_number
-from lsp_bridge.cli.launch import Greeting
+from lsp_bridge.cli.launch import LastingConnection
 from lsp_bridge.cli.run.branch_lines import exploration_lines
 from lsp_bridge.cli.run.goal_lines import MARKS
-from lsp_bridge.cli.run.newest_session import newest
+from lsp_bridge.cli.run.newest_session import newest, trace_id
 from lsp_bridge.cli.text import one_line
 from tools.json_access import integer, mapping, mappings, string
 from tools.process.background import Background
@@ -41,18 +42,14 @@ class FolderSessions:
     """
 
     def __init__(self, workspace: Path, launcher: Launcher) -> None:
-        self._workspace = workspace
-        self._launcher = launcher
-        self._client: Client | None = None
-        self._connecting = asyncio.Lock()
-        self._exploring = Background("explorations of another agent")
+        self._connection = LastingConnection(launcher, workspace)
+        self._exploring = Background("explorations of another agent", level=logging.DEBUG)
         self._under_way = 0
 
     async def close(self) -> None:
         """Hang up; the daemon and its sessions go on."""
         await self._exploring.close()
-        if self._client is not None:
-            await self._client.close()
+        await self._connection.close()
 
     async def listed(self, limit: int) -> str:
         """Return the newest sessions, one a line."""
@@ -85,7 +82,7 @@ class FolderSessions:
     async def messages(self, session: str, goal: str, limit: int, before: int) -> str:
         """Return messages of a goal, or of all, oldest first."""
         loaded = await self._loaded(session)
-        params: dict[str, Any] = {"sessionId": _id(mapping(loaded.get("session"))), "limit": limit}
+        params: dict[str, Any] = {"sessionId": trace_id(loaded), "limit": limit}
         if goal:
             params |= {"goalId": goal_by_number(loaded, goal), "descendants": True}
         if before:
@@ -108,7 +105,7 @@ class FolderSessions:
         """Add a goal to a plan, and return the plan."""
         loaded = await self._loaded(session)
         parent = goal_by_number(loaded, under) if under else None
-        session_id = _id(mapping(loaded.get("session")))
+        session_id = trace_id(loaded)
         params = {"sessionId": session_id, "description": description, "reason": reason, "parentId": parent}
         await self._request("goalwright/goal/add", **params)
         return f"Added to session {session_id}: {one_line(description, _LONGEST_LINE)}"
@@ -123,12 +120,11 @@ class FolderSessions:
         if session:
             await self._loaded(session)
         else:
-            session = _id(mapping((await self._request("goalwright/session/new")).get("session")))
+            session = trace_id(await self._request("goalwright/session/new"))
         params = {"sessionId": session, "text": f"/explore {question.strip()}"}
-        prompt = asyncio.ensure_future(client.request("goalwright/session/prompt", params))
         self._under_way += 1
-        prompt.add_done_callback(self._ended)
-        self._exploring.start(_quiet(prompt))
+        # How it ends later is in its session.
+        prompt = self._exploring.start(client.request("goalwright/session/prompt", params), then=self._ended)
         await asyncio.wait({prompt}, timeout=_AT_ONCE_S)
         if prompt.done():
             result = prompt.result()
@@ -145,12 +141,9 @@ class FolderSessions:
         self._under_way -= 1
 
     async def _connect(self) -> Client:
-        async with self._connecting:
-            if self._client is None or self._client.closed:
-                # Unattended: this client answers no questions, and the limits of such runs hold.
-                greeting = Greeting(client="MCP", env=provider_env(os.environ), unattended=True)
-                self._client, _ = await self._launcher.connect(self._workspace, greeting)
-            return self._client
+        # Unattended: this client answers no questions, and the limits of such runs hold.
+        env = provider_env(os.environ)
+        return await self._connection.get(lambda: Greeting(client="MCP", env=env, unattended=True))
 
     async def _request(self, method: str, **params: Any) -> dict[str, Any]:
         return await (await self._connect()).request(method, params, REQUEST_S)
@@ -164,24 +157,12 @@ class FolderSessions:
         return await self._request("goalwright/session/preview", sessionId=session, messages=0)
 
 
-async def _quiet(prompt: asyncio.Future[dict[str, Any]]) -> None:
-    """Wait for a prompt; how it ended is in its session."""
-    try:
-        await prompt
-    except (RpcError, ConnectionLostError):
-        pass
-
-
-def _id(info: dict[str, Any]) -> str:
-    return string(mapping(info.get("trace")).get("traceId"))
-
-
 def _session_line(info: dict[str, Any]) -> str:
     trace = mapping(info.get("trace"))
     title = one_line(string(trace.get("title")), 120) or "(untitled)"
     origin = ", came with the folder" if info.get("foreign") is True else ""
     when = string(trace.get("updatedAt"))[:19]
-    return f"{_id(info)}  [{string(info.get('status'))}{origin}]  {when}  {title}"
+    return f"{trace_id(info)}  [{string(info.get('status'))}{origin}]  {when}  {title}"
 
 
 def _message(message: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from daemon.explore.score_text import NOT_RUN, duration_words, ended_words
 from lsp_bridge.cli.invocation import CLIENT_NAME
-from lsp_bridge.cli.text import Style, one_line, pad, state, tokens, width
+from lsp_bridge.cli.text import Style, one_line, state, table, tokens
 from lsp_bridge.protocol.permission_text import rejection_words
 from tools.json_access import integer, mapping, mappings, number, string
 from tools.localization import t
@@ -116,10 +116,7 @@ def score_lines(branches: list[dict[str, Any]]) -> list[str]:
         )
     if len(rows) == 1:
         return []
-    widths = [max(width(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(pad(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
+    return table(rows)
 
 
 def _size(score: dict[str, Any]) -> str:
@@ -147,6 +144,18 @@ def _count(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
+def result_title(part: dict[str, Any], content: str, call: str, rejects: str) -> str:
+    """Return a tool result in one line: the tool's name, and its title, else ``content``, else the ``call``; also why
+    it was rejected. ``rejects``: why the run itself rejects what is asked."""
+    name = one_line(string(part.get("name")))
+    title = one_line(string(part.get("title"))) or one_line(content) or call
+    title = title if title.startswith(name) else f"{name} {title}"
+    if part.get("isError") is True and mapping(part.get("metadata")).get("denied") is True:
+        why = rejection_words(part, CLIENT_NAME, rejects)
+        return f"{title}: {why}" if why else title
+    return title
+
+
 class BranchLines:
     """The activity of a session's branches and sub-agents, as labelled lines (``A │ …``)."""
 
@@ -157,31 +166,38 @@ class BranchLines:
 
     def apply(self, event: dict[str, Any]) -> list[str]:
         """Return the lines for an event; none for most."""
-        handlers = {
-            "branch_started": self._started,
-            "branch_placed": self._placed,
-            "branch_goal_added": self._goal,
-            "branch_message_added": self._message,
-            "branch_completed": self._completed,
-            "subagent_started": self._agent_started,
-            "subagent_completed": self._agent_completed,
-        }
-        handler = handlers.get(string(event.get("event")))
-        return handler(event) if handler is not None else []
+        style, name = self._style, event.get("branchId")
+        branch, agent = mapping(event.get("branch")), mapping(event.get("subagent"))
+        match event.get("event"):
+            case "branch_started":
+                words = style.bold(one_line(string(branch.get("description"))))
+                return [self._line(branch.get("id"), words)]
+            case "branch_placed":
+                return [self._line(name, style.dim(t("works{place}", place=on_node(event))))]
+            case "branch_goal_added":
+                return [
+                    self._line(name, f"○ {one_line(string(mapping(event.get('goal')).get('description')))}")
+                ]
+            case "branch_message_added":
+                return self._message(event)
+            case "branch_completed":
+                done = event.get("status") == "completed"
+                return [self._ended(name, event, done, t("✗ abandoned"))]
+            case "subagent_started":
+                words = f"{one_line(string(agent.get('agent')))}: {one_line(string(agent.get('prompt')))}"
+                return [self._line(agent.get("id"), words)]
+            case "subagent_completed":
+                done = agent.get("status") != "failed"
+                return [self._ended(agent.get("id"), agent, done, t("✗ failed"))]
+            case _:
+                return []
 
     def _line(self, name: object, text: str) -> str:
         return f"{self._style.cyan(one_line(string(name)))} {self._style.dim('│')} {text}"
 
-    def _started(self, event: dict[str, Any]) -> list[str]:
-        branch = mapping(event.get("branch"))
-        return [self._line(branch.get("id"), self._style.bold(one_line(string(branch.get("description")))))]
-
-    def _placed(self, event: dict[str, Any]) -> list[str]:
-        return [self._line(event.get("branchId"), self._style.dim(t("works{place}", place=on_node(event))))]
-
-    def _goal(self, event: dict[str, Any]) -> list[str]:
-        goal = mapping(event.get("goal"))
-        return [self._line(event.get("branchId"), f"○ {one_line(string(goal.get('description')))}")]
+    def _ended(self, name: object, about: dict[str, Any], done: bool, otherwise: str) -> str:
+        mark = self._style.green(t("✓ done")) if done else self._style.red(otherwise)
+        return self._line(name, f"{mark}  {one_line(string(about.get('summary')))}".rstrip())
 
     def _message(self, event: dict[str, Any]) -> list[str]:
         message = mapping(event.get("message"))
@@ -191,31 +207,7 @@ class BranchLines:
                 text = one_line(string(part.get("text")))
                 lines += [self._line(event.get("branchId"), text)] if text else []
             elif part.get("type") == "tool_result" and part.get("name") not in ("goal", "step"):
-                failed = part.get("isError") is True
-                mark = self._style.red("✗") if failed else self._style.green("✓")
-                title = one_line(string(part.get("title")) or string(part.get("content")))
-                name = one_line(string(part.get("name")))
-                words = title if title.startswith(name) else f"{name} {title}"
-                if failed and mapping(part.get("metadata")).get("denied") is True:
-                    why = rejection_words(part, CLIENT_NAME, self.rejects)
-                    words = f"{words}: {why}" if why else words
+                mark = self._style.red("✗") if part.get("isError") is True else self._style.green("✓")
+                words = result_title(part, string(part.get("content")), "", self.rejects)
                 lines.append(self._line(event.get("branchId"), f"{mark} {words}"))
         return lines
-
-    def _completed(self, event: dict[str, Any]) -> list[str]:
-        done = event.get("status") == "completed"
-        mark = self._style.green(t("✓ done")) if done else self._style.red(t("✗ abandoned"))
-        return [
-            self._line(event.get("branchId"), f"{mark}  {one_line(string(event.get('summary')))}".rstrip())
-        ]
-
-    def _agent_started(self, event: dict[str, Any]) -> list[str]:
-        agent = mapping(event.get("subagent"))
-        words = f"{one_line(string(agent.get('agent')))}: {one_line(string(agent.get('prompt')))}"
-        return [self._line(agent.get("id"), words)]
-
-    def _agent_completed(self, event: dict[str, Any]) -> list[str]:
-        agent = mapping(event.get("subagent"))
-        failed = agent.get("status") == "failed"
-        mark = self._style.red(t("✗ failed")) if failed else self._style.green(t("✓ done"))
-        return [self._line(agent.get("id"), f"{mark}  {one_line(string(agent.get('summary')))}".rstrip())]

@@ -10,6 +10,11 @@ from tools.json_access import mapping, mappings, string
 MARKS = {"completed": "✓", "in_progress": "→", "abandoned": "✗", "pending": "○"}
 
 
+def in_order(number: str) -> list[int]:
+    """Return a key by which numbers of goals are in the order of the plan."""
+    return [int(step) for step in number.split(".") if step.isdecimal()]
+
+
 class GoalLines:
     """Says what events changed in the plan; the numbers of its goals come beside the events."""
 
@@ -17,7 +22,7 @@ class GoalLines:
         self._style = style
         self._goals: dict[str, dict[str, Any]] = {}
         self._numbers: dict[str, str] = {}
-        """Return the number people see for each goal now."""
+        """The number that users see for each goal."""
         self._current: str | None = None
         self._told: dict[str, str] = {}
         """The last line of each goal, by id."""
@@ -75,10 +80,7 @@ class GoalLines:
             goal = self._goals.get(string(update.get("goalId")))
             if goal is None:
                 continue
-            status, description = update.get("status"), update.get("description")
-            if (status and status != goal.get("status")) or (
-                description and description != goal.get("description")
-            ):
+            if any(update.get(key) and update[key] != goal.get(key) for key in ("status", "description")):
                 changed.append(goal)
             goal.update({key: value for key, value in update.items() if value is not None})
         current = event.get("currentId")

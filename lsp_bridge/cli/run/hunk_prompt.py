@@ -48,47 +48,37 @@ async def choose(
     rest = ""
     for file in mappings(request.get("files")):
         path, count = string(file.get("path")), integer(file.get("hunks"))
+        shown = shown_line(path)
         pieces = hunks_of(string(file.get("diff"))) if count else []
         wanted: list[int] = []
         for number in range(max(1, count)):
             if count and number >= len(pieces):
+                left = count - number
                 show(
                     t(
                         "  {count} more hunks of {path} are not shown here and are left out.",
-                        count=count - number,
-                        path=shown_line(path),
+                        count=left,
+                        path=shown,
                     )
                 )
                 break
+            word = rest
             if not rest:
+                what = shown
                 if count:
                     show(pieces[number])
-                what = (
-                    t(
-                        "hunk {number} of {count} of {path}",
-                        number=number + 1,
-                        count=count,
-                        path=shown_line(path),
-                    )
-                    if count
-                    else shown_line(path)
-                )
+                    what = t("hunk {number} of {count} of {path}", number=number + 1, count=count, path=shown)
                 word = await _one_of(
                     ask, t("Apply {what}? [y]es / [n]o / [a]ll the rest / [d]one / [b]ack: ", what=what)
                 )
                 if word == "b":
                     return None
                 rest = {"a": "y", "d": "n"}.get(word, "")
-                take = (rest or word) == "y"
-            else:
-                take = rest == "y"
-            if take:
+            if (rest or word) == "y":
                 kept += 1
                 wanted.append(number)
-        if count:
+        if count or not wanted:
             chosen.append({"path": path, "hunks": wanted})
-        elif not wanted:
-            chosen.append({"path": path, "hunks": []})
     if kept == 0:
         show(t("  Nothing of the change would remain: reject it instead."))
         return None
@@ -125,8 +115,7 @@ async def edited(name: str, text: str, command: list[str], terminal: int) -> str
         await asyncio.to_thread(path.write_bytes, text.encode("utf-8", "surrogatepass"))
         process = await asyncio.create_subprocess_exec(*command, str(path), stdin=terminal)
         if await process.wait() != 0:
-            raise OSError(
-                t("{command} ended with {returncode}", command=command[0], returncode=process.returncode)
-            )
+            code = process.returncode
+            raise OSError(t("{command} ended with {returncode}", command=command[0], returncode=code))
         data = await asyncio.to_thread(path.read_bytes)
     return data.decode("utf-8", "surrogatepass")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lsp_bridge.cli.client import Client, RpcError
 from lsp_bridge.cli.text import one_line
 from tools.json_access import mapping, mappings, string
 from tools.localization import t
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PAGE = 50
 
@@ -19,6 +22,12 @@ class NewestSession:
 
     session_id: str
     foreign: int
+
+
+def trace_id(about: Mapping[str, Any]) -> str:
+    """Return the id of a session: of a ``SessionInfo``, or of an answer with one as ``session``."""
+    info = mapping(about.get("session")) or about
+    return string(mapping(info.get("trace")).get("traceId"))
 
 
 async def newest(client: Client, timeout_s: float | None = None) -> NewestSession:
@@ -34,25 +43,27 @@ async def newest(client: Client, timeout_s: float | None = None) -> NewestSessio
         last = string(listed.get("lastUsed"))
         found = ""
         for session in sessions:
-            if string(mapping(session.get("trace")).get("traceId")) == last:
+            if trace_id(session) == last:
                 return NewestSession(last, foreign)
         for session in sessions:
-            params["before"] = session_id = string(mapping(session.get("trace")).get("traceId"))
+            params["before"] = session_id = trace_id(session)
             if session.get("foreign") is not True:
                 found = session_id
                 break
             foreign += 1
         for left in mappings(listed.get("unreadable")):
             if (name := string(left.get("sessionId"))) == last or (not last and name > found):
-                why = one_line(string(left.get("why")))
+                name, why = one_line(name), one_line(string(left.get("why")))
                 then = t(" To continue the one before it: --session {found}.", found=found) if found else ""
-                words = t(
-                    "The last session used, {name}, cannot be continued: {why}{then}",
-                    name=one_line(name),
-                    why=why,
-                    then=then,
+                raise RpcError(
+                    0,
+                    t(
+                        "The last session used, {name}, cannot be continued: {why}{then}",
+                        name=name,
+                        why=why,
+                        then=then,
+                    ),
                 )
-                raise RpcError(0, words)
         if last:
             return NewestSession(last, foreign)
         if found or listed.get("more") is not True or not sessions:

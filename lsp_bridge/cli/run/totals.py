@@ -5,26 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from lsp_bridge.cli.text import share, window_words
+from lsp_bridge.cli.text import share, total_of, window_words
 from tools.json_access import integer, mapping, number
 from tools.localization import t
 from tools.text.amounts import cost_words
 
+_KINDS = ("input", "output", "cacheRead", "cacheWrite", "unpriced")
 
-@dataclass(slots=True)
+
 class Totals:
     """The usage of this run's model calls, including those of its branches and sub-agents."""
 
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float = 0.0
-    """US dollars."""
-    unpriced: int = 0
-    """Tokens whose price is not known."""
-    _session: dict[str, Any] = field(default_factory=dict[str, Any])
-    """The session's totals, as last received."""
+    def __init__(self) -> None:
+        self._used: dict[str, int] = dict.fromkeys(_KINDS, 0)
+        self._cost = 0.0
+        """US dollars."""
+        self._session: dict[str, Any] = {}
+        """The session's totals, as last received."""
 
     def follow(self, event: dict[str, Any], view: dict[str, Any], *, counts: bool) -> None:
         """Take what came with an event (``ViewUpdate``: the session's totals).
@@ -36,36 +33,25 @@ class Totals:
         if not counts or event.get("event") == "session_updated":
             return
         was, now = mapping(before.get("usage")), mapping(self._session.get("usage"))
-        self.input += integer(now.get("input")) - integer(was.get("input"))
-        self.output += integer(now.get("output")) - integer(was.get("output"))
-        self.cache_read += integer(now.get("cacheRead")) - integer(was.get("cacheRead"))
-        self.cache_write += integer(now.get("cacheWrite")) - integer(was.get("cacheWrite"))
-        self.unpriced += integer(now.get("unpriced")) - integer(was.get("unpriced"))
-        self.cost += number(self._session.get("totalCost")) - number(before.get("totalCost"))
+        for kind in _KINDS:
+            self._used[kind] += integer(now.get(kind)) - integer(was.get(kind))
+        self._cost += number(self._session.get("totalCost")) - number(before.get("totalCost"))
 
     def to_json(self) -> dict[str, Any]:
         """Return the result line of ``--json``; ``cost`` is null when no price is known, and lacks that of the tokens
         in ``unpriced``."""
-        return {
-            "input": self.input,
-            "output": self.output,
-            "cacheRead": self.cache_read,
-            "cacheWrite": self.cache_write,
-            "unpriced": self.unpriced,
-            "cost": round(self.cost, 6) if self.cost or not self.unpriced else None,
-        }
+        cost = round(self._cost, 6) if self._cost or not self._used["unpriced"] else None
+        return {**self._used, "cost": cost}
 
     def words(self) -> str:
         """Return the text for the last line of a run."""
-        total = self.input + self.output + self.cache_read + self.cache_write
+        total, cached = total_of(self._used), self._used["cacheRead"]
         text = t("{total:,} tokens", total=total)
-        if self.cache_read:
+        if cached:
             # Of the input: output cannot be cached.
-            text += t(
-                " ({cache_read} of the input from the cache)",
-                cache_read=share(self.cache_read, total - self.output),
-            )
-        return f"{text} · {cost_words(self.cost, self.unpriced)}" if total else text
+            part = share(cached, total - self._used["output"])
+            text += t(" ({cache_read} of the input from the cache)", cache_read=part)
+        return f"{text} · {cost_words(self._cost, self._used['unpriced'])}" if total else text
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,10 @@ from lsp_bridge.cli.run.approval import (
     answerer_of,
 )
 from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, CHOICE_MADE, OpenBranches
-from lsp_bridge.cli.run.newest_session import newest
+from lsp_bridge.cli.run.newest_session import newest, trace_id
 from lsp_bridge.cli.run.other_turns import OtherTurns
-from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, View
+from lsp_bridge.cli.run.totals import RunOutcome, Totals
+from lsp_bridge.cli.run.view import JsonView, TextView, View
 from lsp_bridge.cli.run.waiting_indicator import WaitingSign
 from lsp_bridge.cli.text import clean
 from tools.json_access import integer, mapping, mappings, string, strings
@@ -72,9 +74,9 @@ class RunOptions:
     mode: str | None = None
     """Permission mode; None: that of the session."""
     planner: str | None = None
+    """How this task is planned; None: by the setting."""
     steer: bool = False
     """Give the task to a running turn at its next step, instead of waiting for the end of the turn."""
-    """How this task is planned; None: by the setting."""
     session: str | None = None
     """Go on with this session."""
     resume_last: bool = False
@@ -123,11 +125,8 @@ def named_files(task: str, workspace: Path) -> tuple[tuple[str, ...], tuple[str,
 
             near = did_you_mean(workspace / names[-1])
             if near or len(suffix) <= _SHORT_SUFFIX:
-                hint = (
-                    t(" Did you mean {near}?", near=t(" or ").join(f"@{name}" for name in near))
-                    if near
-                    else ""
-                )
+                choices = t(" or ").join(f"@{name}" for name in near)
+                hint = t(" Did you mean {near}?", near=choices) if near else ""
                 notes.append(
                     t("There is no file {name}: the text is sent as it is.{hint}", name=names[-1], hint=hint)
                 )
@@ -176,12 +175,14 @@ async def run(options: RunOptions, launcher: Launcher, console: Console) -> int:
         outcome = await turn.play()
     code = outcome.exit_code = _exit_code(outcome, turn, answerer)
     view.finish(outcome)
-    if code == EXIT_NOTHING and outcome.stop_reason == "end_turn" and not options.json:
-        console.warn(console.err_style.red(t("error: {words}", words=t(NOTHING_DONE))))
-    elif code in (EXIT_FAILED, EXIT_NOTHING, EXIT_LIMIT) and not options.json:
+    if options.json:
+        return code
+    if code in (EXIT_FAILED, EXIT_NOTHING, EXIT_LIMIT):
         words = outcome.detail or t("the turn ended with {stop_reason}", stop_reason=outcome.stop_reason)
+        if code == EXIT_NOTHING and outcome.stop_reason == "end_turn":
+            words = t(NOTHING_DONE)
         console.warn(console.err_style.red(t("error: {words}", words=clean(words))))
-    elif outcome.detail and not options.json and (code == EXIT_OK or turn.ended_elsewhere(code)):
+    elif outcome.detail and (code == EXIT_OK or turn.ended_elsewhere(code)):
         # The model ended the turn in an unusual way, e.g. it declined to continue, or somebody else stopped it.
         console.warn(console.err_style.yellow(clean(outcome.detail)))
     return code
@@ -191,21 +192,10 @@ def _exit_code(outcome: RunOutcome, turn: _Run, answerer: Answerer) -> int:
     code = _EXIT_CODES.get(outcome.stop_reason, EXIT_FAILED)
     if code == EXIT_DENIED:
         stopped = isinstance(answerer, Unattended) and answerer.stopped
-        return EXIT_LIMIT if stopped or _LIMIT in turn.heard.notices else code
-    if code == EXIT_FAILED and _WRITTEN in turn.heard.notices:
+        return EXIT_LIMIT if stopped or _LIMIT in turn.notices else code
+    if code == EXIT_FAILED and _WRITTEN in turn.notices:
         return EXIT_NOTHING
     return EXIT_NOTHING if code == EXIT_OK and turn.only_demo else code
-
-
-@dataclass(slots=True)
-class _TurnNews:
-    """The daemon's news of the turn."""
-
-    totals: Totals = field(default_factory=Totals)
-    meter: dict[str, Any] = field(default_factory=dict[str, Any])
-    last_event_id: int = 0
-    notices: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    """Codes and levels."""
 
 
 class _Run:
@@ -240,7 +230,11 @@ class _Run:
         self._waiting = WaitingSign(
             live, console.warn, lambda: self._approver is not None and self._approver.asking
         )
-        self.heard = _TurnNews()
+        self._totals = Totals()
+        self._meter: dict[str, Any] = {}
+        self._last_event_id = 0
+        self.notices: set[tuple[str, str]] = set()
+        """Codes and levels of the notices of the turn."""
         self.only_demo = False
         """The demo answers because there is no model, not because it was chosen."""
 
@@ -252,9 +246,8 @@ class _Run:
             await asyncio.wait({work, leave}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return self._outcome(*work.result())
-            return self._outcome(
-                "canceled", t("exited while the turn was being canceled") if self._sent else ""
-            )
+            detail = t("exited while the turn was being canceled") if self._sent else ""
+            return self._outcome("canceled", detail)
         except DaemonError as error:
             return self._outcome("error", str(error))
         finally:
@@ -271,7 +264,7 @@ class _Run:
             self._leave.set()
             return
         self._note(t("canceling … (Ctrl-C again to exit at once)"))
-        self._spawn(self._cancel())
+        self._background.start(self._cancel())
 
     def ended_elsewhere(self, code: int) -> bool:
         """Return whether the turn was canceled, but not here."""
@@ -282,15 +275,13 @@ class _Run:
         self._interrupts += 2
 
         async def cancel_and_leave() -> None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    await self._cancel()
+            if self._sent:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1):
+                        await self._cancel()
             self._leave.set()
 
-        if self._sent:
-            self._spawn(cancel_and_leave())
-        else:
-            self._leave.set()
+        self._background.start(cancel_and_leave())
 
     # -- from prompt to answer -----------------------------------------------------------------------------
 
@@ -341,19 +332,15 @@ class _Run:
 
     async def _open_session(self, client: Client) -> str:
         options = self._options
-        session_id = options.session
-        if options.resume_last:
-            session_id = await self._newest(client)
+        session_id = await self._newest(client) if options.resume_last else options.session
         if options.fork is not None:
             source, _, message = options.fork.partition(":")
             forked = {"sessionId": source, "messageId": message or None}
-            session_id = _session_of(await client.request("goalwright/session/fork", forked))
-        chosen = {"model": options.model, "mode": options.mode}
+            session_id = trace_id(await client.request("goalwright/session/fork", forked))
+        chosen = {"model": options.model, "mode": options.mode, "agent": options.agent}
         params = {name: value for name, value in chosen.items() if value}
         if session_id is None:
-            if options.agent:
-                params["agent"] = options.agent
-            return _session_of(await client.request("goalwright/session/new", params))
+            return trace_id(await client.request("goalwright/session/new", params))
         if params:
             await client.request("goalwright/session/set", {"sessionId": session_id, **params})
         return session_id
@@ -371,13 +358,13 @@ class _Run:
         raise RpcError(0, words)
 
     def _loaded(self, loaded: dict[str, Any]) -> None:
-        self.heard.last_event_id = integer(loaded.get("lastEventId"))
+        self._last_event_id = integer(loaded.get("lastEventId"))
         session = mapping(loaded.get("session"))
         chosen = self._options.model or mapping(session.get("trace")).get("model")
         self.only_demo = session.get("demo") is True and not chosen
         self._branches.load(mapping(loaded.get("branches")))
         self._view.opened(session, mapping(loaded.get("goalTree")), mapping(loaded.get("goalNumbers")))
-        self.heard.totals.follow({}, mapping(loaded.get("view")), counts=False)
+        self._totals.follow({}, mapping(loaded.get("view")), counts=False)
         for request in mappings(loaded.get("pending")):
             self._asked(request)
         for start_id in strings(loaded.get("awaitsChoice")):
@@ -393,23 +380,22 @@ class _Run:
             self._early.append((method, params))  # wait until the state that it changes has been loaded
             return
         session_id = string(params.get("sessionId"))
-        if session_id != self._session_id:
+        # Whether events still arrive after the end depends on timing, and scripts read the output.
+        if session_id != self._session_id or self._ended.is_set():
             return
-        if self._ended.is_set():
-            return  # whether later events still arrive depends on timing, and scripts read the output
         if method == "goalwright/session/delta":
             self._waiting.delta(mapping(params.get("delta")))
             self._view.delta(session_id, mapping(params.get("delta")))
         elif method == "goalwright/session/meter":
-            self.heard.meter = mapping(params.get("meter"))
+            self._meter = mapping(params.get("meter"))
         elif method == "goalwright/session/update":
             event = mapping(params.get("event"))
-            if integer(event.get("eventId")) > self.heard.last_event_id:
-                self.heard.last_event_id = integer(event.get("eventId"))
+            if integer(event.get("eventId")) > self._last_event_id:
+                self._last_event_id = integer(event.get("eventId"))
                 view = mapping(params.get("view"))
                 self._branches.follow(event)
                 self._view.event(session_id, event, view)
-                self.heard.totals.follow(event, view, counts=self._started)
+                self._totals.follow(event, view, counts=self._started)
                 self._follow(event)
 
     def _follow(self, event: dict[str, Any]) -> None:
@@ -417,12 +403,14 @@ class _Run:
         if self._started:
             self._waiting.event(event)
             if name == "notice":
-                self.heard.notices.add((string(event.get("code")), string(event.get("level"))))
+                self.notices.add((string(event.get("code")), string(event.get("level"))))
         if name == "turn_started" and own:
             self._started = True
             self._waiting.event(event)
             if self._interrupts:
-                self._spawn(self._cancel())  # it began just before it could be taken from the queue
+                self._background.start(
+                    self._cancel()
+                )  # it began just before it could be taken from the queue
         elif name == "turn_ended" and own:
             self._ended.set()
         elif name == "permission_asked":
@@ -460,7 +448,7 @@ class _Run:
             return  # the user chooses; the view has shown how
         if self._started:
             if self._options.yes:
-                self._spawn(self._leave_choice(start_id))
+                self._background.start(self._leave_choice(start_id))
         elif self._session_id is not None:
             how = self._branches.choosing(start_id)
             self._others.choice(self._session_id, start_id, how, leave=self._options.yes)
@@ -469,7 +457,7 @@ class _Run:
     def _look(self) -> None:
         if self._others is not None and not self._others.looking:
             self._others.looking = True
-            self._spawn(self._others.look())
+            self._background.start(self._others.look())
 
     # -- helpers -------------------------------------------------------------------------------------------
 
@@ -496,12 +484,10 @@ class _Run:
             return
         params = {"sessionId": self._session_id, "exploreStartId": explore_start_id}
         try:
-            left = await self._client.request("goalwright/explore/leave", params)
-        except (RpcError, ConnectionLostError) as error:
+            if (await self._client.request("goalwright/explore/leave", params)).get("left") is True:
+                self._note(t("the model chooses (--yes)"))
+        except DaemonError as error:
             self._note(t("could not let the model choose: {error}", error=clean(str(error))))
-            return
-        if left.get("left") is True:
-            self._note(t("the model chooses (--yes)"))
 
     def _note(self, text: str) -> None:
         if isinstance(self._view, TextView):
@@ -509,14 +495,11 @@ class _Run:
         else:
             self._console.warn(text)
 
-    def _spawn(self, work: Any) -> None:
-        self._background.start(work)
-
     def _outcome(self, stop_reason: str, detail: str) -> RunOutcome:
         # A session that could not be loaded may not even exist.
         loaded = self._early is None
         session_id = self._session_id if loaded else None
-        return RunOutcome(stop_reason, detail, session_id, self.heard.totals, self.heard.meter)
+        return RunOutcome(stop_reason, detail, session_id, self._totals, self._meter)
 
 
 @contextlib.asynccontextmanager
@@ -528,7 +511,7 @@ async def _signals(interrupt: Callable[[], None], terminate: Callable[[], None])
         try:
             loop.add_signal_handler(number, handler)
         except NotImplementedError:  # Windows
-            _handle_in_loop(number, loop, handler)
+            signal.signal(number, partial(_in_loop, loop, handler))
     try:
         yield
     finally:
@@ -538,17 +521,8 @@ async def _signals(interrupt: Callable[[], None], terminate: Callable[[], None])
             signal.signal(number, handler)
 
 
-def _handle_in_loop(
-    number: signal.Signals, loop: asyncio.AbstractEventLoop, handler: Callable[[], None]
-) -> None:
-    def received(_number: int, _frame: object) -> None:
-        loop.call_soon_threadsafe(handler)
-
-    signal.signal(number, received)
-
-
-def _session_of(answer: Mapping[str, Any]) -> str:
-    return string(mapping(mapping(answer.get("session")).get("trace")).get("traceId"))
+def _in_loop(loop: asyncio.AbstractEventLoop, handler: Callable[[], None], *_: object) -> None:
+    loop.call_soon_threadsafe(handler)
 
 
 async def _drop(*tasks: asyncio.Task[Any]) -> None:

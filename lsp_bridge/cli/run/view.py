@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from lsp_bridge.cli.invocation import CLIENT_NAME
-from lsp_bridge.cli.run.branch_lines import CHOICE_AWAITED, BranchLines, OpenBranches, asked_title
+from lsp_bridge.cli.run.branch_lines import (
+    CHOICE_AWAITED,
+    BranchLines,
+    OpenBranches,
+    asked_title,
+    result_title,
+)
 from lsp_bridge.cli.run.goal_lines import GoalLines
-from lsp_bridge.cli.run.totals import RunOutcome as RunOutcome  # noqa: TC001 - re-exported
-from lsp_bridge.cli.run.totals import Totals as Totals
 from lsp_bridge.cli.text import Cleaner, Style, clean, fit, one_line, shown_line
 from lsp_bridge.protocol.permission_text import (
     action_detail,
     model_lines,
     note_lines,
     question_lines,
-    rejection_words,
     warning_lines,
 )
 from tools.json_access import integer, mapping, mappings, number, string, strings
 from tools.localization import t
 from tools.text.truncate import short
+
+if TYPE_CHECKING:
+    from lsp_bridge.cli.run.totals import RunOutcome
 
 Write = Callable[[str], None]
 """Writes and flushes."""
@@ -52,28 +57,6 @@ _MAIN_ARGUMENTS = (
     "branches",
     "select",
 )
-
-
-class View(Protocol):
-    """Where a run is shown."""
-
-    def opened(
-        self, session: dict[str, Any], goal_tree: dict[str, Any], goal_numbers: dict[str, Any]
-    ) -> None:
-        """Show the session (``SessionInfo``) and its plan before the prompt."""
-        ...
-
-    def event(self, session_id: str, event: dict[str, Any], view: dict[str, Any]) -> None:
-        """Show a stored event, and its changes of the view (``ViewUpdate``)."""
-        ...
-
-    def delta(self, session_id: str, delta: dict[str, Any]) -> None:
-        """A piece of something growing."""
-        ...
-
-    def finish(self, outcome: RunOutcome) -> None:
-        """The end of the run."""
-        ...
 
 
 class JsonView:
@@ -175,15 +158,12 @@ class TextView:
     def event(self, session_id: str, event: dict[str, Any], view: dict[str, Any]) -> None:
         """A line, or none."""
         name = string(event.get("event"))
-        if name in _GOAL_EVENTS:
-            for line in self._goals.apply(event, mapping(view.get("goalNumbers"))):
-                self.line(line)
-            return
-        handler = self._events.get(name)
-        if handler is not None:
+        if (handler := self._events.get(name)) is not None:
             handler(event)
             return
-        for line in self._branches.apply(event):
+        goals = name in _GOAL_EVENTS
+        numbers = mapping(view.get("goalNumbers"))
+        for line in self._goals.apply(event, numbers) if goals else self._branches.apply(event):
             self.line(line)
 
     def delta(self, session_id: str, delta: dict[str, Any]) -> None:
@@ -207,15 +187,9 @@ class TextView:
         """The dim last line: session, tokens, cost, and what the context holds."""
         self.end_line()
         if outcome.session_id:
-            self.line(
-                self._style.dim(
-                    t(
-                        "session {session_id} · {words}",
-                        session_id=clean(outcome.session_id),
-                        words=outcome.words(),
-                    )
-                )
-            )
+            session_id, words = clean(outcome.session_id), outcome.words()
+            text = t("session {session_id} · {words}", session_id=session_id, words=words)
+            self.line(self._style.dim(text))
 
     def line(self, text: str) -> None:
         """One line (or several); ``text`` must be safe."""
@@ -224,13 +198,16 @@ class TextView:
 
     def end_line(self) -> None:
         """Be at the start of an empty line."""
-        if self._status:
-            self._write(_CLEAR_LINE)
-            self._status = False
+        self._clear_status()
         if not self._at_start:
             self._write("\n")
             self._at_start = True
         self._growing = None
+
+    def _clear_status(self) -> None:
+        if self._status:
+            self._write(_CLEAR_LINE)
+            self._status = False
 
     def status(self, text: str) -> None:
         """Show the current activity; the next output replaces it."""
@@ -247,12 +224,14 @@ class TextView:
         for file in mappings(request.get("files")):
             if diff := string(file.get("diff")):
                 self.line(style.diff(diff))
-        for warning in warning_lines(request):
-            self.line(style.red(f"  {warning}"))
-        for line in note_lines(request):
-            self.line(f"  {line}")
-        for line in (*question_lines(request), *model_lines(request)):
-            self.line(style.dim(f"  {line}"))
+        said = (*question_lines(request), *model_lines(request))
+        for lines, paint in (
+            (warning_lines(request), style.red),
+            (note_lines(request), str),
+            (said, style.dim),
+        ):
+            for line in lines:
+                self.line(paint(f"  {line}"))
 
     def diff(self, text: str) -> None:
         """A piece of a diff."""
@@ -311,9 +290,7 @@ class TextView:
         text = self._cleaners.setdefault(key, Cleaner()).feed(piece)
         if not text:
             return
-        if self._status:
-            self._write(_CLEAR_LINE)
-            self._status = False
+        self._clear_status()
         self._write(self._style.dim(text) if dimmed else text)
         self._growing = key
         self._at_start = text.endswith("\n")
@@ -323,9 +300,8 @@ class TextView:
         self._shown = {key: text for key, text in self._shown.items() if key[0] != message_id}
         self._cleaners = {key: cleaner for key, cleaner in self._cleaners.items() if key[0] != message_id}
         reason = one_line(string(event.get("reason")))
-        self.line(
-            self._style.dim(t("  ⟲ the response was interrupted and starts again ({reason})", reason=reason))
-        )
+        words = t("  ⟲ the response was interrupted and starts again ({reason})", reason=reason)
+        self.line(self._style.dim(words))
 
     # -- tools ---------------------------------------------------------------------------------------------
 
@@ -339,16 +315,8 @@ class TextView:
         failed = part.get("isError") is True
         if name in ("goal", "step") and not failed:
             return  # the lines of the tree have shown it
-        title = one_line(string(part.get("title")))
-        if failed and not title:
-            title = one_line(content)
-        if not title:
-            title = self._calls.get(string(part.get("toolCallId")), name)
-        if not title.startswith(name):
-            title = f"{name} {title}"
-        if mapping(part.get("metadata")).get("denied") is True and failed:
-            why = rejection_words(part, CLIENT_NAME, self._branches.rejects)
-            title = f"{title}: {why}" if why else title
+        call = self._calls.get(string(part.get("toolCallId")), name)
+        title = result_title(part, content if failed else "", call, self._branches.rejects)
         self.line(style.red(f"✗ {title}") if failed else f"{style.green('✓')} {title}")
         if name == "bash":
             self._output(content)
@@ -365,13 +333,9 @@ class TextView:
     # -- other events --------------------------------------------------------------------------------------
 
     def _retry(self, event: dict[str, Any]) -> None:
-        seconds = number(event.get("delayS"))
-        reason = one_line(string(event.get("reason")))
-        self.line(
-            self._style.yellow(
-                t("  ⟲ {reason}: trying again in {seconds:.0f} s", reason=reason, seconds=seconds)
-            )
-        )
+        reason, seconds = one_line(string(event.get("reason"))), number(event.get("delayS"))
+        words = t("  ⟲ {reason}: trying again in {seconds:.0f} s", reason=reason, seconds=seconds)
+        self.line(self._style.yellow(words))
 
     def _notice(self, event: dict[str, Any]) -> None:
         text, level = clean(string(event.get("text"))), event.get("level")
@@ -382,7 +346,7 @@ class TextView:
             how = self.open_branches.choosing(string(event.get("about")))
             text = t("{text}\n  In another terminal: {choosing}", text=text, choosing=how)
             level = "warning"
-        style = self._style if self._tell is None else self._tell_style
+        style = self._tell_style
         paint = {"error": style.red, "warning": style.yellow}.get(string(level), style.dim)
         if self._tell is None:
             self.line(paint(f"  {text}"))
@@ -390,6 +354,10 @@ class TextView:
         if self._live:
             self.end_line()  # probably the same screen
         self._tell(paint(text))
+
+
+View = JsonView | TextView
+"""Where a run is shown."""
 
 
 def diagnostics_lines(content: str) -> list[str]:
@@ -408,14 +376,19 @@ def call_title(part: dict[str, Any]) -> str:
 
 
 def _main_argument(part: dict[str, Any]) -> str:
-    try:
-        arguments = mapping(json.loads(string(part.get("input")) or "{}"))
-    except ValueError:
-        return ""
+    arguments = arguments_of(part)
     for name in _MAIN_ARGUMENTS:
         if value := arguments.get(name):
             return one_line(value if isinstance(value, str) else ", ".join(strings(value)), 80)
     return ""
+
+
+def arguments_of(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a tool call; empty when they are no JSON object."""
+    try:
+        return mapping(json.loads(string(part.get("input")) or "{}"))
+    except (ValueError, RecursionError):
+        return {}
 
 
 _ASKS = '{"steps": [{"goal"'
@@ -423,10 +396,8 @@ _ASKS = '{"steps": [{"goal"'
 
 def typed_texts(parts: Sequence[dict[str, Any]]) -> list[str]:
     """Return the texts of a user message as the user typed them: a command without what it stands for."""
-    texts = {
-        kind: [string(p.get("text")) for p in parts if p.get("type") == kind] for kind in ("command", "text")
-    }
-    return texts["command"] or texts["text"]
+    commands = [string(part.get("text")) for part in parts if part.get("type") == "command"]
+    return commands or [string(part.get("text")) for part in parts if part.get("type") == "text"]
 
 
 def asks_for_plan(parts: Iterable[dict[str, Any]]) -> bool:

@@ -18,10 +18,10 @@ from daemon.store.searching import search as search_files
 from daemon.store.trace_store import StoreError, with_children
 from daemon.trust import TrustedFolders
 from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
-from lsp_bridge.cli.text import fit, one_line, shown_line
-from lsp_bridge.cli.trace.maintenance import asking, maintenance_command
-from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of
-from tools.localization import n, t
+from lsp_bridge.cli.text import one_line, shown_line
+from lsp_bridge.cli.trace.maintenance import asking
+from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of, trace_command
+from tools.localization import n, noted, t
 from tools.redaction.redactor import SECRETS
 from tools.text.amounts import money
 
@@ -29,19 +29,25 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from daemon.model.choices import StatsBy
-    from daemon.store.files import FileTraceStore
     from daemon.store.sql.stats import Sums
     from daemon.store.sql.store import SqlTraceStore
     from lsp_bridge.cli.invocation import Invocation
 
 FILES = "files"
 """Names the sessions of this folder where the address of a database is expected."""
+_KINDS = {
+    "title": noted("title"),
+    "message": noted("message"),
+    "goal": noted("goal"),
+    "file": noted("changed file"),
+}
+"""Where a text was found."""
 
 
 # -- copies --
 
 
-@maintenance_command
+@trace_command
 async def copy(cli: Invocation, *, source: str, target: str, trace: str | None) -> int:
     """Copy sessions from one store to another. A folder keeps a session that it has; a database gets what is new."""
     SECRETS.register_env(provider_env(os.environ))
@@ -52,7 +58,7 @@ async def copy(cli: Invocation, *, source: str, target: str, trace: str | None) 
     copied, unchanged, problems = 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder, ExitStack() as stack:
         from_, to = (
-            None if place == FILES else stack.enter_context(_opened(place, existing=place == source))
+            None if place == FILES else stack.enter_context(opened(place, existing=place == source))
             for place in (source, target)
         )
         archive = Path(folder) / "session.tar.gz"
@@ -69,9 +75,7 @@ async def copy(cli: Invocation, *, source: str, target: str, trace: str | None) 
                     raise
                 problems += 1
                 cli.console.warn(shown_line(f"{trace_id}: {error}"))
-    if cli.json:
-        cli.write_json({"copied": copied, "unchanged": unchanged, "failed": problems})
-    else:
+    if not cli.wrote_json({"copied": copied, "unchanged": unchanged, "failed": problems}):
         cli.console.write(n("Copied {count:,} session.\n", "Copied {count:,} sessions.\n", copied))
         if unchanged:
             cli.console.write(t("Already there, without changes: {count:,}.\n", count=unchanged))
@@ -119,29 +123,30 @@ def ended_by_ctrl_c() -> Generator[None]:
 
 
 @contextmanager
-def _opened(place: str, *, existing: bool) -> Generator[SqlTraceStore]:
-    """Open a database; ``existing``: only one that is there. Raises StoreError."""
+def opened(place: str, *, existing: bool = True, filled: bool | None = None) -> Generator[SqlTraceStore]:
+    """Open a database for a command that ends; ``existing``: only one that is there. Raises StoreError."""
     from daemon.store.sql.store import SqlTraceStore
 
-    with ended_by_ctrl_c(), closing(SqlTraceStore.open(place, existing=existing, filled=existing)) as store:
+    filled = existing if filled is None else filled
+    with ended_by_ctrl_c(), closing(SqlTraceStore.open(place, existing=existing, filled=filled)) as store:
         yield store
 
 
 # -- search --
 
 
-@maintenance_command
-async def search(cli: Invocation, *, text: str, store: str | None, user: str | None, limit: int) -> int:
+@trace_command
+async def search(cli: Invocation, *, text: str, store: str | None, user: str | None, limit: int) -> None:
     """Find sessions by a part of a text: title, messages, goals, names of changed files."""
-    place = store or database_of_settings(cli)
-    if place is None or place == FILES:
+    place = _database(cli, store)
+    if place is None:
         if user is not None:
             raise StoreError(t("Only a database knows users. Leave out --user, or name one with --store."))
         found = search_files(store_of(cli.workspace), text, limit=limit)
     else:
         from daemon.store.sql.search import search
 
-        with _opened(place, existing=True) as database:
+        with opened(place) as database:
             found = search(database, text, limit=limit, owner=user)
     for one in found:
         if cli.json:
@@ -149,24 +154,16 @@ async def search(cli: Invocation, *, text: str, store: str | None, user: str | N
             continue
         style, folder = cli.console.style, one_line(Path(one.folder).name)
         who = f"{one_line(one.owner)} in {folder}" if one.owner else folder
-        cli.console.write(
-            f"{style.bold(shown_line(one.trace_id))}  {one_line(one.title)}  {style.dim(who)}\n"
-        )
-        cli.console.write(f"  {_kind(one.kind)}: {one_line(one.excerpt)}\n")
+        cli.console.line(f"{style.bold(shown_line(one.trace_id))}  {one_line(one.title)}  {style.dim(who)}")
+        cli.console.line(f"  {t(_KINDS[one.kind])}: {one_line(one.excerpt)}")
     if not found and not cli.json:
         cli.console.warn(t("Nothing was found."))
-    return EXIT_OK
-
-
-def _kind(kind: str) -> str:
-    words = {"title": t("title"), "message": t("message"), "goal": t("goal"), "file": t("changed file")}
-    return words[kind]
 
 
 # -- deleting --
 
 
-@maintenance_command
+@trace_command
 async def delete(
     cli: Invocation,
     *,
@@ -175,7 +172,7 @@ async def delete(
     trace: str | None,
     store: str | None,
     yes: bool,
-) -> int:
+) -> None:
     """Show which sessions of a database would be deleted; ``yes``: delete them."""
     from daemon.store.sql.deleting import chosen as chosen_sessions
     from daemon.store.sql.deleting import delete as delete_sessions
@@ -183,22 +180,22 @@ async def delete(
     if user is None and unused_days is None and trace is None:
         raise StoreError(t("Say which sessions: --user, --before or --trace."))
     since = None if unused_days is None else datetime.now(UTC) - timedelta(days=unused_days)
-    place = store or database_of_settings(cli)
-    if place is None or place == FILES:
+    place = _database(cli, store)
+    if place is None:
         raise StoreError(
             t("Name a database with --store. `goalwright trace prune` deletes sessions of this folder.")
         )
-    with _opened(place, existing=True) as database:
+    with opened(place) as database:
         found = chosen_sessions(database, user=user, unused_since=since, trace_id=trace)
         deleted = delete_sessions(database, found) if yes else 0
     if cli.json:
         for one in found:
             cli.write_json({**one._asdict(), "used": one.used and one.used.isoformat(), "deleted": yes})
-        return EXIT_OK
+        return
     for one in found:
         used = f"{one.used:%Y-%m-%d}" if one.used is not None else "–"
         line = f"{shown_line(one.trace_id)}  {used}  {one_line(one.owner)}  {one_line(one.title)}"
-        cli.console.write((fit(line, cli.console.columns) if cli.console.live else line) + "\n")
+        cli.console.row(line)
     if yes:
         cli.console.write(n("Deleted {count:,} session.\n", "Deleted {count:,} sessions.\n", deleted))
     elif found:
@@ -210,16 +207,23 @@ async def delete(
         cli.console.warn(words)
     else:
         cli.console.warn(t("Nothing was found."))
-    return EXIT_OK
 
 
 # -- statistics --
 
+_BY: dict[StatsBy, str] = {
+    "day": noted("day"),
+    "model": noted("model"),
+    "agent": noted("agent"),
+    "folder": noted("folder"),
+    "user": noted("user"),
+}
 
-@maintenance_command
+
+@trace_command
 async def stats(
     cli: Invocation, *, by: StatsBy, store: str | None, user: str | None, days: float | None
-) -> int:
+) -> None:
     """Show cost, tokens, time and success of the sessions in a database, or of this folder."""
     since = None if days is None else datetime.now(UTC) - timedelta(days=days)
     from daemon.store.sql.stats import sums
@@ -229,13 +233,11 @@ async def stats(
     if cli.json:
         for one in found:
             cli.write_json(one._asdict())
-        return EXIT_OK
-    if not found:
+    elif not found:
         cli.console.warn(t("There is nothing to count."))
-        return EXIT_OK
-    for line in _lines(found, by):
-        cli.console.write((fit(line, cli.console.columns) if cli.console.live else line) + "\n")
-    return EXIT_OK
+    else:
+        for line in _lines(found, by):
+            cli.console.row(line)
 
 
 @contextmanager
@@ -244,14 +246,24 @@ def _chosen(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
 
     Raises StoreError.
     """
-    place = address or database_of_settings(cli)
+    from daemon.store.sql.replica import copy_session
+
+    place = _database(cli, address)
     with tempfile.TemporaryDirectory(prefix="goalwright-") as folder, ExitStack() as stack:
-        if place is not None and place != FILES:
-            database = stack.enter_context(_opened(place, existing=True))
+        if place is not None:
+            database = stack.enter_context(opened(place))
         else:
-            database = stack.enter_context(_opened(f"sqlite:///{folder}/traces.db", existing=False))
-            _fill(database, store_of(cli.workspace))
+            database = stack.enter_context(opened(f"sqlite:///{folder}/traces.db", existing=False))
+            store = store_of(cli.workspace)
+            for trace_id in with_children(store, all_of(store)):
+                copy_session(store, database, trace_id)
         yield database
+
+
+def _database(cli: Invocation, given: str | None) -> str | None:
+    """Return the database that was named, else that of the settings; None for the sessions of this folder."""
+    place = given or database_of_settings(cli)
+    return None if place == FILES else place
 
 
 def database_of_settings(cli: Invocation) -> str | None:
@@ -262,13 +274,6 @@ def database_of_settings(cli: Invocation) -> str | None:
     for problem in (*config.blocking, *config.problems):
         cli.console.problem(problem)
     return config.settings.traces.store_url
-
-
-def _fill(database: SqlTraceStore, store: FileTraceStore) -> None:
-    from daemon.store.sql.replica import copy_session
-
-    for trace_id in with_children(store, all_of(store)):
-        copy_session(store, database, trace_id)
 
 
 def _lines(found: Sequence[Sums], by: StatsBy) -> list[str]:
@@ -282,31 +287,22 @@ def _lines(found: Sequence[Sums], by: StatsBy) -> list[str]:
         t("time"),
         t("cost"),
     ]
-    rows = [[_by(by), *heads], *map(_cells, found)]
+    rows = [[t(_BY[by]), *heads], *map(_cells, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
 
 
 def _cells(one: Sums) -> list[str]:
     asked = one.input + one.cache_read + one.cache_write
-    cached = f"{one.cache_read * 100 // asked} %" if asked else "–"
     minutes, seconds = divmod(one.model_ms // 1000, 60)
-    cost = money(one.cost, one.unpriced)
     return [
         one_line(one.key) or t("unknown"),
         f"{one.sessions:,}",
         f"{one.finished * 100 // one.sessions} %" if one.sessions else "–",
         f"{one.calls:,}",
         f"{asked:,}",
-        cached,
+        f"{one.cache_read * 100 // asked} %" if asked else "–",
         f"{one.output:,}",
         f"{minutes}:{seconds:02}",
-        cost,
+        money(one.cost, one.unpriced),
     ]
-
-
-def _by(by: StatsBy) -> str:
-    words: dict[StatsBy, str] = {
-        "day": t("day"), "model": t("model"), "agent": t("agent"), "folder": t("folder"), "user": t("user"),
-    }  # fmt: skip
-    return words[by]

@@ -7,28 +7,27 @@ which traces are open; without one they are done here, holding its lock, so that
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 from daemon.provider.variables import provider_env
-from daemon.runtime import AlreadyRunningError, RuntimeFolderError, state_dir
-from daemon.store.trace_store import StoreError, UnknownTraceError
-from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, EXIT_USAGE, Invocation
+from daemon.runtime import state_dir
+from daemon.store.trace_store import StoreError
+from lsp_bridge.cli.client import RpcError
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
 from lsp_bridge.cli.launch import LaunchError, runtime_paths
-from lsp_bridge.cli.text import fit, one_line, shown_line
-from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of
+from lsp_bridge.cli.text import one_line, shown_line
+from lsp_bridge.cli.trace.stored_traces import all_of, chosen, store_of, trace_command
 from lsp_bridge.protocol.handshake import RequestError
 from tools.json_access import integer, mappings, string, strings
 from tools.localization import n, t
 
 if TYPE_CHECKING:
     from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.invocation import Invocation
 
-P = ParamSpec("P")
 Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """A request by method and parameters, as on the wire."""
 
@@ -36,33 +35,6 @@ _REQUEST_S = 3600.0
 """A trace may be large, and only the user waits for it."""
 _MB = 1_000_000
 _MOST_NAMES = 10
-
-
-def maintenance_command(
-    work: Callable[Concatenate[Invocation, P], Awaitable[int]],
-) -> Callable[Concatenate[Invocation, P], Awaitable[int]]:
-    """Say what went wrong, and return the exit code: 2 when there is no such trace."""
-
-    @functools.wraps(work)
-    async def command(cli: Invocation, /, *args: P.args, **kwargs: P.kwargs) -> int:
-        try:
-            return await work(cli, *args, **kwargs)
-        except (
-            StoreError,
-            LaunchError,
-            AlreadyRunningError,
-            RuntimeFolderError,
-            RequestError,
-            RpcError,
-            RequestTimeoutError,
-            ConnectionLostError,
-        ) as error:
-            code = error.code if isinstance(error, RequestError | RpcError) else 0
-            return cli.failed(
-                error, code, EXIT_USAGE if isinstance(error, UnknownTraceError) else EXIT_FAILED
-            )
-
-    return command
 
 
 @contextlib.asynccontextmanager
@@ -118,8 +90,8 @@ def _in_its_place(workspace: Path, state_folder: Path) -> Ask:
     return do
 
 
-@maintenance_command
-async def export(cli: Invocation, *, trace: str | None, output: Path | None, force: bool) -> int:
+@trace_command
+async def export(cli: Invocation, *, trace: str | None, output: Path | None, force: bool) -> None:
     """Write a trace to an archive. It only reads, so it needs no daemon."""
     from daemon.store.archive import export_trace
     from tools.redaction.redactor import SECRETS
@@ -129,34 +101,31 @@ async def export(cli: Invocation, *, trace: str | None, output: Path | None, for
     trace_id = chosen(store, trace or "latest")
     target = (output or Path(f"goalwright-{trace_id}.tar.gz")).absolute()
     done = export_trace(store, trace_id, target, replace=force)
-    if cli.json:
-        found = {
-            "traceId": done.trace_id,
-            "path": str(done.path),
-            "files": done.files,
-            "size": done.size,
-            "redacted": done.redacted,
-            "leftOut": list(done.left_out),
-        }
-        cli.write_json(found)
-        return EXIT_OK
-    console.write(
-        t("Exported {trace_id} to {path}: ", trace_id=done.trace_id, path=shown_line(str(done.path)))
-    )
+    found = {
+        "traceId": done.trace_id,
+        "path": str(done.path),
+        "files": done.files,
+        "size": done.size,
+        "redacted": done.redacted,
+        "leftOut": list(done.left_out),
+    }
+    if cli.wrote_json(found):
+        return
+    path, size = shown_line(str(done.path)), _size(done.size)
+    console.write(t("Exported {trace_id} to {path}: ", trace_id=done.trace_id, path=path))
     console.write(
         t(
             "{files:,} files, {size}. Check the contents before you share the archive.\n",
             files=done.files,
-            size=_size(done.size),
+            size=size,
         )
     )
     if done.redacted:
         console.write(t("Secrets were removed from {redacted} file versions.\n", redacted=done.redacted))
     _names(console, t("Left out, because they are links or not files"), done.left_out)
-    return EXIT_OK
 
 
-@maintenance_command
+@trace_command
 async def rebuild(cli: Invocation, *, trace: str | None, every: bool) -> int:
     """Rebuild the data derived from the log, of one trace or of ``every`` one."""
     async with asking(cli) as ask:
@@ -173,9 +142,7 @@ async def rebuild(cli: Invocation, *, trace: str | None, every: bool) -> int:
                 failed = True
                 done = {"traceId": trace_id, "sessions": [], "failed": True, "problem": str(error)}
             failed |= done.get("failed") is True
-            if cli.json:
-                cli.write_json(done)
-            else:
+            if not cli.wrote_json(done):
                 _rebuilt(cli.console, done)
     if not ids and not cli.json:
         cli.console.write(t("There are no traces in {root}.\n", root=store.root))
@@ -186,7 +153,7 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
     style, sessions = console.style, mappings(done.get("sessions"))
     trace_id = shown_line(string(done.get("traceId")))
     if problem := string(done.get("problem")):
-        console.write(f"{style.bold(trace_id)}  {style.red(shown_line(problem))}\n")
+        console.line(f"{style.bold(trace_id)}  {style.red(shown_line(problem))}")
         return
     told = [session for session in sessions if session.get("repaired") or session.get("problems")]
     verdict = "" if told else t("  everything matches the event log")
@@ -201,21 +168,17 @@ def _rebuilt(console: Console, done: dict[str, Any]) -> None:
             console.write(f"  {mark}  {before}{shown_line(problem)}\n")
 
 
-@maintenance_command
-async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> int:
+@trace_command
+async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> None:
     """Import an archive."""
     console, path = cli.console, archive.expanduser().absolute()
     async with asking(cli) as ask:
         done = await ask("goalwright/trace/import", {"archive": str(path), "maxMb": max_mb})
-    if cli.json:
-        cli.write_json(done)
-        return EXIT_OK
+    if cli.wrote_json(done):
+        return
     title = one_line(string(done.get("title")))
-    console.write(
-        t("Imported {trace_id}", trace_id=shown_line(string(done.get("traceId"))))
-        + (f": {title}" if title else "")
-        + "\n"
-    )
+    imported = t("Imported {trace_id}", trace_id=shown_line(string(done.get("traceId"))))
+    console.line(f"{imported}: {title}" if title else imported)
     console.write(
         t(
             "{sessions}. It is treated as untrusted: you can read it, but nothing in it is run or allowed "
@@ -226,10 +189,9 @@ async def take_in(cli: Invocation, *, archive: Path, max_mb: float | None) -> in
     for dropped in strings(done.get("dropped")):
         console.write(t("Not imported: {dropped}\n", dropped=shown_line(dropped)))
     _names(console, t("Left out, because they are not part of a trace"), strings(done.get("leftOut")))
-    return EXIT_OK
 
 
-@maintenance_command
+@trace_command
 async def prune(
     cli: Invocation, *, keep_days: float | None, max_mb: float | None, keep: int | None, dry_run: bool
 ) -> int:
@@ -238,16 +200,14 @@ async def prune(
     params = {"keepDays": keep_days, "maxMb": max_mb, "keep": keep, "dryRun": dry_run}
     async with asking(cli) as ask:
         done = await ask("goalwright/trace/prune", params)
-    if cli.json:
-        cli.write_json(done)
+    if cli.wrote_json(done):
         return EXIT_OK
-    problems = strings(done.get("problems"))
-    if done.get("limited") is not True and problems:
+    limited = done.get("limited") is True
+    if not limited and strings(done.get("problems")):
         console.warn(t("Nothing is deleted, because the settings with the limits cannot be read:"))
-        for problem in problems:
-            console.warn(console.err_style.yellow(shown_line(problem)))
+        console.problems(done)
         return EXIT_FAILED
-    if done.get("limited") is not True:
+    if not limited:
         console.write(
             t(
                 "Nothing is deleted: no limit is set. Set trace_keep_days, trace_max_mb or trace_keep, or "
@@ -258,22 +218,17 @@ async def prune(
     deleted = mappings(done.get("deleted"))
     for one in deleted:
         when = string(one.get("used"))[:16].replace("T", " ")
-        line = f"{one_line(string(one.get('traceId')))}  {when}  {_size(integer(one.get('size'))):>9}  "
-        line += f"{one_line(string(one.get('title'))) or t('(no title)')}  ({one_line(string(one.get('reason')))})"
-        console.write((fit(line, console.columns) if console.live else line) + "\n")
-    did = t("Would delete") if dry_run else t("Deleted")
-    freed = f", {_size(integer(done.get('freed')))}" if deleted else ""
-    console.write(
-        t(
-            "{did} {count}{freed}; {kept:,} remain.\n",
-            did=did,
-            count=len(deleted),
-            freed=freed,
-            kept=integer(done.get("kept")),
+        start = f"{one_line(string(one.get('traceId')))}  {when}  {_size(integer(one.get('size'))):>9}"
+        title, why = (
+            one_line(string(one.get("title"))) or t("(no title)"),
+            one_line(string(one.get("reason"))),
         )
-    )
-    for problem in problems:
-        console.warn(console.err_style.yellow(shown_line(problem)))
+        console.row(f"{start}  {title}  ({why})")
+    did, count = t("Would delete") if dry_run else t("Deleted"), len(deleted)
+    freed = f", {_size(integer(done.get('freed')))}" if deleted else ""
+    kept = integer(done.get("kept"))
+    console.write(t("{did} {count}{freed}; {kept:,} remain.\n", did=did, count=count, freed=freed, kept=kept))
+    console.problems(done)
     return EXIT_OK
 
 
@@ -283,11 +238,10 @@ def _counts(sessions: list[dict[str, Any]]) -> str:
     if not sessions:
         return ""
     sums = {key: sum(integer(one.get(key)) for one in sessions) for key in ("events", "messages", "goals")}
-    children = ""
-    if len(sessions) > 1:
-        children = n(
-            ", {count:,} branch or sub-agent", ", {count:,} branches or sub-agents", len(sessions) - 1
-        )
+    below = len(sessions) - 1
+    children = (
+        n(", {count:,} branch or sub-agent", ", {count:,} branches or sub-agents", below) if below else ""
+    )
     return t("{events:,} events, {messages:,} messages, {goals:,} goals", **sums) + children
 
 

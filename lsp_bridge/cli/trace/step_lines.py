@@ -58,25 +58,20 @@ def trace_line(trace: Trace, mission: str, status: TraceStatus, style: Style, co
 
 def head_lines(fold: StepFold, style: Style) -> list[str]:
     """Return the lines above the tree."""
-    head = fold.head
-    took = t(
-        "{total_messages} messages, {total_tokens}, {total_cost}",
-        total_messages=head.trace.message_count,
-        total_tokens=tokens(head.trace.usage.total),
-        total_cost=cost_words(head.trace.total_cost, head.trace.usage.unpriced),
-    )
-    trace_id = head.trace.trace_id
-    lines = [f"{style.bold(one_line(head.trace.title or head.task or trace_id))}  {style.dim(trace_id)}"]
-    if head.trace.title and head.task not in ("", head.trace.title):
+    head, trace = fold.head, fold.head.trace
+    took = _usage(trace.message_count, trace.usage.total, trace.total_cost, trace.usage.unpriced)
+    lines = [
+        f"{style.bold(one_line(trace.title or head.task or trace.trace_id))}  {style.dim(trace.trace_id)}"
+    ]
+    if trace.title and head.task not in ("", trace.title):
         lines.append(one_line(head.task, 300))
-    model = f", {one_line(head.trace.model, 60)}" if head.trace.model else ""
-    by = t("{took}, agent {agent}{model}", took=took, agent=one_line(head.trace.agent, 40), model=model)
+    model = f", {one_line(trace.model, 60)}" if trace.model else ""
+    by = t("{took}, agent {agent}{model}", took=took, agent=one_line(trace.agent, 40), model=model)
     lines.append(f"{_coloured(state(head.status), head.status, style)} {style.dim(by)}")
     if changes := head.prompts.changes:
-        times = _times_changed(len(changes) - 1)
-        lines.append(
-            style.dim(t("system prompt {hash}{times}", hash=short_hash(changes[-1].sha256), times=times))
-        )
+        changed, latest = len(changes) - 1, short_hash(changes[-1].sha256)
+        times = n(", changed once", ", changed {count} times", changed) if changed else ""
+        lines.append(style.dim(t("system prompt {hash}{times}", hash=latest, times=times)))
     if head.detail:
         lines.append(_coloured(one_line(head.detail, 300), head.status, style))
     return [*lines, ""]
@@ -101,10 +96,6 @@ def prompt_lines(history: PromptHistory, style: Style) -> Iterator[str]:
 def short_hash(sha256: str) -> str:
     """Return as much of a hash as distinguishes it from others."""
     return one_line(sha256, 12)
-
-
-def _times_changed(times: int) -> str:
-    return "" if times == 0 else n(", changed once", ", changed {count} times", times)
 
 
 class StepLines:
@@ -139,8 +130,7 @@ class StepLines:
     def _level(self, parent: str | None, prefix: str) -> list[tuple[Step, str, bool]]:
         children = self._tree.children(parent)
         level = [(step, prefix, place == len(children)) for place, step in enumerate(children, 1)]
-        level.reverse()
-        return level
+        return level[::-1]
 
     def _step(self, step: Step, used: int) -> str:
         took = " · ".join(_took(step))
@@ -181,39 +171,31 @@ class StepLines:
         elif isinstance(event, BranchCompleted):
             status = "completed" if event.status == "completed" else "failed"
             name = "" if event.branch_id == branch_of(event.trace_id) else f" {event.branch_id}"
-            took = t(
-                "{message_count} messages, {total}, {cost}",
-                message_count=event.cumulative_stats.message_count,
-                total=tokens(event.usage.total),
-                cost=cost_words(event.cost, event.usage.unpriced),
-            )
+            messages, usage = event.cumulative_stats.message_count, event.usage
+            took = _usage(messages, usage.total, event.cost, usage.unpriced)
             ended = t("branch{name} {state}", name=name, state=state(event.status))
             yield f"{_coloured(ended, status, style)}: {took}"
         elif isinstance(event, TraceCompleted):
-            took = t(
-                "{message_count} messages, {total}, {cost}",
-                message_count=event.total_messages,
-                total=tokens(event.total_tokens),
-                cost=cost_words(event.total_cost, event.unpriced_tokens),
-            )
+            spent = event.total_cost, event.unpriced_tokens
+            took = _usage(event.total_messages, event.total_tokens, *spent)
             yield f"{_coloured(state(event.status), event.status, style)}: {took}"
         elif isinstance(event, PermissionAsked):
             yield style.yellow(t("[?] waiting for you: {title}", title=shown_line(event.request.title)))
         elif isinstance(event, Notice):
-            text = one_line(event.text, 300)
-            yield (
-                style.dim(t("note: {text}", text=text))
-                if event.level == "info"
-                else style.yellow(t(_LEVELS[event.level], text=text))
-            )
+            paint = style.dim if event.level == "info" else style.yellow
+            yield paint(t(_LEVELS[event.level], text=one_line(event.text, 300)))
+
+
+def _usage(messages: int, total: int, cost: float, unpriced: int) -> str:
+    spent = cost_words(cost, unpriced)
+    return t(
+        "{message_count} messages, {total}, {cost}", message_count=messages, total=tokens(total), cost=spent
+    )
 
 
 def _took(step: Step) -> Iterator[str]:
-    if step.duration_ms:
-        short = step.duration_ms < 1000
-        yield (
-            t("{duration_ms} ms", duration_ms=step.duration_ms) if short else duration_words(step.duration_ms)
-        )
+    if took := step.duration_ms:
+        yield t("{duration_ms} ms", duration_ms=took) if took < 1000 else duration_words(took)
     if step.tokens:
         yield tokens(step.tokens)
     if step.cost or step.unpriced_tokens:

@@ -47,30 +47,26 @@ _CUT = 4000
 
 def list_traces(cli: Invocation, *, limit: int = 50) -> int:
     """``goalwright trace list``: newest first; ``--json``: one object a line, with the fields of the API."""
-    try:
-        _list(cli.workspace, cli.console, limit, as_json=cli.json)
-    except (StoreError, OSError) as error:
-        return _failed(error, cli.console)
-    return EXIT_OK
+    return _with_store(cli, lambda store: _list(store, cli, limit))
 
 
-def _list(workspace: Path, console: Console, limit: int, *, as_json: bool) -> None:
-    store = store_of(workspace)
-    own = OwnSessions(state_dir(), workspace.resolve())
+def _list(store: FileTraceStore, cli: Invocation, limit: int) -> None:
+    console = cli.console
+    own = OwnSessions(state_dir(), cli.workspace.resolve())
     traces = store.traces(limit=limit, matches=lambda trace: not never_begun(store, trace))
-    since = _daemon_since(workspace)
+    since = _daemon_since(cli.workspace)
     for trace in traces:
         broke_off = trace.running and not _works_on(store, trace.trace_id, since)
         status = "failed" if broke_off else trace_status(trace)
         mission = ""
         with contextlib.suppress(StoreError):
             mission = store.goal_tree(trace.trace_id).mission
-        if as_json:
+        if cli.json:
             meta = TraceMeta.of(trace, mission, status, foreign=trace.trace_id not in own)
             console.write_bytes(json_bytes(meta.stored()) + b"\n")
         else:
-            console.write(trace_line(trace, mission, status, console.style, console.columns) + "\n")
-    if not traces and not as_json:
+            console.line(trace_line(trace, mission, status, console.style, console.columns))
+    if not traces and not cli.json:
         console.warn(t("There are no traces in {root}.", root=store.root))
 
 
@@ -99,7 +95,7 @@ def show_trace(
             return
         lines = StepLines(fold.tree, console.style, console.columns, full=full)
         for line in (*head_lines(fold, console.style), *lines.tree()):
-            console.write(line + "\n")
+            console.line(line)
 
     return _with_trace(cli, trace, branch, show)
 
@@ -118,7 +114,7 @@ def _show_prompts(history: PromptHistory, console: Console, *, as_json: bool) ->
             console.write_bytes(json_bytes({**change.stored(), "layers": layers}) + b"\n")
     else:
         for line in prompt_lines(history, console.style):
-            console.write(line + "\n")
+            console.line(line)
 
 
 def dump_trace(
@@ -213,7 +209,7 @@ class _Following:
             changes = self._fold.apply(event)
             if event.event_id > self._since:
                 for line in self._lines.told(event, changes):
-                    self._console.write(line + "\n")
+                    self._console.line(line)
         self._size = size
 
 
@@ -296,9 +292,12 @@ def _end_what_broke_off(fold: StepFold, store: FileTraceStore, workspace: Path) 
 def _with_trace(
     cli: Invocation, trace: str | None, branch: str | None, do: Callable[[FileTraceStore, str], None]
 ) -> int:
+    return _with_store(cli, lambda store: do(store, chosen(store, trace or "latest", branch)))
+
+
+def _with_store(cli: Invocation, do: Callable[[FileTraceStore], None]) -> int:
     try:
-        store = store_of(cli.workspace)
-        do(store, chosen(store, trace or "latest", branch))
+        do(store_of(cli.workspace))
     except (StoreError, OSError) as error:
         return _failed(error, cli.console)
     return EXIT_OK
@@ -330,9 +329,6 @@ def save(output: Path, data: bytes, *, force: bool = False) -> None:
         else:
             with path.open("wb") as there:
                 there.write(data)
-    except OSError as error:
-        raise StoreError(
-            t("{output} cannot be written: {strerror}.", output=output, strerror=error.strerror or error)
-        ) from error
-    except RuntimeError as error:  # links in a circle
-        raise StoreError(t("{output} cannot be written: {error}.", output=output, error=error)) from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+        why = error.strerror or error if isinstance(error, OSError) else error
+        raise StoreError(t("{output} cannot be written: {error}.", output=output, error=why)) from error

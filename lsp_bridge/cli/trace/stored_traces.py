@@ -1,15 +1,17 @@
-"""Find the trace that a command is about."""
+"""Find the trace that a command is about, and report what is wrong with it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from daemon.model.branches import BRANCH_ID, session_of
-from daemon.runtime import state_dir
+from daemon.runtime import AlreadyRunningError, RuntimeFolderError, state_dir
 from daemon.store.location import stored
 from daemon.store.pruning import holds_trace
 from daemon.store.trace_index import never_begun
 from daemon.store.trace_store import StoreError, UnknownTraceError
+from lsp_bridge.cli.invocation import reporting
+from lsp_bridge.protocol.handshake import RequestError
 from tools.localization import t
 
 if TYPE_CHECKING:
@@ -17,8 +19,16 @@ if TYPE_CHECKING:
 
     from daemon.store.files import FileTraceStore
 
-
 _NAMED = 5
+
+trace_command = reporting(
+    StoreError,
+    AlreadyRunningError,
+    RuntimeFolderError,
+    RequestError,
+    usage=(UnknownTraceError,),
+)
+"""Make a command about stored sessions; its exit code is 2 when there is no such trace."""
 
 
 def store_of(workspace: Path) -> FileTraceStore:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from daemon.api.address import ApiError
 from daemon.store.trace_store import StoreError
-from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK
+from lsp_bridge.cli.invocation import EXIT_FAILED, EXIT_OK, reporting
 from lsp_bridge.cli.text import one_line
-from lsp_bridge.cli.trace.databases import database_of_settings, ended_by_ctrl_c
+from lsp_bridge.cli.trace.databases import database_of_settings, opened
+from lsp_bridge.cli.trace.stored_traces import trace_command
 from tools.localization import n, t
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from daemon.store.sql.store import SqlTraceStore
     from daemon.store.sql.tokens import Grant, Scope
     from lsp_bridge.cli.invocation import Invocation
 
@@ -32,6 +30,7 @@ _BUSY = 8
 """Requests that read the database at the same time; a pool of the database has as many connections."""
 
 
+@reporting(StoreError, ApiError)
 async def serve(
     cli: Invocation,
     *,
@@ -40,7 +39,7 @@ async def serve(
     public_url: str | None,
     plain_http: bool,
     keep_days: float | None,
-) -> int:
+) -> None:
     """Serve the sessions of a database until stopped."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -58,91 +57,73 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):  # Windows
             loop.add_signal_handler(number, stopping.set)
-    try:
-        opened = SqlTraceStore.open(
-            _place(cli, store), existing=True, longest_s=_LONGEST_S, silent_s=_SILENT_S
+    place = _place(cli, store)
+    server_store = SqlTraceStore.open(place, existing=True, longest_s=_LONGEST_S, silent_s=_SILENT_S)
+    with contextlib.closing(server_store) as database:
+        server = await serve_team(
+            database, *http, public_url=public_url, plain=plain_http, keep_days=keep_days
         )
-        with contextlib.closing(opened) as database:
-            server = await serve_team(
-                database, *http, public_url=public_url, plain=plain_http, keep_days=keep_days
-            )
-            COLLECTOR.install()
-            tending = asyncio.create_task(COLLECTOR.tend())
-            url = server.access.url
-            if cli.json:
-                cli.write_json({"url": url})
-            else:
-                cli.console.write(t("The sessions are at {url}. Ctrl+C stops the server.\n", url=url))
-            await stopping.wait()
-            tending.cancel()
-            closing = asyncio.create_task(server.close())
-            await asyncio.wait((closing,), timeout=_FINISH_S)
-            database.cut()  # requests and threads may still wait for it
-            await closing
-    except (StoreError, ApiError) as error:
-        return cli.failed(error)
-    return EXIT_OK
+        COLLECTOR.install()
+        tending = asyncio.create_task(COLLECTOR.tend())
+        url = server.access.url
+        if not cli.wrote_json({"url": url}):
+            cli.console.write(t("The sessions are at {url}. Ctrl+C stops the server.\n", url=url))
+        await stopping.wait()
+        tending.cancel()
+        closing = asyncio.create_task(server.close())
+        await asyncio.wait((closing,), timeout=_FINISH_S)
+        database.cut()  # requests and threads may still wait for it
+        await closing
 
 
-def add(
+@trace_command
+async def add(
     cli: Invocation, *, name: str, scope: Scope, may_delete: bool, days: float | None, store: str | None
-) -> int:
+) -> None:
     """Make a token for a user, and show it."""
     from daemon.store.sql.tokens import DELETE, issue
 
     scopes = [scope, DELETE] if may_delete else [scope]
     now = datetime.now(UTC)
     expires_at = None if days is None else now + timedelta(days=days)
-    try:
-        with _opened(cli, store) as database:
-            token = issue(database, name, scopes, now, expires_at)
-    except StoreError as error:
-        return cli.failed(error)
-    if cli.json:
-        expiry = None if expires_at is None else expires_at.isoformat()
-        cli.write_json({"user": name, "scopes": scopes, "token": token, "expiresAt": expiry})
-        return EXIT_OK
+    with opened(_place(cli, store), filled=False) as database:
+        token = issue(database, name, scopes, now, expires_at)
+    expiry = expires_at and expires_at.isoformat()
+    if cli.wrote_json({"user": name, "scopes": scopes, "token": token, "expiresAt": expiry}):
+        return
+    user = one_line(name)
     cli.console.warn(
-        t(
-            "The token of {name}. It is shown only now, and lets whoever has it read sessions:",
-            name=one_line(name),
-        )
+        t("The token of {name}. It is shown only now, and lets whoever has it read sessions:", name=user)
     )
-    cli.console.write(token + "\n")
-    return EXIT_OK
+    cli.console.line(token)
 
 
-def listed(cli: Invocation, *, store: str | None) -> int:
+@trace_command
+async def listed(cli: Invocation, *, store: str | None) -> None:
     """List the tokens, without their secrets."""
     from daemon.store.sql.tokens import grants
 
-    try:
-        with _opened(cli, store) as database:
-            found = grants(database)
-    except StoreError as error:
-        return cli.failed(error)
+    with opened(_place(cli, store), filled=False) as database:
+        found = grants(database)
     for one in found:
         if cli.json:
             values = {**one._asdict(), "scopes": sorted(one.scopes), "created_at": one.created_at.isoformat()}
             cli.write_json({**values, "expires_at": one.expires_at and one.expires_at.isoformat()})
         else:
-            cli.console.write(_line(one, datetime.now(UTC)) + "\n")
+            cli.console.line(_line(one, datetime.now(UTC)))
     if not found and not cli.json:
         cli.console.warn(t("There are no tokens. `goalwright team add NAME` makes one."))
-    return EXIT_OK
 
 
-def remove(cli: Invocation, *, name: str, token: str | None, store: str | None) -> int:
+@trace_command
+async def remove(cli: Invocation, *, name: str, token: str | None, store: str | None) -> int:
     """Remove the tokens of a user, or one of them."""
     from daemon.store.sql.tokens import revoke
 
-    try:
-        with _opened(cli, store) as database:
-            removed = revoke(database, name, token)
-    except StoreError as error:
-        return cli.failed(error)
-    if cli.json:
-        cli.write_json({"removed": removed})
+    with opened(_place(cli, store), filled=False) as database:
+        removed = revoke(database, name, token)
+    if cli.wrote_json({"removed": removed}):
+        pass
     elif removed:
         cli.console.write(n("Removed {count:,} token.\n", "Removed {count:,} tokens.\n", removed))
     else:
@@ -151,26 +132,12 @@ def remove(cli: Invocation, *, name: str, token: str | None, store: str | None) 
 
 
 def _line(one: Grant, now: datetime) -> str:
-    if one.expires_at is None:
-        ends = t("does not expire")
-    elif one.is_over(now):
-        ends = t("expired on {day}", day=f"{one.expires_at:%Y-%m-%d}")
-    else:
-        ends = t("until {day}", day=f"{one.expires_at:%Y-%m-%d}")
+    ends = t("does not expire")
+    if one.expires_at is not None:
+        day = f"{one.expires_at:%Y-%m-%d}"
+        ends = t("expired on {day}", day=day) if one.is_over(now) else t("until {day}", day=day)
     scopes = ", ".join(sorted(one.scopes))
     return f"{one.token_id}  {one_line(one.user)}  {scopes}  {one.created_at:%Y-%m-%d}  {ends}"
-
-
-@contextlib.contextmanager
-def _opened(cli: Invocation, address: str | None) -> Generator[SqlTraceStore]:
-    """Open the database that was named, or that of the settings, for a command that ends. Raises StoreError."""
-    from daemon.store.sql.store import SqlTraceStore
-
-    with (
-        ended_by_ctrl_c(),
-        contextlib.closing(SqlTraceStore.open(_place(cli, address), existing=True)) as store,
-    ):
-        yield store
 
 
 def _place(cli: Invocation, address: str | None) -> str:

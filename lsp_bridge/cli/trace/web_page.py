@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import html
+import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from daemon.runtime import RuntimeFolderError, RuntimePaths, write_private
-from daemon.store.trace_store import StoreError
-from lsp_bridge.cli.client import ConnectionLostError, RequestTimeoutError, RpcError
-from lsp_bridge.cli.invocation import EXIT_OK, EXIT_USAGE, Invocation
-from lsp_bridge.cli.launch import Clock, LaunchError
+from lsp_bridge.cli.launch import LaunchError
+from lsp_bridge.cli.trace.stored_traces import chosen, store_of, trace_command
 from tools.json_access import string
 from tools.localization import t
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lsp_bridge.cli.console import Console
+    from lsp_bridge.cli.invocation import Invocation
 
 _REQUEST_S = 30.0
 _STARTING_S = 20.0
@@ -26,61 +26,40 @@ _STARTING_S = 20.0
 _PAUSE_S = 0.1
 
 
-async def trace_page(cli: Invocation, *, trace: str | None, browse: bool) -> int:
+@trace_command
+async def trace_page(cli: Invocation, *, trace: str | None, browse: bool) -> None:
     """Print the page's address, with the token; ``browse``: open it in the browser, too."""
-    place = ""
-    if trace is not None:
-        from lsp_bridge.cli.trace.stored_traces import chosen, store_of
-
-        try:
-            place = f"#/{quote(chosen(store_of(cli.workspace), trace, None))}"
-        except StoreError as error:
-            cli.console.warn(str(error))
-            return EXIT_USAGE
-    try:
-        found = await _opened(cli, None, start=True)
-    except LaunchError as error:
-        return cli.failed(error, error.code)
+    place = "" if trace is None else f"#/{quote(chosen(store_of(cli.workspace), trace))}"
+    found = await _opened(cli, None, start=True)
     page = string(found.get("page")) + place
-    if cli.json:
-        cli.write_json({"url": found.get("url"), "token": found.get("token"), "page": page})
-    else:
-        cli.console.write(page + "\n")
+    if not cli.wrote_json({"url": found.get("url"), "token": found.get("token"), "page": page}):
+        cli.console.line(page)
     if browse:
         await _browse(cli.workspace, page, cli.console)
-    return EXIT_OK
 
 
-async def open_running(cli: Invocation, port: int) -> int:
+@trace_command
+async def open_running(cli: Invocation, port: int) -> None:
     """Have the daemon that runs open its API, and print the line of ``goalwright serve --http``."""
-    try:
-        found = await _opened(cli, port, start=False)
-    except LaunchError as error:
-        return cli.failed(error, error.code)
+    found = await _opened(cli, port, start=False)
     cli.write_json({"url": found.get("url"), "token": found.get("token")})
-    return EXIT_OK
 
 
 async def _opened(cli: Invocation, port: int | None, *, start: bool) -> dict[str, Any]:
-    """Return the answer of ``goalwright/api/open``. Raises LaunchError for all expected failures."""
-    clock = Clock()
-    deadline = clock.now() + _STARTING_S
+    """Return the answer of ``goalwright/api/open``. Raises LaunchError, and as ``Client.request``."""
+    connect = cli.launcher.connect if start else cli.launcher.connect_running
+    deadline = time.monotonic() + _STARTING_S
     while True:
         try:
-            connect = cli.launcher.connect if start else cli.launcher.connect_running
             client, _ = await connect(cli.workspace, cli.greeting())
             break
         except LaunchError as error:
             # The other process has the lock, so it is just starting.
-            if start or error.code not in ("notRunning", "unresponsive") or clock.now() >= deadline:
+            if start or error.code not in ("notRunning", "unresponsive") or time.monotonic() >= deadline:
                 raise
-            await clock.sleep(_PAUSE_S)
+            await asyncio.sleep(_PAUSE_S)
     try:
         return await client.request("goalwright/api/open", {"port": port}, _REQUEST_S)
-    except (RequestTimeoutError, RpcError) as error:
-        raise LaunchError("unresponsive", str(error)) from error
-    except ConnectionLostError as error:
-        raise LaunchError("notRunning", str(error)) from error
     finally:
         await client.close()
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from acp import run_agent
+from acp.helpers import text_block
 from acp.schema import (
     AllowedOutcome,
     AudioContentBlock,
@@ -37,8 +38,6 @@ from lsp_bridge.cli.acp.content import (
     given_servers,
     plan_entries,
     prompt_of,
-    text_block,
-    usage_of,
 )
 from lsp_bridge.cli.acp.editor_files import EditorFiles
 from lsp_bridge.cli.acp.lines import Lines
@@ -203,7 +202,8 @@ def test_notices_are_marked_as_no_words_of_the_model() -> None:
 
 def test_the_cost_is_left_out_where_the_price_is_unknown() -> None:
     meter = {"contextTokens": 10, "contextWindow": 100, "cost": 0.0, "costKnown": False}
-    assert usage_of(meter) == (10, 100, None)
+    [update] = Translator.meter(meter)
+    assert (update.used, update.size, update.cost) == (10, 100, None)
     assert Translator.meter({}) == []
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lsp_bridge.cli.run.goal_lines import GoalLines
-from lsp_bridge.cli.run.view import JsonView, RunOutcome, TextView, Totals, diagnostics_lines
+from lsp_bridge.cli.run.totals import RunOutcome, Totals
+from lsp_bridge.cli.run.view import JsonView, TextView, diagnostics_lines
 from lsp_bridge.cli.text import Style
 from lsp_bridge.protocol.permission_text import suggestion_words
 

@@ -83,7 +83,7 @@ class Builder {
     this.expanded = expanded;
     this.working = working;
     /** @type {Dag} */
-    this.dag = { nodes: [], edges: [], tracks: [{ id: "main", kind: "main", parent: null, at: null }] };
+    this.dag = { nodes: [], edges: [] };
     /** @type {Set<string>} */
     this.drawn = new Set();
     /**
@@ -110,7 +110,7 @@ class Builder {
     /** @type {Partial<DagNode> & Pick<DagNode, "title" | "status">} */
     let facts = { title: tree.mission ?? "", status: "completed" };
     if (goal) facts = this.facts(goal, scope);
-    else if (branch) facts = { label: branch.id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch), loading: !branch.goalTree };
+    else if (branch) facts = { ...branchFacts(branch.id, branch), loading: !branch.goalTree };
     this.node("start", around, { kind: "start", ...facts });
     this.walk(scope.children.get(goal?.id ?? null) ?? [], { sources: [{ key: "start", grey }], begins: [] }, around);
     return this.dag;
@@ -132,8 +132,7 @@ class Builder {
       const key = goalKey(goal.id, around.scope.branchId);
       const from = front.sources[0];
       if (!from) continue;
-      const track = this.track("dead", key, around.track, from.key);
-      this.goal(goal, { sources: [from], begins: [] }, { ...around, track, grey: true });
+      this.goal(goal, { sources: [from], begins: [] }, { ...around, track: key, grey: true });
     }
     return front;
   }
@@ -276,7 +275,7 @@ class Builder {
     if (this.drawn.has(key)) return [];
     this.drawn.add(key);
     const grey = around.grey || branch.status === "abandoned" || branch.removed === true;
-    const track = this.track("branch", key, around.track, from);
+    const facts = { kind: /** @type {const} */ ("branch"), branchId: id, ...branchFacts(id, branch) };
     const source = [{ key: from, grey }];
     const stats = branch.cumulativeStats ?? NO_STATS;
     const wanted = this.expanded.has(key);
@@ -285,20 +284,12 @@ class Builder {
     /** @type {Front} */
     let front = { sources: source, begins: [] };
     if (scope && goals.length > 0) {
-      const itself = nodeOf(key, { ...around, track, grey }, {
-        kind: "branch", branchId: id, label: id, title: branch.description, summary: branch.summary ?? "", status: statusOf(branch),
-      });
-      const begins = [{ key, stats: besideGoals(branch, scope), node: itself }];
-      front = this.walk(goals, { sources: source, begins }, { scope, track, grey, within: [key, ...around.within] });
+      const begins = [{ key, stats: besideGoals(branch, scope), node: nodeOf(key, { ...around, track: key, grey }, facts) }];
+      front = this.walk(goals, { sources: source, begins }, { scope, track: key, grey, within: [key, ...around.within] });
       if (front.sources !== source) return front.sources;
     }
-    const node = this.node(key, { ...around, track, grey }, {
-      kind: "branch",
-      branchId: id,
-      label: id,
-      title: branch.description,
-      summary: branch.summary ?? "",
-      status: statusOf(branch),
+    const node = this.node(key, { ...around, track: key, grey }, {
+      ...facts,
       current: this.working && branch.status === "exploring",
       selected,
       expand: wanted ? null : (branch.goalTree?.goals.length ?? branch.goalCount ?? 0) > 0 ? key : null,
@@ -381,21 +372,15 @@ class Builder {
     const key = start ? this.forkOf(start, scope) : null;
     return key && !this.expanded.has(key) ? key : null;
   }
-
-  /**
-   * @param {"branch" | "dead"} kind
-   * @param {string} id
-   * @param {string} parent
-   * @param {string} at
-   */
-  track(kind, id, parent, at) {
-    this.dag.tracks.push({ id, kind, parent, at });
-    return id;
-  }
 }
 
-/** @param {Branch} branch */
-const statusOf = (branch) => (branch.removed ? "removed" : branch.status === "exploring" ? "in_progress" : branch.status);
+/**
+ * @param {string} label
+ * @param {Branch} branch
+ * @returns {Pick<DagNode, "label" | "title" | "summary" | "status">}
+ */
+const branchFacts = (label, { description: title, summary, removed, status }) =>
+  ({ label, title, summary: summary ?? "", status: removed ? "removed" : status === "exploring" ? "in_progress" : status });
 
 /**
  * @param {string} key

@@ -28,7 +28,7 @@ export class DagView {
     this.host = host;
     this.options = options;
     /** @type {Dag} */
-    this.dag = { nodes: [], edges: [], tracks: [] };
+    this.dag = { nodes: [], edges: [] };
     /** @type {Layout | null} */
     this.layout = null;
     /** @type {Map<string, DagNode>} */

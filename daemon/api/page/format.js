@@ -40,9 +40,6 @@ export const workTime = (stats) => (stats.durationMs ? duration(stats.durationMs
 /** @param {number} count sub-goals of a goal */
 export const subGoals = (count) => plural(count, "{0} sub-goal", "{0} sub-goals", amount(count));
 
-/** @param {number} count */
-export const goalsWord = (count) => plural(count, "{0} goal", "{0} goals", amount(count));
-
 /** @param {number | null | undefined} count */
 export const tokensWord = (count) => plural(count ?? 0, "{0} token", "{0} tokens", amount(count));
 

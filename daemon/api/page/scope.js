@@ -64,6 +64,22 @@ export function branchOf(scope, id) {
 }
 
 /**
+ * Adds numbers of work, or subtracts them.
+ * @param {GoalStats} stats
+ * @param {GoalStats} other
+ * @param {1 | -1} [sign]
+ * @returns {GoalStats}
+ */
+function plus(stats, other, sign = 1) {
+  const sum = (/** @type {number | undefined} */ one, /** @type {number | undefined} */ more) => (one ?? 0) + sign * (more ?? 0);
+  return {
+    ...stats,
+    messageCount: sum(stats.messageCount, other.messageCount), totalTokens: sum(stats.totalTokens, other.totalTokens), totalCost: sum(stats.totalCost, other.totalCost),
+    unpricedTokens: sum(stats.unpricedTokens, other.unpricedTokens), durationMs: sum(stats.durationMs, other.durationMs),
+  };
+}
+
+/**
  * Returns the stats of a goal including its descendants. A goal may have `selfStats` only, so missing totals are summed
  * up here.
  * @param {Goal} goal
@@ -72,15 +88,10 @@ export function branchOf(scope, id) {
  */
 export function wholeOf(goal, scope) {
   if (goal.cumulativeStats) return goal.cumulativeStats;
-  const total = { ...(goal.selfStats ?? NO_STATS) };
+  let total = goal.selfStats ?? NO_STATS;
   const todo = [...(scope.children.get(goal.id) ?? [])];
   for (let one = todo.pop(); one; one = todo.pop()) {
-    const stats = one.cumulativeStats ?? one.selfStats ?? NO_STATS;
-    total.messageCount += stats.messageCount;
-    total.totalTokens += stats.totalTokens;
-    total.totalCost += stats.totalCost;
-    total.unpricedTokens = (total.unpricedTokens ?? 0) + (stats.unpricedTokens ?? 0);
-    total.durationMs = (total.durationMs ?? 0) + (stats.durationMs ?? 0);
+    total = plus(total, one.cumulativeStats ?? one.selfStats ?? NO_STATS);
     if (!one.cumulativeStats) todo.push(...(scope.children.get(one.id) ?? []));
   }
   return total;
@@ -93,15 +104,8 @@ export function wholeOf(goal, scope) {
  * @returns {GoalStats}
  */
 export function besideGoals(branch, scope) {
-  const rest = { ...(branch.cumulativeStats ?? NO_STATS), preview: null };
-  for (const goal of scope.children.get(null) ?? []) {
-    const { messageCount, totalTokens, totalCost, unpricedTokens, durationMs } = wholeOf(goal, scope);
-    rest.messageCount -= messageCount;
-    rest.totalTokens -= totalTokens;
-    rest.totalCost -= totalCost;
-    rest.unpricedTokens = (rest.unpricedTokens ?? 0) - (unpricedTokens ?? 0);
-    rest.durationMs = (rest.durationMs ?? 0) - (durationMs ?? 0);
-  }
+  let rest = branch.cumulativeStats ?? NO_STATS;
+  for (const goal of scope.children.get(null) ?? []) rest = plus(rest, wholeOf(goal, scope), -1);
   // The numbers of the branch and of its goals may be from different moments, so none may become negative.
   return {
     messageCount: Math.max(0, rest.messageCount), totalTokens: Math.max(0, rest.totalTokens), totalCost: Math.max(0, rest.totalCost),

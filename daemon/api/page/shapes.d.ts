@@ -157,18 +157,9 @@ export interface OwnWork {
   node: DagNode;
 }
 
-export interface DagTrack {
-  id: string;
-  kind: "main" | "branch" | "dead";
-  /** The track it leaves, and the node at which it does. */
-  parent: string | null;
-  at: string | null;
-}
-
 export interface Dag {
   nodes: DagNode[];
   edges: DagEdge[];
-  tracks: DagTrack[];
 }
 
 export interface LayoutOptions {

@@ -89,44 +89,39 @@ class Children:
 
     def apply(self, event: Event) -> Spent | None:
         """Process one event; returns its contribution to the session's totals, None for other events."""
-        if isinstance(event, BranchStarted):
-            self.branches[event.branch.id] = event.branch
-            return Usage(), 0.0
-        if isinstance(event, SubagentStarted):
-            self.subagents[event.subagent.id] = event.subagent
-            return Usage(), 0.0
-        if isinstance(event, SubagentCompleted):
-            self.subagents[event.subagent.id] = event.subagent
-            return event.subagent.usage, event.subagent.cost
-        if isinstance(event, ExploreCompleted):
-            self.explored[event.explore_start_id] = None
-            return Usage(), 0.0
-        if isinstance(event, BranchSelected):
-            start_id = event.explore_start_id
-            self.choices[start_id] = (*self.choices.get(start_id, ()), event.choice)
-            if event.choice.by and start_id not in self.explored:
-                self.persons_choice[start_id] = None  # nobody asks, but it is still the user's choice
-            return Usage(), 0.0
-        if isinstance(event, FilesRestored):
-            self._restored(event)
-            return None
-        if isinstance(event, Notice):
-            if event.code == CHOICE_AWAITED:
+        match event:
+            case BranchStarted():
+                self.branches[event.branch.id] = event.branch
+            case SubagentStarted():
+                self.subagents[event.subagent.id] = event.subagent
+            case SubagentCompleted():
+                self.subagents[event.subagent.id] = event.subagent
+                return event.subagent.usage, event.subagent.cost
+            case ExploreCompleted():
+                self.explored[event.explore_start_id] = None
+            case BranchSelected():
+                start_id = event.explore_start_id
+                self.choices[start_id] = (*self.choices.get(start_id, ()), event.choice)
+                if event.choice.by and start_id not in self.explored:
+                    self.persons_choice[start_id] = None  # nobody asks, but it is still the user's choice
+            case FilesRestored():
+                self._restored(event)
+            case Notice() if event.code == CHOICE_AWAITED:
                 self.persons_choice[event.about] = None
-            elif event.code == CHOICE_LEFT:
+            case Notice() if event.code == CHOICE_LEFT:
                 self.persons_choice.pop(event.about, None)
-            return None
-        if isinstance(event, BranchMessageAdded):
-            return self._message(event)
-        if isinstance(event, BranchCompleted):
-            return self._ended(event)
-        if isinstance(event, BranchGoalAdded) and (branch := self.branches.get(event.branch_id)):
-            self._update(branch, {"goal_count": branch.goal_count + 1})
-            return Usage(), 0.0
-        if isinstance(event, BranchPlaced | BranchRemoved) and (branch := self.branches.get(event.branch_id)):
-            placed = isinstance(event, BranchPlaced)
-            self._update(branch, {"node": event.node} if placed else {"removed": True})
-            return Usage(), 0.0
+            case BranchMessageAdded():
+                return self._message(event)
+            case BranchCompleted():
+                return self._ended(event)
+            case BranchGoalAdded() if branch := self.branches.get(event.branch_id):
+                self._update(branch, {"goal_count": branch.goal_count + 1})
+            case BranchPlaced() if branch := self.branches.get(event.branch_id):
+                self._update(branch, {"node": event.node})
+            case BranchRemoved() if branch := self.branches.get(event.branch_id):
+                self._update(branch, {"removed": True})
+            case _:
+                pass
         return None
 
     def _restored(self, event: FilesRestored) -> None:

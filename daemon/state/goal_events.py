@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from daemon.model.branches import branch_of
 from daemon.model.events import AffectedGoal, GoalAdded, GoalMoved, GoalRemoved, GoalUpdated
 from daemon.model.goals import GoalStats
-from daemon.plan.tree import Added, Change, Moved, Updated
+from daemon.plan.tree import Added, Change, Moved, Removed, Updated
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,6 +60,19 @@ def goal_event(
         description="" if gone is None else gone.description,
         by=by,
     )
+
+
+def change_of(event: GoalEvent) -> Change:
+    """Return the change that an event stores."""
+    match event:
+        case GoalAdded():
+            return Added(event.goal, event.index)
+        case GoalUpdated():
+            return Updated(event.goal_id, event.updates, event.current_id, event.affected_goals)
+        case GoalMoved():
+            return Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals)
+        case GoalRemoved():
+            return Removed(event.goal_id, event.current_id)
 
 
 def _numbered(change: Updated, plan: GoalIndex) -> tuple[AffectedGoal, ...]:

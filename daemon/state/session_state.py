@@ -42,7 +42,8 @@ from daemon.model.events import (
 from daemon.model.messages import Message, NotePart, Part, ReasoningPart, TextPart, Usage, added, priced
 from daemon.model.permissions import PermissionRequest, Rule
 from daemon.model.traces import BranchTrace, Budget, Carried, QueuedPrompt, RecordedPrompt, Trace
-from daemon.plan.tree import Added, Moved, PlanTree, Removed, Updated
+from daemon.plan.tree import PlanTree
+from daemon.state.goal_events import change_of
 from daemon.state.notes import JOB_ENDED, JOB_KILLED, with_note, with_notice
 from daemon.state.session_head import SessionHead
 from daemon.state.spending import Spending
@@ -128,7 +129,9 @@ class SessionState(SessionHead):
             case MessageAdded() | MessagePartAdded() | MessageTextAdded() | MessageDiscarded():
                 self._apply_message(event)
             case GoalAdded() | GoalUpdated() | GoalRemoved() | GoalMoved():
-                self._apply_plan(event)
+                self.plan.apply(change_of(event))
+                if isinstance(event, GoalMoved):
+                    self.spending.recount(self.messages, self.plan, self.children)
             case PermissionReplied():
                 self._remember(event, asked)
             case PermissionForgotten():
@@ -175,18 +178,6 @@ class SessionState(SessionHead):
                 self._grow(event)
             case MessageDiscarded():
                 self.streaming.pop(event.message_id, None)
-
-    def _apply_plan(self, event: GoalAdded | GoalUpdated | GoalRemoved | GoalMoved) -> None:
-        match event:
-            case GoalAdded():
-                self.plan.apply(Added(event.goal, event.index))
-            case GoalUpdated():
-                self.plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
-            case GoalRemoved():
-                self.plan.apply(Removed(event.goal_id, event.current_id))
-            case GoalMoved():
-                self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
-                self.spending.recount(self.messages, self.plan, self.children)
 
     def _remember(self, event: PermissionReplied, request: PermissionRequest | None) -> None:
         if request is None or event.reply != "always" or event.scope != "session":

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 from daemon.model.encoding import json_text
 from daemon.steps.shortened import one_line, shown, without_image_data
 from daemon.steps.texts import ICONS
-from daemon.steps.tree import StepTree
 from tools.redaction.redactor import SECRETS
 from tools.text.amounts import known_part
 from tools.text.truncate import head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from daemon.model.steps import Step
     from daemon.steps.head import TraceHead
+    from daemon.steps.tree import StepTree
 
 _RULE = "=" * 60
 _ID = 8
@@ -34,10 +34,9 @@ _UNTOLD = frozenset((
 """Fields of ``data`` that a short text leaves out."""
 
 
-def dump_tree(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
+def dump_tree(head: TraceHead, tree: StepTree, *, now: datetime) -> str:
     """Return the text, without secrets and without anything that drives a terminal. Times are in the zone of
     ``now``."""
-    tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     lines = [
         _RULE,
         " Step Tree Debug",
@@ -141,9 +140,8 @@ _MARKUP = re.compile(r"[\\`*\[\]!~|#]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def dump_markdown(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
+def dump_markdown(head: TraceHead, tree: StepTree, *, now: datetime) -> str:
     """Return the text, without secrets; images are shortened, nothing else is. Times are in the zone of ``now``."""
-    tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     lines = [
         "# Step Tree Debug",
         "",
@@ -245,12 +243,11 @@ def _escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", one_line(text, _MARKDOWN_DESCRIPTION)).translate(_ENTITIES)
 
 
-def dump_json(head: TraceHead, steps: StepTree | Iterable[Step], *, now: datetime) -> str:
+def dump_json(head: TraceHead, tree: StepTree, *, now: datetime) -> str:
     """``{"generated", "trace", "steps"}``: a flat list, depth first, whose ``parent_id`` makes the tree; a step a line.
 
     Without secrets; images are shortened.
     """
-    tree = steps if isinstance(steps, StepTree) else StepTree(head.trace.trace_id, steps)
     about = {"generated": _written(now), "trace": head_fields(head) | {"total_steps": tree.total_steps}}
     # One step per line, which is fast to write and easy to compare with another dump.
     steps_of_it = [json_text(without_image_data(step.stored())) for _, step in tree.walk()]

@@ -39,7 +39,8 @@ from daemon.model.messages import Message, ToolCallPart, ToolResultPart
 from daemon.model.steps import Step, StepStatus, StepType
 from daemon.model.traces import BranchTrace
 from daemon.plan.goal_stats import OverlapTimer
-from daemon.plan.tree import MAX_DEPTH, Added, Moved, PlanTree, Removed, Updated
+from daemon.plan.tree import MAX_DEPTH, PlanTree
+from daemon.state.goal_events import GoalEvent, change_of
 from daemon.steps.head import TraceHead
 from daemon.steps.inference import (
     PLAN_TOOLS,
@@ -147,23 +148,20 @@ class StepFold:
                 pass
         return self._changes
 
-    def _apply_plan(self, event: GoalAdded | GoalUpdated | GoalMoved | GoalRemoved) -> None:
+    def _apply_plan(self, event: GoalEvent) -> None:
+        self.plan.apply(change_of(event))
         match event:
             case GoalAdded():
-                self.plan.apply(Added(event.goal, event.index))
                 self._sync(event.goal.id, event.time)
                 self._planned(event.by)
             case GoalUpdated():
-                self.plan.apply(Updated(event.goal_id, event.updates, event.current_id, event.affected_goals))
                 self._sync(event.goal_id, event.time)
                 self._sync_all(event.affected_goals, event.time)
                 self._planned(event.by)
             case GoalMoved():
-                self.plan.apply(Moved(event.goal_id, event.parent_id, event.before_id, event.affected_goals))
                 self._move_goal(event.goal_id)
                 self._sync_all(event.affected_goals, event.time)
             case GoalRemoved():
-                self.plan.apply(Removed(event.goal_id, event.current_id))
                 self._update(goal_step_id(event.goal_id), {"status": "skipped"})
 
     def action_of(self, call_id: str) -> str | None:

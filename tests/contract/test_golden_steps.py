@@ -162,7 +162,6 @@ def test_the_text_dump_of_the_seeds_steps_is_the_seeds() -> None:
     took = {"running": True, "usage": Usage(input=1234), "total_cost": 0.015}
     head.trace = head.trace.model_copy(update=took)
     assert dump_tree(head, StepTree("abc123", steps), now=NOW) == TREE_TXT
-    assert dump_tree(head, steps, now=NOW) == TREE_TXT
 
 
 @pytest.mark.usefixtures("chinese")

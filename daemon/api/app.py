@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -16,22 +15,17 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from daemon.api import page_files
-from daemon.api.reader import AnswerTooLargeError, NotFoundError, TraceReader
+from daemon.api.listing import ParameterError
+from daemon.api.problems import problem_of
+from daemon.api.reader import TraceReader
 from daemon.api.schemas import described
 from daemon.api.search_routes import search_routes
-from daemon.api.security import UNREACHABLE, Access, SecurityMiddleware
-from daemon.api.traces_routes import ParameterError, trace_routes, without_empty
+from daemon.api.security import Access, SecurityMiddleware
+from daemon.api.step_views import AnswerTooLargeError, NotFoundError
+from daemon.api.traces_routes import trace_routes, without_empty
 from daemon.api.watch import WatchServer
-from daemon.store.trace_store import (
-    NewerFormatError,
-    RefusedError,
-    StoreError,
-    TooSlowError,
-    UnreachableError,
-)
+from daemon.store.trace_store import StoreError
 from tools.text.validation import refused
-
-log = logging.getLogger(__name__)
 
 
 class TraceApi(FastAPI):
@@ -130,40 +124,8 @@ def _problem(status: int, detail: str) -> Response:
     return JSONResponse({"detail": detail}, status)
 
 
-def _not_found(request: Request, error: Exception) -> Response:
-    return _problem(404, str(error))
-
-
-def _too_large(request: Request, error: Exception) -> Response:
-    return _problem(413, str(error))
-
-
-def _bad_parameter(request: Request, error: Exception) -> Response:
-    return _problem(422, str(error))
-
-
-def _newer(request: Request, error: Exception) -> Response:
-    return _problem(409, str(error))
-
-
-def _unreachable(request: Request, error: Exception) -> Response:
-    log.warning("%s", error)
-    return _problem(503, UNREACHABLE)
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    log.warning("%s", error)
-    return _problem(500, "The database refused this. The log of the server says why.")
-
-
-def _too_slow(request: Request, error: Exception) -> Response:
-    return _problem(503, str(error))
-
-
-def _damaged(request: Request, error: Exception) -> Response:
-    log.warning("a trace cannot be read: %s", error)
-    # The message itself says what to do, because not everything can be rebuilt.
-    return _problem(500, str(error))
+def _failed(request: Request, error: Exception) -> Response:
+    return _problem(*problem_of(error))
 
 
 def _invalid(request: Request, error: Exception) -> Response:
@@ -187,14 +149,10 @@ def _bug(request: Request, error: Exception) -> Response:
 
 
 _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Response]] = {
-    NotFoundError: _not_found,
-    AnswerTooLargeError: _too_large,
-    ParameterError: _bad_parameter,
-    NewerFormatError: _newer,
-    UnreachableError: _unreachable,
-    RefusedError: _refused,
-    TooSlowError: _too_slow,
-    StoreError: _damaged,
+    NotFoundError: _failed,
+    AnswerTooLargeError: _failed,
+    ParameterError: _failed,
+    StoreError: _failed,
     RequestValidationError: _invalid,
     HTTPException: _http,
     Exception: _bug,

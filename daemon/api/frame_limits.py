@@ -7,7 +7,8 @@ Secrets are removed before shortening: a cut text may keep a part of one that ca
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -29,9 +30,6 @@ _WHOLE = frozenset(["affected_goals", "self_stats", "cumulative_stats"])
 _HEAD = frozenset(["event", "event_id", "trace_id", "of_event_id"])
 _DEPTH = 100
 _CHUNK = 20
-_MARKED = len(f',"{MARK}":true')
-_COUNT = 40
-"""Bytes that ``cut_text`` adds at most."""
 
 
 def shorten_frame(text: bytes) -> bytes:
@@ -50,10 +48,16 @@ def shorten_frame(text: bytes) -> bytes:
     found = _encoded(without_pictures)
     if len(found) <= FRAME_BYTES:
         return found
-    for how in _attempts(without_pictures):
-        found = _encoded(cast("dict[str, Any]", _cut(without_pictures, how)))
-        if len(found) <= FRAME_BYTES:
-            break
+
+    def attempt(how: _FrameLimits) -> bytes:
+        return _encoded(cast("dict[str, Any]", _cut(without_pictures, how)))
+
+    found = _longest_texts(attempt)
+    for everything in (False, True):
+        for items in _ITEMS:
+            if len(found) <= FRAME_BYTES:
+                return found
+            found = attempt(_FrameLimits(_TEXTS[-1], items, everything))
     return found
 
 
@@ -76,11 +80,20 @@ def shorten_connected_frame(frame: Mapping[str, Any]) -> bytes:
     found = answer_bytes(clean)
     if len(found) <= FRAME_BYTES:
         return found
-    for limit in _limits(clean, len(found)):
-        found = answer_bytes(_cut(clean, _FrameLimits(limit)))
-        if len(found) <= FRAME_BYTES:
-            return found
-    return text
+    found = _longest_texts(lambda how: answer_bytes(_cut(clean, how)))
+    return found if len(found) <= FRAME_BYTES else text
+
+
+def _longest_texts(attempt: Callable[[_FrameLimits], bytes]) -> bytes:
+    """Return the frame with the longest texts with which it fits, or the shortest, by few attempts."""
+    tried: dict[int, bytes] = {}
+
+    def fits(limit: int) -> bool:
+        tried[limit] = attempt(_FrameLimits(limit))
+        return len(tried[limit]) <= FRAME_BYTES
+
+    limit = _TEXTS[bisect_left(_TEXTS[:-1], True, key=fits)]
+    return tried.get(limit) or attempt(_FrameLimits(limit))
 
 
 def _without_secrets(value: object) -> object:
@@ -119,47 +132,6 @@ class _FrameLimits:
         if self.everything:
             return name in _HEAD
         return name in _WHOLE or name in _HEAD or name == "id" or name.endswith(("_id", "_ids"))
-
-
-def _attempts(frame: Mapping[str, Any]) -> Iterator[_FrameLimits]:
-    """Yield ways to shorten, from the mildest to the most drastic."""
-    size = len(json_text(frame).encode())
-    yield from map(_FrameLimits, _limits(frame, size))
-    for everything in (False, True):
-        for items in _ITEMS:
-            yield _FrameLimits(_TEXTS[-1], items, everything)
-
-
-def _limits(frame: Mapping[str, Any], size: int) -> list[int]:
-    """Return the lengths of texts with which a frame of ``size`` bytes may fit, longest first."""
-    texts = [
-        (len(text), len(json_text(text).encode()))
-        for text in _texts(frame, _FrameLimits(0))
-        if len(text) > _TEXTS[-1]
-    ]
-    found: list[int] = []
-    for limit in _TEXTS:
-        # An estimate, because the characters of a text take different numbers of bytes.
-        saved = sum(
-            taken - taken * limit // length - _COUNT for length, taken in texts if length > limit + _COUNT
-        )
-        if size + _MARKED - saved <= FRAME_BYTES:
-            found.append(limit)
-    return found or list(_TEXTS[-1:])
-
-
-def _texts(value: object, how: _FrameLimits, depth: int = 0) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif depth > _DEPTH:
-        return
-    elif isinstance(value, Mapping):
-        for name, below in cast("Mapping[str, object]", value).items():
-            if not how.spares(name):
-                yield from _texts(below, how, depth + 1)
-    elif isinstance(value, list):
-        for below in cast("Sequence[object]", value):
-            yield from _texts(below, how, depth + 1)
 
 
 def _cut(value: object, how: _FrameLimits, depth: int = 0) -> object:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Annotated, get_args
+
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from daemon.api.session_summary import JsonObject, status_of
 from daemon.model.traces import Trace, TraceMeta, TraceStatus
@@ -22,22 +25,61 @@ class _EnoughError(Exception):
     """So many traces were looked at that the page ends here."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceQuery:
+class ParameterError(Exception):
+    """Raised for an impossible parameter; the message says why."""
+
+
+_STATUSES: tuple[TraceStatus, ...] = get_args(TraceStatus)
+_STATUS = f"({'|'.join(_STATUSES)})"
+_NO_ZONE_PLUS = re.compile(r"(T.*) (\d\d:?\d\d)$")
+
+
+def _statuses(texts: Iterable[str]) -> list[str]:
+    wanted = [status for text in texts for status in text.split(",")]
+    for status in wanted:
+        if status not in _STATUSES:
+            raise ParameterError(
+                f"{status[:100]!a} is not a status: give one or more of {', '.join(_STATUSES)}, separated "
+                "by commas."
+            )
+    return wanted
+
+
+def _time(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    for spelling in (text, _NO_ZONE_PLUS.sub(r"\1+\2", text)):  # an unencoded plus arrives as a blank
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(spelling)
+    raise ParameterError(f"{text[:100]!a} is not a time: write it like 2026-01-31T12:00:00Z.")
+
+
+_Time = Annotated[
+    datetime | None,
+    BeforeValidator(_time),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
+    Field(description="ISO 8601; UTC if it has no time zone."),
+]
+
+
+class TraceQuery(BaseModel, frozen=True):
     """The filters and the page of a request to ``/api/traces``."""
 
-    limit: int = 50
-    before: str | None = None
-    """Only those older than this trace."""
-    status: frozenset[TraceStatus] = frozenset()
-    """Empty: any."""
+    limit: int = Field(default=50, ge=1, le=500)
+    before: str | None = Field(default=None, description="Older than this trace: `next` of the last page.")
+    status: Annotated[
+        frozenset[TraceStatus] | None,
+        # Errors are described in text instead of by a pattern.
+        BeforeValidator(_statuses),
+        WithJsonSchema(
+            {"anyOf": [{"type": "string", "pattern": f"^{_STATUS}(,{_STATUS})*$"}, {"type": "null"}]}
+        ),
+    ] = Field(default=None, description="Several with commas.")
     agent: str | None = None
-    model: str | None = None
-    q: str | None = None
-    """Words that must all be in title, summary or task, in any case."""
-    since: datetime | None = None
-    until: datetime | None = None
-    """Time range of work: not ended before it, not started after it. Without a zone they are UTC."""
+    model: str | None = Field(default=None, description="provider/model")
+    q: str | None = Field(default=None, description="Words of title, summary or task.")
+    since: _Time = None
+    until: _Time = None
 
 
 class TraceLister:
@@ -62,8 +104,7 @@ class TraceLister:
         self._replayed_mission = mission
         self._elsewhere = elsewhere
         self._many_missions = missions
-        self._missions: OrderedDict[str, tuple[int, str]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._stored_mission = lru_cache(_MISSIONS)(self._read_mission)
 
     def page(self, query: TraceQuery) -> JsonObject:
         """Return a page. One for which too much was looked at has fewer traces, but goes on at ``next``."""
@@ -87,10 +128,9 @@ class TraceLister:
         shown = found[: query.limit]
         if len(found) > query.limit:
             more, looked = True, [shown[-1].trace_id]
-        if self._many_missions is not None:
-            self._remember(self._many_missions([one.trace_id for one in shown]), shown)
+        many = None if self._many_missions is None else self._many_missions([one.trace_id for one in shown])
         return {
-            "traces": [self._meta(trace) for trace in shown],
+            "traces": [self._meta(trace, many) for trace in shown],
             "more": more,
             "next": looked[-1] if more else None,
         }
@@ -98,12 +138,12 @@ class TraceLister:
     def _status(self, trace: Trace, state: SessionState | None) -> TraceStatus:
         return status_of(trace, state, elsewhere=self._elsewhere)
 
-    def _meta(self, stored: Trace) -> JsonObject:
+    def _meta(self, stored: Trace, missions: Mapping[str, str] | None) -> JsonObject:
         state = self._live(stored.trace_id)
         trace = stored if state is None else state.trace
-        foreign = self._is_foreign(stored.trace_id)
-        meta = TraceMeta.of(trace, self._mission(stored, state), self._status(trace, state), foreign=foreign)
-        return meta.stored()
+        mission = self._mission(stored, state) if missions is None else missions.get(stored.trace_id, "")
+        status, foreign = self._status(trace, state), self._is_foreign(stored.trace_id)
+        return TraceMeta.of(trace, mission, status, foreign=foreign).stored()
 
     def _matches(self, stored: Trace, query: TraceQuery) -> bool:
         state = self._live(stored.trace_id)
@@ -128,31 +168,15 @@ class TraceLister:
     def _mission(self, stored: Trace, state: SessionState | None) -> str:
         if state is not None:
             return state.plan.mission
-        with self._lock:
-            known = self._missions.get(stored.trace_id)
-        if known is not None and known[0] == stored.last_event_id:
-            return known[1]
-        try:
-            mission = self._stored_mission(stored)
-        except StoreError:
-            mission = ""  # the list continues without it; opening the trace reports the problem
-        self._remember({stored.trace_id: mission}, [stored])
-        return mission
+        return self._stored_mission(stored.trace_id, stored.last_event_id)
 
-    def _remember(self, missions: Mapping[str, str], of: Sequence[Trace]) -> None:
-        with self._lock:
-            for trace in of:
-                self._missions[trace.trace_id] = trace.last_event_id, missions.get(trace.trace_id, "")
-            while len(self._missions) > _MISSIONS:
-                self._missions.popitem(last=False)
-
-    def _stored_mission(self, stored: Trace) -> str:
-        try:
-            if self._store.trace(stored.trace_id).last_event_id == stored.last_event_id:
-                return self._store.goal_tree(stored.trace_id).mission
-        except StoreError:
-            pass  # the log has everything
-        return self._replayed_mission(stored.trace_id)
+    def _read_mission(self, trace_id: str, last_event_id: int) -> str:
+        with contextlib.suppress(StoreError):  # the log has everything
+            if self._store.trace(trace_id).last_event_id == last_event_id:
+                return self._store.goal_tree(trace_id).mission
+        with contextlib.suppress(StoreError):
+            return self._replayed_mission(trace_id)
+        return ""  # the list continues without it; opening the trace reports the problem
 
 
 def _aware(time: datetime) -> datetime:

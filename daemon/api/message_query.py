@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from pydantic import BaseModel, Field
+
 from daemon.model.branches import BRANCH_ID, BranchMeta, branch_of, child_id
 from daemon.model.messages import Message, Role
 from daemon.model.traces import BranchTrace, Trace
 from daemon.state.session_state import SessionState
 from daemon.store.trace_store import TraceStore, UnknownTraceError
 
+BRANCH_OR_SUBAGENT = "A branch or sub-agent: A, s1, A.s1."
 _MOST = 200
 """Branches that are looked at for one answer: far more than one exploration may have; a forged trace may claim any."""
 
@@ -31,18 +34,38 @@ class SessionLine:
     """Sequence of the last message that belongs to the main session."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRange:
-    """The range of messages to read from each session or branch."""
+class MessageQuery(BaseModel, frozen=True):
+    """The parameters of a request for messages of a trace."""
 
-    limit: int
-    before: int | None = None
-    """Only those with a sequence below."""
+    goal_id: str | None = Field(
+        default=None,
+        description="Id of a goal as in responses, e.g. 4, or its display number as #4 (%234) or 2.1.",
+    )
+    number: str | None = Field(
+        default=None, description="Display number of a goal, e.g. 4 or 2.1; instead of goal_id."
+    )
+    internal_goal_id: str | None = Field(
+        default=None, description="Id of a goal, never a number; instead of goal_id."
+    )
+    branch_id: str | None = Field(default=None, description=BRANCH_OR_SUBAGENT)
     role: Role | None = None
-    inherited: bool = True
-    """With those that a branch began with; a goal never has them."""
-    descendants: bool = False
-    """With those of the branches that the goals began."""
+    inherited: bool = Field(
+        default=True,
+        description="For a branch: include the messages it started with. Its goals never include them.",
+    )
+    without_goal: bool = Field(default=False, description="Only messages without a goal.")
+    descendants: bool = Field(
+        default=False, description="Include the messages of the goals below and of their branches."
+    )
+    limit: int = Field(default=100, ge=1, le=1000)
+    before: int | None = Field(default=None, ge=0, le=10**15, description="Sequence below which.")
+
+    @property
+    def goals(self) -> list[str]:
+        """The parameters that name a goal or none; the routes refuse more than one."""
+        named = ("goal_id", "number", "internal_goal_id")
+        given = [name for name in named if getattr(self, name) is not None]
+        return [*given, "without_goal"] if self.without_goal else given
 
 
 def live_branches(live: Callable[[str], SessionState | None], session_id: str) -> dict[str, SessionLine]:
@@ -67,23 +90,23 @@ def page_of(
     session_id: str,
     line: SessionLine,
     goals: AbstractSet[str | None] | None,
-    part: MessageRange,
+    query: MessageQuery,
 ) -> tuple[list[Message], bool]:
     """Return the newest matching messages of a session or branch, and whether there are earlier ones.
 
-    ``line``: with the newest ``part.limit + 1`` of its messages, see ``newest``; ``goals``: None: of all and of none;
+    ``line``: with the newest ``query.limit + 1`` of its messages, see ``newest``; ``goals``: None: of all and of none;
     ``lives``: its open branches. Reads files of other branches. Raises StoreError.
     """
     found = line.messages
-    if goals is not None or not part.inherited:
+    if goals is not None or not query.inherited:
         # The goals of inherited messages belong to another plan, and may have the same ids.
         found = [message for message in found if message.sequence > line.inherited]
-    if part.descendants and goals is not None:
-        shown, has_earlier = _with_branches(store, lives, session_id, line.branches, goals, found, part)
+    if query.descendants and goals is not None:
+        shown, has_earlier = _with_branches(store, lives, session_id, line.branches, goals, found, query)
     else:
-        has_earlier = len(found) > part.limit
+        has_earlier = len(found) > query.limit
         shown = list(found[1:] if has_earlier else found)
-    if goals is not None and part.role is None:
+    if goals is not None and query.role is None:
         shown = _with_calls(store, session_id, shown, has_earlier=has_earlier)
     return shown, has_earlier
 
@@ -116,14 +139,14 @@ def _with_branches(
     branches: Iterable[BranchMeta],
     goals: AbstractSet[str | None],
     own: Sequence[Message],
-    part: MessageRange,
+    query: MessageQuery,
 ) -> tuple[list[Message], bool]:
     begun = [branch for branch in branches if branch.explore_start_id in goals]
     found = [(message.sequence, 0, message) for message in own]
-    for at, messages in enumerate(_branches(store, lives, session_id, begun, part), 1):
+    for at, messages in enumerate(_branches(store, lives, session_id, begun, query), 1):
         found += [(message.sequence, at, message) for message in messages]
     found.sort(key=lambda one: one[:2])
-    first = max(0, len(found) - part.limit)
+    first = max(0, len(found) - query.limit)
     if first and found[first - 1][0] == found[first][0]:
         cut = found[first][0]
         # Messages with the same sequence stay together: on the next page, or on this one if a page cannot hold more.
@@ -137,7 +160,7 @@ def _branches(
     lives: Mapping[str, SessionLine],
     session_id: str,
     begun: Iterable[BranchMeta],
-    part: MessageRange,
+    query: MessageQuery,
 ) -> Iterator[list[Message]]:
     todo = [child for branch in begun if (child := _child(session_id, branch)) is not None][::-1]
     for _ in range(_MOST):
@@ -148,11 +171,11 @@ def _branches(
         try:
             if line is not None:
                 inherited, branches = line.inherited, line.branches
-                messages = newest(line.messages, part)
+                messages = newest(line.messages, query)
             else:
                 trace = store.trace(name)
                 inherited, branches = begun_with(trace), trace.carried.branches
-                messages = store.messages(name, limit=part.limit + 1, before=part.before, role=part.role)
+                messages = store.messages(name, limit=query.limit + 1, before=query.before, role=query.role)
         except UnknownTraceError:
             continue  # it is being created, or the user has removed it
         yield [message for message in messages if message.sequence > inherited]
@@ -160,17 +183,17 @@ def _branches(
 
 
 def newest(
-    messages: Sequence[Message], part: MessageRange, goals: AbstractSet[str | None] | None = None
+    messages: Sequence[Message], query: MessageQuery, goals: AbstractSet[str | None] | None = None
 ) -> list[Message]:
     """Return the newest of a live session, oldest first, and one more than a page has. ``goals``: of these; None: of
     any."""
     found: list[Message] = []
     for message in reversed(messages):
-        if len(found) > part.limit:
+        if len(found) > query.limit:
             break
-        if part.before is not None and message.sequence >= part.before:
+        if query.before is not None and message.sequence >= query.before:
             continue
-        if part.role in (None, message.role) and (goals is None or message.goal_id in goals):
+        if query.role in (None, message.role) and (goals is None or message.goal_id in goals):
             found.append(message)
     return found[::-1]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from daemon.api.listing import TraceLister, TraceQuery
-from daemon.api.message_query import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
+from daemon.api.message_query import MessageQuery, SessionLine, begun_with, live_branches, newest, page_of
 from daemon.api.session_summary import (
     JsonObject,
     SessionSummary,
@@ -20,11 +18,11 @@ from daemon.api.session_summary import (
     status_of,
     subagent_detail,
 )
-from daemon.api.step_views import AnswerTooLargeError, NotFoundError, StepViews
+from daemon.api.step_views import NodeQuery, NotFoundError, StepViews
 from daemon.gc_tuning import COLLECTOR
 from daemon.model.branches import BRANCH_ID, branch_of, root_of, session_of
 from daemon.model.goals import Goal
-from daemon.model.messages import Message, Role
+from daemon.model.messages import Message
 from daemon.plan.changes import PlanError
 from daemon.plan.goal_index import GoalIndex
 from daemon.state.session_state import SessionState
@@ -37,37 +35,11 @@ if TYPE_CHECKING:
     from daemon.model.choices import StatsBy
     from daemon.store.sql.store import SqlTraceStore
 
-__all__ = ["AnswerTooLargeError", "JsonObject", "MessageQuery", "NotFoundError", "TraceQuery", "TraceReader"]
-
+_CHILDREN = NodeQuery()
+Goals = frozenset[str | None] | None
+"""Ids of the goals whose messages are wanted, None among them: those without a goal. None: all messages are."""
 _STATES = 4
 """States of traces whose snapshots are behind their logs that are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageQuery:
-    """The filters of a request for messages of a trace."""
-
-    goal_id: str | None = None
-    """The id of a goal as payloads have it, or its display number as ``#4`` or with a dot (``2.1``)."""
-    number: str | None = None
-    """Display number, e.g. ``4`` or ``2.1``. The routes refuse more than one of the three."""
-    internal_goal_id: str | None = None
-    """An id only."""
-    branch_id: str | None = None
-    role: Role | None = None
-    inherited: bool = True
-    """With those that a branch began with, which are of the line that it left. A goal never has them."""
-    without_goal: bool = False
-    """Only those that belong to no goal."""
-    descendants: bool = False
-    """With the messages of the goals below, and of the branches that they or the goal itself began."""
-    limit: int = 100
-    before: int | None = None
-    """Only those with a sequence below."""
-
-    def part(self) -> MessageRange:
-        """Return the range of this query, without its filters for goals and branches."""
-        return MessageRange(self.limit, self.before, self.role, self.inherited, self.descendants)
 
 
 class TraceReader:
@@ -100,8 +72,11 @@ class TraceReader:
             missions=missions,
         )
         self.steps = StepViews(store)
-        self._states: OrderedDict[str, tuple[int, SessionState]] = OrderedDict()
-        self._states_lock = threading.Lock()
+
+        def replay(session_id: str, _last_event_id: int) -> SessionState:
+            return replayed(store, session_id)
+
+        self._replay = lru_cache(_STATES)(replay)
 
     # -- responses of the endpoints --
 
@@ -144,19 +119,33 @@ class TraceReader:
     async def messages(self, trace_id: str, query: MessageQuery) -> JsonObject:
         """``{"messages": […oldest first], "has_earlier": bool}``. Raises NotFoundError, StoreError."""
         session_id = session_id_of(trace_id, query.branch_id)
+        with found(session_id):
+            if self.live(session_id) is not None:
+                await COLLECTOR.aside(self._check_stored, session_id)
+            shown, has_earlier = await self.message_page(
+                session_id, query, lambda goal_index: _goals(goal_index, query)
+            )
+        messages = await COLLECTOR.aside(lambda: [message.stored() for message in shown])
+        return {"messages": messages, "has_earlier": has_earlier}
+
+    async def message_page(
+        self, session_id: str, query: MessageQuery, goals_of: Callable[[GoalIndex], Goals]
+    ) -> tuple[list[Message], bool]:
+        """Return a page of messages, oldest first, and whether there are earlier ones. Raises StoreError.
+
+        ``goals_of``: the goals of the plan whose messages are wanted, None: all messages are; what it raises is raised.
+        """
         state = self.live(session_id)
         if state is None:
-            return await COLLECTOR.aside(self._stored_messages, session_id, query)
+            return await COLLECTOR.aside(self._stored_page, session_id, query, goals_of)
         tree, messages = state.plan.snapshot(), list(state.messages)
-        first = begun_with(state.trace)
-        branches = tuple(state.children.branches.values())
+        branches, first = tuple(state.children.branches.values()), begun_with(state.trace)
         lives = live_branches(self.live, session_id) if query.descendants else {}
 
-        def choose() -> JsonObject:
-            self._check_stored(session_id)
-            goals = _goals(GoalIndex(tree), query)
-            line = SessionLine(newest(messages, query.part(), goals), branches, first)
-            return self._page(session_id, line, query, goals, lives)
+        def choose() -> tuple[list[Message], bool]:
+            goals = goals_of(GoalIndex(tree))
+            line = SessionLine(newest(messages, query, goals), branches, first)
+            return page_of(self.store, lives, session_id, line, goals, query)
 
         return await COLLECTOR.aside(choose)
 
@@ -165,40 +154,14 @@ class TraceReader:
         session_id = session_id_of(trace_id, branch_id)
         return await COLLECTOR.aside(self._tree, session_id, trace_id)
 
-    async def node(
-        self,
-        trace_id: str,
-        step_id: str | None,
-        *,
-        expand: bool = False,
-        max_depth: int = 1,
-        branch_id: str | None = None,
-        limit: int = 1000,
-        after: str | None = None,
-        before: str | None = None,
-        newest: bool = False,
-    ) -> JsonObject:
-        """Return the children of a step, or the root steps if ``step_id`` is None. Raises as ``tree``.
-
-        Very many children are given in parts, oldest first, and ``more`` says that there are others: behind these, from
-        the first or the child ``after`` on; or in front of them, with ``newest`` (the last ones) or ``before`` a child.
-        """
-        session_id = session_id_of(trace_id, branch_id)
+    async def node(self, trace_id: str, step_id: str | None, query: NodeQuery = _CHILDREN) -> JsonObject:
+        """Return the children of a step, or the root steps if ``step_id`` is None. Raises as ``tree``."""
+        session_id = session_id_of(trace_id, query.branch_id)
 
         def look() -> JsonObject:
-            with _found(session_id):
-                depth = max_depth if expand else 0
+            with found(session_id):
                 is_live = self.live(session_id) is not None or self._runs_elsewhere(session_id)
-                return self.steps.node(
-                    session_id,
-                    step_id,
-                    depth,
-                    limit=limit,
-                    after=after,
-                    before=before,
-                    newest=newest,
-                    is_live=is_live,
-                )
+                return self.steps.node(session_id, step_id, query, is_live=is_live)
 
         return await COLLECTOR.aside(look)
 
@@ -247,50 +210,50 @@ class TraceReader:
     async def seen(self, session_id: str) -> SessionSummary:
         """Return the current state of a session, live or stored. Raises NotFoundError, StoreError."""
         state = self.live(session_id)
-        if state is not None:
+        with found(session_id):
+            if state is None:
+                return await COLLECTOR.aside(self._stored, session_id)
             seen = SessionSummary.live(state, foreign=self.is_foreign(session_id), others=self.live)
             await COLLECTOR.aside(self._check_stored, session_id)
             return seen
-        return await COLLECTOR.aside(self._stored, session_id)
 
     # -- stored traces, in threads --
 
     def _check_stored(self, session_id: str) -> None:
-        """Raise NotFoundError for an open session whose folder was deleted: lists do not contain it, and nothing more
-        of it is stored or sent, so the rest in memory must not look like a trace."""
+        """Raise UnknownTraceError for a session whose folder was deleted, NewerFormatError for one that cannot be read:
+        no view shows what another one refuses, and what memory still has of a session must not look like a trace."""
         try:
             self.store.trace(session_id)
-        except UnknownTraceError as error:
-            raise unknown(session_id) from error
+        except (NewerFormatError, UnknownTraceError):
+            raise
         except StoreError:
-            pass  # its snapshot is damaged or cannot be read now; memory has its content
+            pass  # only its snapshot is damaged, or cannot be read now
 
     def _stored(self, session_id: str) -> SessionSummary:
+        """Raises StoreError."""
         foreign = self.is_foreign(session_id)
-        with _found(session_id):
-            try:
-                trace = self.store.trace(session_id)
-                if (
-                    not foreign  # an imported one may show things that the log does not have
-                    and trace.trace_id == session_id
-                    and not trace.running
-                    and trace.last_event_id == self.store.last_event_id(session_id)
-                ):
-                    tree, carried = self.store.goal_tree(session_id), trace.carried
-                    return SessionSummary.stored(
-                        trace,
-                        tree,
-                        carried.branches,
-                        carried.subagents,
-                        foreign=foreign,
-                        elsewhere=self._elsewhere,
-                    )
-            except (NewerFormatError, UnknownTraceError):
-                raise
-            except StoreError:
-                pass  # the snapshot is damaged, but the log has everything
-            state = self._replayed(session_id)
-        seen = SessionSummary.live(state, foreign=foreign)
+        try:
+            trace = self.store.trace(session_id)
+            if (
+                not foreign  # an imported one may show things that the log does not have
+                and trace.trace_id == session_id
+                and not trace.running
+                and trace.last_event_id == self.store.last_event_id(session_id)
+            ):
+                tree, carried = self.store.goal_tree(session_id), trace.carried
+                return SessionSummary.stored(
+                    trace,
+                    tree,
+                    carried.branches,
+                    carried.subagents,
+                    foreign=foreign,
+                    elsewhere=self._elsewhere,
+                )
+        except (NewerFormatError, UnknownTraceError):
+            raise
+        except StoreError:
+            pass  # the snapshot is damaged, but the log has everything
+        seen = SessionSummary.live(self._replayed(session_id), foreign=foreign)
         return SessionSummary.stored(
             seen.trace, seen.tree, seen.branches, seen.subagents, foreign=foreign, elsewhere=self._elsewhere
         )
@@ -300,18 +263,7 @@ class TraceReader:
         return self._elsewhere and is_recent(self.store.trace(session_id))
 
     def _replayed(self, session_id: str) -> SessionState:
-        last = self.store.last_event_id(session_id)
-        with self._states_lock:
-            known = self._states.get(session_id)
-        if known is not None and known[0] == last:
-            return known[1]
-        state = replayed(self.store, session_id)
-        with self._states_lock:
-            self._states[session_id] = (last, state)
-            self._states.move_to_end(session_id)
-            while len(self._states) > _STATES:
-                self._states.popitem(last=False)
-        return state
+        return self._replay(session_id, self.store.last_event_id(session_id))
 
     def _messages_of(self, session_id: str) -> list[Message]:
         """Return all of a stored session, from its log; none of one whose folder is gone."""
@@ -320,50 +272,30 @@ class TraceReader:
         except UnknownTraceError:
             return []
 
-    def _refuse_newer(self, session_id: str) -> None:
-        """Raises NewerFormatError, UnknownTraceError: no view of a trace shows what another one refuses."""
-        try:
-            self.store.trace(session_id)
-        except (NewerFormatError, UnknownTraceError):
-            raise
-        except StoreError:
-            return  # only its metadata is damaged
-
-    def _stored_messages(self, session_id: str, query: MessageQuery) -> JsonObject:
+    def _stored_page(
+        self, session_id: str, query: MessageQuery, goals_of: Callable[[GoalIndex], Goals]
+    ) -> tuple[list[Message], bool]:
         goals, branches, first = None, (), 0
-        if _of_goals(query) or not query.inherited:
+        if query.goals or not query.inherited:
             seen = self._stored(session_id)
-            goals, branches = _goals(seen.goal_index(), query), seen.branches
-            first = begun_with(seen.trace)
-        with _found(session_id):
-            self._refuse_newer(session_id)
-            found = self.store.messages(
-                session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
-            )
-        return self._page(session_id, SessionLine(found, branches, first), query, goals, {})
-
-    def _page(
-        self,
-        session_id: str,
-        line: SessionLine,
-        query: MessageQuery,
-        goals: frozenset[str | None] | None,
-        lives: Mapping[str, SessionLine],
-    ) -> JsonObject:
-        shown, has_earlier = page_of(self.store, lives, session_id, line, goals, query.part())
-        return {"messages": [message.stored() for message in shown], "has_earlier": has_earlier}
+            goals, branches, first = goals_of(seen.goal_index()), seen.branches, begun_with(seen.trace)
+        self._check_stored(session_id)
+        found = self.store.messages(
+            session_id, limit=query.limit + 1, before=query.before, goal_ids=goals, role=query.role
+        )
+        return page_of(self.store, {}, session_id, SessionLine(found, branches, first), goals, query)
 
     def _tree(self, session_id: str, trace_id: str) -> JsonObject:
         state = self.live(session_id)
-        with _found(session_id):
+        with found(session_id):
             status = self._stored(session_id).status if state is None else status_of(state.trace, state)
             is_live = state is not None or self._runs_elsewhere(session_id)
             return self.steps.tree(session_id, trace_id, status, is_live=is_live)
 
 
 @contextmanager
-def _found(session_id: str) -> Generator[None]:
-    """Says NotFoundError for what the store does not know."""
+def found(session_id: str) -> Generator[None]:
+    """Raise NotFoundError for a session that the store does not know."""
     try:
         yield
     except UnknownTraceError as error:
@@ -396,7 +328,7 @@ def session_id_of(trace_id: str, branch_id: str | None) -> str:
     return session_of(trace_id, branch_id)
 
 
-def _goals(goal_index: GoalIndex, query: MessageQuery) -> frozenset[str | None] | None:
+def _goals(goal_index: GoalIndex, query: MessageQuery) -> Goals:
     """Return the goals whose messages are wanted; None: all messages are. Raises NotFoundError."""
     if query.internal_goal_id is not None:
         goal = goal_index.goals.get(query.internal_goal_id)
@@ -444,8 +376,3 @@ def _numbered(goal_index: GoalIndex, number: str) -> Goal:
                 else ": it has none with a number."
             )
         ) from error
-
-
-def _of_goals(query: MessageQuery) -> bool:
-    named = (query.goal_id, query.number, query.internal_goal_id)
-    return any(name is not None for name in named) or query.without_goal

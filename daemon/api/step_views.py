@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
+from functools import lru_cache
 
+from pydantic import BaseModel, Field
+
+from daemon.api.message_query import BRANCH_OR_SUBAGENT
 from daemon.api.session_summary import JsonObject
 from daemon.model.steps import Step
 from daemon.model.traces import TraceStatus
@@ -37,6 +40,22 @@ class AnswerTooLargeError(Exception):
     """Raised when one response cannot hold the data; the message suggests a narrower request."""
 
 
+class NodeQuery(BaseModel, frozen=True):
+    """The parameters of a request for the children of a step.
+
+    Very many children are given in parts, oldest first, and ``more`` says that there are others: behind these, from the
+    first or the child ``after`` on; or in front of them, with ``newest`` (the last ones) or ``before`` a child.
+    """
+
+    expand: bool = Field(default=False, description="Include the steps below the children.")
+    max_depth: int = Field(default=1, ge=0, le=MAX_DEPTH, description="How many levels to include.")
+    branch_id: str | None = Field(default=None, description=BRANCH_OR_SUBAGENT)
+    limit: int = Field(default=1000, ge=1, le=MAX_STEPS)
+    after: str | None = Field(default=None, description="Children after this one.")
+    before: str | None = Field(default=None, description="Children before this one, nearest first.")
+    newest: bool = Field(default=False, description="The last children instead of the first.")
+
+
 class _CachedTree:
     def __init__(self, session_id: str) -> None:
         self.fold = StepFold(session_id, cut=CUT)
@@ -48,8 +67,7 @@ class StepViews:
 
     def __init__(self, store: TraceStore) -> None:
         self._store = store
-        self._entries: OrderedDict[str, _CachedTree] = OrderedDict()
-        self._lock = threading.Lock()
+        self._entry = lru_cache(_FOLDS)(_CachedTree)
 
     def tree(
         self, session_id: str, trace_id: str, status: TraceStatus, *, is_live: bool = True
@@ -71,18 +89,9 @@ class StepViews:
             }
 
     def node(
-        self,
-        session_id: str,
-        step_id: str | None,
-        depth: int,
-        *,
-        limit: int,
-        after: str | None = None,
-        before: str | None = None,
-        newest: bool = False,
-        is_live: bool = True,
+        self, session_id: str, step_id: str | None, query: NodeQuery, *, is_live: bool = True
     ) -> JsonObject:
-        """Return a step with its children. ``depth``: further levels to include below them."""
+        """Return a step with its children."""
         entry = self._entry(session_id)
         with entry.lock:
             tree = self._shown(entry, is_live=is_live)
@@ -91,24 +100,14 @@ class StepViews:
                     f"There is no step {step_id[:200]!a} in this trace; the first one is `root`."
                 )
             children = tree.children(step_id)
-            if before is not None:
-                children = children[: _place(children, before)]
-            if after is not None:
-                children = children[_place(children, after) + 1 :]
-            backwards = newest or before is not None
-            shown = children[-limit:] if backwards else children[:limit]
-            nodes = _nodes(tree, shown, min(depth, MAX_DEPTH))
+            if query.before is not None:
+                children = children[: _place(children, query.before)]
+            if query.after is not None:
+                children = children[_place(children, query.after) + 1 :]
+            backwards = query.newest or query.before is not None
+            shown = children[-query.limit :] if backwards else children[: query.limit]
+            nodes = _nodes(tree, shown, query.max_depth if query.expand else 0)
             return {"step_id": step_id, "children": nodes, "more": len(children) > len(shown)}
-
-    def _entry(self, session_id: str) -> _CachedTree:
-        with self._lock:
-            entry = self._entries.get(session_id)
-            if entry is None:
-                entry = self._entries[session_id] = _CachedTree(session_id)
-            self._entries.move_to_end(session_id)
-            while len(self._entries) > _FOLDS:
-                self._entries.popitem(last=False)
-            return entry
 
     def fold_at(self, session_id: str, event_id: int) -> StepFold | None:
         """Return a copy of the fold after an event; None when it is further, or broken. Raises StoreError."""

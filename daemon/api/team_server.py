@@ -11,9 +11,9 @@ import contextlib
 import json
 import logging
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import APIRouter
@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from daemon.api.address import OpenApi
 from daemon.api.app import make_app
 from daemon.api.polled_bus import PolledBus
-from daemon.api.reader import TraceReader, session_id_of, unknown
+from daemon.api.reader import TraceReader, found, session_id_of
 from daemon.api.security import Refusal
 from daemon.api.serving import HEAD_S, begin, bound
 from daemon.api.team_access import SIGN_IN, SIGN_OUT, TeamAccess, public_place
@@ -32,9 +32,11 @@ from daemon.api.watch import WatchServer
 from daemon.store.sql.deleting import chosen
 from daemon.store.sql.deleting import delete as delete_sessions
 from daemon.store.sql.tokens import DELETE, grant_of
-from daemon.store.trace_store import StoreError, UnknownTraceError
+from daemon.store.trace_store import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from daemon.api.app import TraceApi
     from daemon.api.serving import ApiServer
     from daemon.store.sql.store import SqlTraceStore
@@ -49,28 +51,15 @@ _MOST_BODY = 1024
 """Bytes of a request to sign in."""
 
 
-class Readers:
-    """A reader for the user of a request."""
+def readers(store: SqlTraceStore) -> Callable[[HTTPConnection], TraceReader]:
+    """Return what finds the reader of what the sender of a request may see. ``store``: sees everything."""
 
-    def __init__(self, store: SqlTraceStore) -> None:
-        """``store``: the one that sees everything."""
-        self._store = store
-        self._kept: OrderedDict[str | None, TraceReader] = OrderedDict()
+    @lru_cache(_READERS)
+    def reader(user: str | None) -> TraceReader:
+        own = store.of_user(user)
+        return TraceReader(own, lambda _: None, elsewhere=True, database=lambda: own, missions=own.missions)
 
-    def of(self, request: HTTPConnection) -> TraceReader:
-        """Return the reader of what the sender may see."""
-        name = _grant(request).sees
-        reader = self._kept.get(name)
-        if reader is None:
-            store = self._store.of_user(name)
-            reader = TraceReader(
-                store, lambda _: None, elsewhere=True, database=lambda: store, missions=store.missions
-            )
-            self._kept[name] = reader
-        self._kept.move_to_end(name)
-        while len(self._kept) > _READERS:
-            self._kept.popitem(last=False)
-        return reader
+    return lambda request: reader(_grant(request).sees)
 
 
 @dataclass(slots=True)
@@ -114,9 +103,9 @@ async def serve_team(
 
     access = TeamAccess(place, check)
     bus = PolledBus(store, lost=lambda: watch.drop())
-    readers = Readers(store)
-    watch = WatchServer(readers.of, bus)
-    app = make_app(readers.of, access, watch=watch, routes=team_routes(access))
+    reader_for = readers(store)
+    watch = WatchServer(reader_for, bus)
+    app = make_app(reader_for, access, watch=watch, routes=team_routes(access))
     api = await begin(app, watch, listening, OpenApi(place.url, ""))
     tasks = [asyncio.create_task(bus.follow(), name="follows the database")]
     if keep_days is not None:
@@ -163,10 +152,8 @@ def team_routes(access: TeamAccess) -> APIRouter:
         if DELETE not in _grant(request).scopes:
             return JSONResponse({"detail": "Your token does not allow to delete sessions."}, 403)
         session_id = session_id_of(trace_id, None)
-        try:
+        with found(session_id):
             await asyncio.to_thread(cast("SqlTraceStore", reader.store).forget, session_id)
-        except UnknownTraceError as error:
-            raise unknown(session_id) from error
         log.info("%s deleted the session %s", ascii(_grant(request).user), session_id)
         return Response(status_code=204)
 

@@ -25,25 +25,20 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from daemon.api.frames import CHOICES, Subscription, connected_frame
 from daemon.api.hub import ClientLimits, Hub, HubClient, StalledError
-from daemon.api.reader import NotFoundError, TraceReader, session_id_of, unknown
+from daemon.api.listing import ParameterError
+from daemon.api.problems import problem_of
+from daemon.api.reader import TraceReader, found, session_id_of
 from daemon.api.security import UNREACHABLE
+from daemon.api.step_views import NotFoundError
 from daemon.bus import Bus
 from daemon.gc_tuning import COLLECTOR
-from daemon.store.trace_store import NewerFormatError, StoreError, UnknownTraceError, UnreachableError
+from daemon.store.trace_store import StoreError, UnknownTraceError, UnreachableError
 
 log = logging.getLogger(__name__)
 
 GOING_AWAY, TOO_MUCH, FAILED, TRY_LATER = 1001, 1008, 1011, 1013
 _MOST_WORDS = 120
 """Most bytes of the reason of a close (RFC 6455: 123)."""
-
-
-class HandshakeRefusedError(Exception):
-    """A client is refused before the handshake; ``status`` is HTTP's."""
-
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
 
 
 class _EndedError(Exception):
@@ -113,9 +108,10 @@ class WatchServer:
         self._serving.add(task)
         try:
             await self._serve(websocket, trace_id)
-        except HandshakeRefusedError as refused:
+        except (NotFoundError, ParameterError, StoreError) as error:  # before the handshake
+            status, detail = problem_of(error)
             await websocket.send_denial_response(
-                JSONResponse({"detail": str(refused)}, refused.status, {"cache-control": "no-store"})
+                JSONResponse({"detail": detail}, status, {"cache-control": "no-store"})
             )
         except (WebSocketDisconnect, StalledError):
             pass  # it left
@@ -162,7 +158,7 @@ class WatchServer:
 
     async def _enter(self, websocket: WebSocket, query: Query) -> _Watched | None:
         """Return a place for one more client; None when there is none, and the client was informed. Raises
-        HandshakeRefusedError."""
+        NotFoundError, StoreError."""
         limits = self.limits
         key = query.reader, query.session_id
         watched = self._watched.get(key)
@@ -193,11 +189,10 @@ class WatchServer:
             watched = self._watched[key] = _Watched(hub, asyncio.create_task(hub.open()))
         watched.users += 1
         try:
-            await asyncio.shield(watched.opened)
-        except BaseException as error:
+            with found(query.session_id):
+                await asyncio.shield(watched.opened)
+        except BaseException:
             await self._leave(query, watched)
-            if isinstance(error, StoreError):
-                raise _refusal(error, query.session_id) from error
             raise
         return watched
 
@@ -210,14 +205,9 @@ class WatchServer:
             await watched.hub.close()
 
     async def _connected(self, query: Query) -> tuple[int, str]:
-        """Return the event id of the first frame, and the frame. Raises HandshakeRefusedError."""
-        try:
-            # Read a live session at once, because the goals must match the event that they follow.
-            seen = await query.reader.seen(query.session_id)
-        except NotFoundError as error:
-            raise HandshakeRefusedError(404, str(error)) from error
-        except StoreError as error:
-            raise _refusal(error, query.session_id) from error
+        """Return the event id of the first frame, and the frame. Raises NotFoundError, StoreError."""
+        # Read a live session at once, because the goals must match the event that they follow.
+        seen = await query.reader.seen(query.session_id)
         current = seen.trace.last_event_id
 
         def first_frame() -> str:
@@ -299,38 +289,25 @@ def websocket_settings(limits: ClientLimits) -> dict[str, Any]:
 
 
 def query_of(websocket: WebSocket, trace_id: str, reader: TraceReader) -> Query:
-    """Return the query of a client. Raises HandshakeRefusedError."""
+    """Return the query of a client. Raises NotFoundError, ParameterError."""
     query = websocket.query_params
     branch_id = query.get("branch_id") or None
-    try:
-        session_id = session_id_of(trace_id, branch_id)
-    except NotFoundError as error:
-        raise HandshakeRefusedError(404, str(error)) from error
+    session_id = session_id_of(trace_id, branch_id)
     since_text = query.get("since_event_id", "")
     since = (
         int(since_text) if since_text.isascii() and since_text.isdecimal() and len(since_text) < 16 else None
     )
     if since is None and since_text:
-        raise HandshakeRefusedError(422, "since_event_id is the number of an event, 0 or more.")
+        raise ParameterError("since_event_id is the number of an event, 0 or more.")
     chosen = query.get("events") or "all"
     if (events := CHOICES.get(chosen)) is None:
-        raise HandshakeRefusedError(422, f"events is one of: {', '.join(CHOICES)}.")
+        raise ParameterError(f"events is one of: {', '.join(CHOICES)}.")
     try:
         # Accept the same values as parameters of the REST endpoints: yes, off, 1, …
         deltas = TypeAdapter(bool).validate_python(query.get("deltas") or "true")
     except ValidationError as error:
-        raise HandshakeRefusedError(422, "deltas is true or false.") from error
+        raise ParameterError("deltas is true or false.") from error
     return Query(reader, session_id, since, Subscription(events, deltas))
-
-
-def _refusal(error: StoreError, session_id: str) -> HandshakeRefusedError:
-    """Return the error as the REST endpoints report it: the store's messages are about sessions and their ids."""
-    if isinstance(error, UnknownTraceError):
-        return HandshakeRefusedError(404, str(unknown(session_id)))
-    if isinstance(error, UnreachableError):
-        log.warning("%s", error)
-        return HandshakeRefusedError(503, UNREACHABLE)
-    return HandshakeRefusedError(409 if isinstance(error, NewerFormatError) else 500, str(error))
 
 
 async def _sent_away(websocket: WebSocket, code: int, words: str) -> None:

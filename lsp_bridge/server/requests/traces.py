@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
-from daemon.api.message_query import MessageRange, SessionLine, begun_with, live_branches, newest, page_of
+from daemon.api.message_query import MessageQuery
+from daemon.api.reader import Goals, TraceReader
 from daemon.model.branches import BRANCH_ID, child_id
-from daemon.plan.goal_index import GoalIndex
 from lsp_bridge.protocol import traces as p
 from lsp_bridge.protocol.handshake import ErrorCode, RequestError
 from lsp_bridge.server.requests.declaration import request
 from tools.localization import t
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from daemon.plan.goal_index import GoalIndex
     from daemon.state.session_state import SessionState
     from lsp_bridge.server.requests.request_context import RequestContext
 
@@ -25,7 +23,7 @@ class TraceRequests:
 
     def __init__(self, context: RequestContext) -> None:
         self._context = context
-        self._core = context.core
+        self._reader = TraceReader(context.core.store, self._state, is_foreign=context.core.is_foreign)
 
     @request("goalwright/api/open", changes=False)
     async def open(self, params: p.ApiOpenParams) -> p.ApiOpenResult:
@@ -36,7 +34,6 @@ class TraceRequests:
     @request("goalwright/trace/messages", changes=False)
     async def messages(self, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
         """Return the messages of a goal or branch, by pages; nothing is opened or subscribed."""
-        # Read a live session from memory and another one from the store, in a thread either way.
         branch = params.branch_id
         if branch is not None and not BRANCH_ID.fullmatch(branch):
             raise RequestError(
@@ -47,55 +44,25 @@ class TraceRequests:
                 ),
             )
         session_id = child_id(params.session_id, branch) if branch else params.session_id
-        live = self._core.live(session_id)
-        if live is None:
-            return await asyncio.to_thread(self._stored, session_id, params)
-        tree, messages = live.state.plan.snapshot(), list(live.state.messages)
-        branches = tuple(live.state.children.branches.values())
-        lives = live_branches(self._state, session_id) if params.descendants else {}
-        first = begun_with(live.state.trace)
-
-        def choose() -> p.TraceMessagesResult:
-            goals = _goals(GoalIndex(tree), params)
-            line = SessionLine(newest(messages, _part(params), goals), branches, first)
-            return self._page(session_id, line, params, goals, lives)
-
-        return await asyncio.to_thread(choose)
-
-    def _stored(self, session_id: str, params: p.TraceMessagesParams) -> p.TraceMessagesResult:
-        goals, branches, first = None, (), 0
-        if params.goal_id is not None or params.without_goal or not params.inherited:
-            trace = self._core.store.trace(session_id)
-            branches, first = trace.carried.branches, begun_with(trace)
-            goals = _goals(GoalIndex(self._core.store.goal_tree(session_id)), params)
-        found = self._core.store.messages(
-            session_id, limit=params.limit + 1, before=params.before, goal_ids=goals
+        query = MessageQuery.model_construct(
+            without_goal=params.without_goal,
+            internal_goal_id=params.goal_id,
+            inherited=params.inherited,
+            descendants=params.descendants,
+            limit=params.limit,
+            before=params.before,
         )
-        return self._page(session_id, SessionLine(found, branches, first), params, goals, {})
+        messages, has_earlier = await self._reader.message_page(
+            session_id, query, lambda goal_index: _goals(goal_index, params)
+        )
+        return p.TraceMessagesResult(messages=tuple(messages), has_earlier=has_earlier)
 
     def _state(self, session_id: str) -> SessionState | None:
-        live = self._core.live(session_id)
+        live = self._context.core.live(session_id)
         return None if live is None else live.state
 
-    def _page(
-        self,
-        session_id: str,
-        line: SessionLine,
-        params: p.TraceMessagesParams,
-        goals: frozenset[str | None] | None,
-        lives: Mapping[str, SessionLine],
-    ) -> p.TraceMessagesResult:
-        shown, has_earlier = page_of(self._core.store, lives, session_id, line, goals, _part(params))
-        return p.TraceMessagesResult(messages=tuple(shown), has_earlier=has_earlier)
 
-
-def _part(params: p.TraceMessagesParams) -> MessageRange:
-    return MessageRange(
-        params.limit, params.before, inherited=params.inherited, descendants=params.descendants
-    )
-
-
-def _goals(goal_index: GoalIndex, params: p.TraceMessagesParams) -> frozenset[str | None] | None:
+def _goals(goal_index: GoalIndex, params: p.TraceMessagesParams) -> Goals:
     """Return the goals whose messages are wanted; None: all messages are."""
     if params.goal_id is None:
         return frozenset((None,)) if params.without_goal else None

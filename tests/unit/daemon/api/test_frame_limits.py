@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection
 from daemon.api.frame_limits import FRAME_BYTES, MARK, shorten_frame
 from daemon.api.frames import connected_frame, delta_entry, event_entry
 from daemon.api.hub import ClientLimits
-from daemon.api.reader import MessageQuery
+from daemon.api.message_query import MessageQuery
 from daemon.model.encoding import json_bytes
 from daemon.model.events import Delta, Event, GoalUpdated, MessagePartAdded, Notice
 from daemon.model.goals import Goal, GoalTree

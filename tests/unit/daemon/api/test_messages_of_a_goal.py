@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from daemon.api.reader import MessageQuery, TraceReader
+from daemon.api.message_query import MessageQuery
+from daemon.api.reader import TraceReader
 from daemon.api.serving import reader_of
 from tests.support.drivers.core import ALLOW_ALL, daemon
 from tests.support.fakes.models import Call

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.api.reader import AnswerTooLargeError, MessageQuery, NotFoundError, TraceQuery, TraceReader
+from daemon.api.listing import TraceQuery
+from daemon.api.message_query import MessageQuery
+from daemon.api.reader import TraceReader
+from daemon.api.step_views import AnswerTooLargeError, NodeQuery, NotFoundError
 from daemon.model.branches import BranchMeta, branch_of, child_id, root_of
 from daemon.model.events import (
     BranchStarted,
@@ -335,7 +338,7 @@ async def test_ids_that_escape_the_store_are_not_found(tmp_path: Path, files: bo
             reader.messages("t0000", MessageQuery(branch_id=name)),
             reader.tree("t0000", name),
             reader.node("t0000", name or "x"),
-            reader.node("t0000", None, after=name or "x"),
+            reader.node("t0000", None, NodeQuery(after=name or "x")),
         ):
             with pytest.raises(NotFoundError):
                 await asked
@@ -401,13 +404,13 @@ async def test_very_deep_or_wide_plan_is_served_in_pages() -> None:
     reader = TraceReader(store, lambda _: None)
     json.dumps(await reader.tree("t0000"))
     json.dumps(await reader.trace("t0000"))
-    json.dumps(await reader.node("t0000", None, expand=True, max_depth=100))
+    json.dumps(await reader.node("t0000", None, NodeQuery(expand=True, max_depth=100)))
     with pytest.raises(AnswerTooLargeError, match="node/root"):
         await reader.tree("t0001")
     found: list[str] = []
     after = None
     while True:
-        page = await reader.node("t0001", None, after=after)
+        page = await reader.node("t0001", None, NodeQuery(after=after))
         found += [step["step_id"] for step in page["children"]]
         if not page["more"]:
             break
@@ -420,20 +423,20 @@ async def test_steps_are_paged_from_newest_to_earlier() -> None:
     begun(store, trace_of(0), *(goal("t0000", str(n)) for n in range(1, 26)))
     reader = TraceReader(store, lambda _: None)
     found: list[str] = []
-    page = await reader.node("t0000", None, limit=10, newest=True)
+    page = await reader.node("t0000", None, NodeQuery(limit=10, newest=True))
     while True:
         found = [step["step_id"] for step in page["children"]] + found
         if not page["more"]:
             break
-        page = await reader.node("t0000", None, limit=10, before=found[0])
+        page = await reader.node("t0000", None, NodeQuery(limit=10, before=found[0]))
     assert found == [f"goal_{n}" for n in range(1, 26)]
-    page = await reader.node("t0000", None, limit=2, after="goal_3", before="goal_8")
+    page = await reader.node("t0000", None, NodeQuery(limit=2, after="goal_3", before="goal_8"))
     assert [step["step_id"] for step in page["children"]] == ["goal_6", "goal_7"] and page["more"]
-    page = await reader.node("t0000", None, after="goal_3", before="goal_4")
+    page = await reader.node("t0000", None, NodeQuery(after="goal_3", before="goal_4"))
     assert page["children"] == [] and not page["more"]
     for after, before in ((None, "goal_99"), ("goal_8", "goal_3")):
         with pytest.raises(NotFoundError, match="give one of its"):
-            await reader.node("t0000", None, after=after, before=before)
+            await reader.node("t0000", None, NodeQuery(after=after, before=before))
 
 
 async def test_tree_is_updated_incrementally_for_concurrent_readers() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from daemon.api.hub import ClientLimits
 from daemon.api.reader import TraceReader
-from daemon.api.step_views import CUT, StepViews
+from daemon.api.step_views import CUT, NodeQuery, StepViews
 from daemon.model.events import Event
 from daemon.steps.dumps import head_fields
 from daemon.steps.fold import StepFold
@@ -81,7 +81,7 @@ def test_the_log_is_folded_once_for_all_who_want_its_steps(bench: Watched) -> No
     last = bench.store.last_event_id(TRACE)
     assert views.fold_at(TRACE, last) is not None
     read.clear()
-    views.node(TRACE, None, 0, limit=100, after=None)
+    views.node(TRACE, None, NodeQuery(limit=100))
     assert views.fold_at(TRACE, last) is not None
     assert set(read) == {last}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from daemon.api.reader import JsonObject, TraceReader
+from daemon.api.reader import TraceReader
 from daemon.api.serving import reader_of
+from daemon.api.session_summary import JsonObject
 from tests.support.drivers.core import ALLOW_ALL, finish
 from tests.support.fakes.models import Call, Hold
 from tests.support.scenarios.subagents import task, with_subagents

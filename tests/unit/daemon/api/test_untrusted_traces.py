@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.api.reader import MessageQuery, TraceQuery, TraceReader
+from daemon.api.listing import TraceQuery
+from daemon.api.message_query import MessageQuery
+from daemon.api.reader import TraceReader
 from daemon.store.files import FileTraceStore
 from daemon.store.replay import read_state
 from daemon.store.trace_store import NewerFormatError

@@ -15,8 +15,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from daemon.api.frames import GRAPH_EVENTS
 from daemon.api.hub import ClientLimits
-from daemon.api.reader import MessageQuery, NotFoundError, TraceQuery
-from daemon.api.step_views import CUT
+from daemon.api.listing import TraceQuery
+from daemon.api.message_query import MessageQuery
+from daemon.api.step_views import CUT, NotFoundError
 from daemon.api.watch import WatchServer
 from daemon.model.branches import child_id
 from daemon.model.events import BranchGoalAdded, MessagePartAdded, TraceCompleted

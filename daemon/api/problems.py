@@ -1,4 +1,4 @@
-"""What clients are told when their request fails: HTTP's status and words. The same for REST and WebSocket."""
+"""HTTP status and words for requests that fail, the same for REST and WebSocket."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ export interface Parts {
   log: vscode.LogOutputChannel;
 }
 
-/** Register all commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `showSession`). */
+/** Register all commands of the manifest, and those that only buttons use (`connect`, `downloadPython`, `manageTrust`, `showSession`). */
 export function registerCommands(parts: Parts): vscode.Disposable {
   const { daemon, sessions, chat, history, contexts, permissions, log } = parts;
   const commands: Record<string, (...args: unknown[]) => unknown> = {
@@ -124,6 +124,7 @@ export function registerCommands(parts: Parts): vscode.Disposable {
       if (await chooseFolder()) await daemon.reconnect();
     },
     connect: () => daemon.connect(),
+    manageTrust: () => vscode.commands.executeCommand("workbench.trust.manage"),
     install: () => install(parts),
     choosePython: () => choosePython(parts),
     downloadPython: () => vscode.env.openExternal(vscode.Uri.parse("https://www.python.org/downloads/")),

@@ -70,14 +70,26 @@ export type Choices = Readonly<Record<string, Choice>>;
 /** Changes that can be undone or redone, by tool call. */
 export type Changes = Readonly<Record<string, HistoryChange>>;
 
-/** Commands that buttons of the page run. */
-export type PageCommand = "setMode" | "chooseAgent" | "buildPlan" | "chooseModel" | "managePermissions" | "renameSession" | "chooseFolder" | "manageTrust";
+/** Commands for a goal of the plan. */
+export type GoalCommand = "focusGoal" | "renameGoal" | "abandonGoal" | "undoGoal" | "moveGoal" | "moveGoalUp" | "moveGoalDown" | "goalActions";
 
-/** Actions of the meter's buttons; the commands have the same names. */
-export type MeterAction = "compact" | "showContext" | "setBudget";
-
-/** Actions on a goal of the plan in the chat; the commands have similar names. */
-export type GoalAction = "add" | "focus" | "rename" | "abandon" | "undo" | "moveUp" | "moveDown" | "more";
+/** Commands that the page may run. */
+export type PageCommand =
+  | GoalCommand
+  | "addGoal"
+  | "setMode"
+  | "chooseAgent"
+  | "buildPlan"
+  | "chooseModel"
+  | "connectModel"
+  | "managePermissions"
+  | "openSession"
+  | "renameSession"
+  | "chooseFolder"
+  | "manageTrust"
+  | "compact"
+  | "showContext"
+  | "setBudget";
 
 export type ToWebview =
   | {
@@ -143,13 +155,8 @@ export type FromWebview =
   | { type: "removeBranch"; sessionId: string; branchId: string }
   | { type: "openRecord"; sessionId: string }
   | { type: "closeRecord" }
-  | { type: "moreSessions" }
-  | { type: "connectModel"; provider: string }
   | { type: "action"; id: ActionId }
-  | { type: "command"; command: PageCommand }
-  | { type: "meter"; action: MeterAction }
-  | { type: "goal"; action: GoalAction; goalId?: string }
-  | { type: "moveGoal"; goalId: string; parentId: string | null; beforeId: string | null }
+  | { type: "command"; command: PageCommand; args?: readonly unknown[] }
   | { type: "openLink"; href: string }
   | { type: "openFile"; path: string; line?: number; column?: number }
   | { type: "copy"; text: string }

@@ -17,7 +17,7 @@ import type { Attachment, SessionController } from "../session/controller";
 import type { Update } from "../session/state";
 import { add } from "./batch";
 import { page } from "./html";
-import type { FromWebview, GoalAction, MeterAction, PageCommand, ToWebview } from "./messages";
+import type { FromWebview, PageCommand, ToWebview } from "./messages";
 import { insertAtCursor, openFile, openInTerminal, openLink } from "./open";
 import type { Attention } from "../status/attention";
 import type { SurroundingModel } from "./editor_state";
@@ -27,30 +27,33 @@ import { t } from "../l10n";
 const WRITTEN = "goalwright.written";
 /** Shortest time between two posts of streaming text to the webview. */
 const FRAME_MS = 16;
-const METER_ACTIONS: readonly MeterAction[] = ["compact", "showContext", "setBudget"];
-const GOAL_ACTIONS: Readonly<Record<GoalAction, string>> = {
-  add: "goalwright.addGoal",
-  focus: "goalwright.focusGoal",
-  rename: "goalwright.renameGoal",
-  abandon: "goalwright.abandonGoal",
-  undo: "goalwright.undoGoal",
-  moveUp: "goalwright.moveGoalUp",
-  moveDown: "goalwright.moveGoalDown",
-  more: "goalwright.goalActions",
+/** Commands that the page may run. True for those that only ask the user for a choice or a text: the focus returns to the chat. */
+const PAGE_COMMANDS: Readonly<Record<PageCommand, boolean>> = {
+  setMode: true,
+  chooseAgent: true,
+  chooseModel: true,
+  renameSession: true,
+  addGoal: true,
+  renameGoal: true,
+  focusGoal: false,
+  abandonGoal: false,
+  undoGoal: false,
+  moveGoal: false,
+  moveGoalUp: false,
+  moveGoalDown: false,
+  goalActions: false,
+  buildPlan: false,
+  connectModel: false,
+  managePermissions: false,
+  openSession: false,
+  chooseFolder: false,
+  manageTrust: false,
+  compact: false,
+  showContext: false,
+  setBudget: false,
 };
-const PAGE_COMMANDS: Readonly<Record<PageCommand, string>> = {
-  setMode: "goalwright.setMode",
-  chooseAgent: "goalwright.chooseAgent",
-  buildPlan: "goalwright.buildPlan",
-  chooseModel: "goalwright.chooseModel",
-  managePermissions: "goalwright.managePermissions",
-  renameSession: "goalwright.renameSession",
-  chooseFolder: "goalwright.chooseFolder",
-  manageTrust: "workbench.trust.manage",
-};
-/** Commands that only ask the user for a choice or a text, so the focus returns to the chat. */
-const CHOICES: ReadonlySet<PageCommand> = new Set<PageCommand>(["setMode", "chooseAgent", "chooseModel", "renameSession"]);
 
+type Handlers = { [T in FromWebview["type"]]: (message: Extract<FromWebview, { type: T }>) => unknown };
 type CompleteMessage = Extract<FromWebview, { type: "complete" }>;
 
 /** Thrown when a mention cannot be resolved. */
@@ -83,6 +86,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private readonly disposables: vscode.Disposable[];
   private view: vscode.WebviewView | undefined;
   private readonly composer: ComposerHost;
+  private readonly handlers: Handlers;
   private completing: CompleteMessage | undefined;
   /** The completions that were sent last. */
   private told = "";
@@ -102,6 +106,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   ) {
     const { sessions, review, history, surrounding, explorations, records } = parts;
     this.composer = new ComposerHost(parts.daemon, sessions);
+    this.handlers = this.handlersOf(parts);
     this.disposables = [
       vscode.window.registerWebviewViewProvider(ChatView.id, this, {
         // Keeps scroll position, selection and unsent feedback while the panel is hidden.
@@ -191,7 +196,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
 
   private async receive(message: FromWebview): Promise<void> {
     try {
-      await this.handle(message);
+      await (this.handlers[message.type] as (message: FromWebview) => unknown)(message);
     } catch (error) {
       const problem = asProblem(error);
       this.parts.log.error(`${message.type}: ${problem.message}`);
@@ -200,148 +205,92 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
     }
   }
 
-  private async handle(message: FromWebview): Promise<void> {
-    const { sessions, review, history, explorations, records } = this.parts;
-    switch (message.type) {
-      case "ready":
+  /** Return what each message of the page does. */
+  private handlersOf({ daemon, sessions, review, history, explorations, records, active, memory }: Shown): Handlers {
+    return {
+      ready: () => {
         this.ready = true;
         this.postAll();
-        return this.giveFocus();
-      case "written":
-        return void (await this.parts.memory.update(WRITTEN, message.written));
-      case "prompt":
-        if (message.instead !== undefined) return this.resend(message.instead, message.text, message.attachments);
-        return this.prompt(message.text, message.attachments, message.steer ? "steer" : "queue");
-      case "complete":
-        return this.complete(message);
-      case "mention":
-        return this.attach(message.text, message.written ? this.composer.named(message.key) : this.composer.mention(message.key));
-      case "includeActive":
-        return this.parts.active.include(message.on);
-      case "openChip": {
-        const place = placeOf(message.name);
+        this.giveFocus();
+      },
+      written: ({ written }) => memory.update(WRITTEN, written),
+      prompt: ({ text, attachments, instead, steer }) =>
+        instead === undefined ? this.prompt(text, attachments, steer ? "steer" : "queue") : this.resend(instead, text, attachments),
+      complete: (asked) => this.complete(asked),
+      mention: ({ key, text, written }) => this.attach(text, written ? this.composer.named(key) : this.composer.mention(key)),
+      includeActive: ({ on }) => active.include(on),
+      openChip: ({ name }) => {
+        const place = placeOf(name);
         return place && openFile(place.path, place.line);
-      }
-      case "pickFiles":
-        return this.pickFiles();
-      case "cancel":
-        return sessions.cancel();
-      case "sendQueue":
-        return sessions.sendQueue();
-      case "holdQueue":
-        return sessions.holdQueued(message.promptId, message.held);
-      case "reply":
-        return this.answer(message.requestId, message.answer);
-      case "openDiff": {
-        const request = this.pending(message.requestId);
-        if (request && message.quietly) await review.bringForward(request);
-        else if (request) await review.open(request, message.path);
-        return;
-      }
-      case "choose":
-        return review.choose(message.requestId, message.path, message.hunk, message.accepted);
-      case "decideFile":
-        return review.decide(message.requestId, message.path, undefined, message.accepted);
-      case "answerAll": {
-        const request = this.pending(message.requestId);
-        return request && review.answerAll(request, message.accepted);
-      }
-      case "discardEdits":
-        return review.discardEdits(message.requestId, message.path);
-      case "step":
-        return step(history, message.action, message.changeId);
-      case "restoreBefore":
-        return restore(
+      },
+      pickFiles: () => this.pickFiles(),
+      cancel: () => sessions.cancel(),
+      sendQueue: () => sessions.sendQueue(),
+      holdQueue: ({ promptId, held }) => sessions.holdQueued(promptId, held),
+      editQueue: ({ promptId, text }) => sessions.editQueue(promptId, text),
+      reply: ({ requestId, answer }) => this.answer(requestId, answer),
+      openDiff: ({ requestId, path, quietly }) => {
+        const request = this.pending(requestId);
+        return request && (quietly ? review.bringForward(request) : review.open(request, path));
+      },
+      choose: ({ requestId, path, hunk, accepted }) => review.choose(requestId, path, hunk, accepted),
+      decideFile: ({ requestId, path, accepted }) => review.decide(requestId, path, undefined, accepted),
+      answerAll: ({ requestId, accepted }) => {
+        const request = this.pending(requestId);
+        return request && review.answerAll(request, accepted);
+      },
+      discardEdits: ({ requestId, path }) => review.discardEdits(requestId, path),
+      step: ({ action, changeId }) => step(history, action, changeId),
+      restoreBefore: ({ messageId }) =>
+        restore(
           history,
-          { messageId: message.messageId },
+          { messageId },
           {
             question: t("Revert files to before this message?"),
             button: t("Revert"),
             nothing: t("Nothing to revert: no file was changed since this message, or all of it is undone already."),
           },
-        );
-      case "reviewSince":
-        return reviewSince(history, { messageId: message.messageId });
-      case "resend":
-        return this.editAgain(message.messageId, message.text, message.attachments);
-      case "fork":
-        return this.forkBefore(message.messageId, message.text, message.attachments);
-      case "retry": {
+        ),
+      reviewSince: ({ messageId }) => reviewSince(history, { messageId }),
+      resend: ({ messageId, text, attachments }) => this.editAgain(messageId, text, attachments),
+      fork: ({ messageId, text, attachments }) => this.forkBefore(messageId, text, attachments),
+      retry: () => {
         // A second click may arrive before the page has handled the first.
         const last = this.atRest ? lastPrompt(sessions.state?.items ?? []) : undefined;
-        if (last) await sessions.prompt(last.text, last.attachments);
-        return;
-      }
-      case "continue":
-        return this.atRest ? sessions.prompt(t("Continue where you stopped.")) : undefined;
-      case "editQueue":
-        return sessions.editQueue(message.promptId, message.text);
-      case "earlier": {
-        const { sessionId, before } = message;
+        return last && sessions.prompt(last.text, last.attachments);
+      },
+      continue: () => (this.atRest ? sessions.prompt(t("Continue where you stopped.")) : undefined),
+      earlier: async ({ sessionId, before }) => {
         if (sessionId !== sessions.sessionId && sessionId !== records.sessionId) return;
         const earlier = sessionId === records.sessionId ? await records.earlier(sessionId, before) : await sessions.earlier(before);
-        return this.post({ type: "earlier", sessionId: message.sessionId, earlier });
-      }
-      case "openSession":
-        return sessions.open(message.sessionId);
-      case "branchFiles":
-        return explorations.list(message.sessionId, message.branchId);
-      case "showBranch":
-        return explorations.open(message.sessionId, message.branchId, message.path);
-      case "useBranch":
-        return explorations.use(message.sessionId, message.exploreStartId, message.choice);
-      case "leaveChoice":
-        return explorations.leave(message.sessionId, message.exploreStartId, message.none);
-      case "removeBranch":
-        return explorations.remove(message.sessionId, message.branchId);
-      case "openRecord":
-        return records.open(message.sessionId);
-      case "closeRecord":
-        return records.close();
-      case "moreSessions":
-        await vscode.commands.executeCommand("goalwright.openSession");
-        return;
-      case "connectModel":
-        await vscode.commands.executeCommand("goalwright.connectModel", message.provider || undefined);
-        return;
-      case "action": {
-        const action = Object.hasOwn(ACTIONS, message.id) ? ACTIONS[message.id] : undefined;
-        if (action) await vscode.commands.executeCommand(action.command, ...(action.args ?? []));
-        return;
-      }
-      case "command":
-        if (Object.hasOwn(PAGE_COMMANDS, message.command)) await vscode.commands.executeCommand(PAGE_COMMANDS[message.command]);
+        this.post({ type: "earlier", sessionId, earlier });
+      },
+      openSession: ({ sessionId }) => sessions.open(sessionId),
+      branchFiles: ({ sessionId, branchId }) => explorations.list(sessionId, branchId),
+      showBranch: ({ sessionId, branchId, path }) => explorations.open(sessionId, branchId, path),
+      useBranch: ({ sessionId, exploreStartId, choice }) => explorations.use(sessionId, exploreStartId, choice),
+      leaveChoice: ({ sessionId, exploreStartId, none }) => explorations.leave(sessionId, exploreStartId, none),
+      removeBranch: ({ sessionId, branchId }) => explorations.remove(sessionId, branchId),
+      openRecord: ({ sessionId }) => records.open(sessionId),
+      closeRecord: () => records.close(),
+      action: ({ id }) => {
+        const action = Object.hasOwn(ACTIONS, id) ? ACTIONS[id] : undefined;
+        return action && vscode.commands.executeCommand(action.command, ...(action.args ?? []));
+      },
+      command: async ({ command, args = [] }) => {
+        if (!Object.hasOwn(PAGE_COMMANDS, command)) return;
+        await vscode.commands.executeCommand(`goalwright.${command}`, ...args);
         // VS Code's lists do not return the focus to a webview, but the page remembers the focused element.
-        if (CHOICES.has(message.command)) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
-        return;
-      case "meter":
-        if (METER_ACTIONS.includes(message.action)) await vscode.commands.executeCommand(`goalwright.${message.action}`, "meter");
-        return;
-      case "goal":
-        if (Object.hasOwn(GOAL_ACTIONS, message.action)) await vscode.commands.executeCommand(GOAL_ACTIONS[message.action], message.goalId);
-        if (message.action === "add" || message.action === "rename") await vscode.commands.executeCommand(`${ChatView.id}.focus`);
-        return;
-      case "moveGoal":
-        await vscode.commands.executeCommand("goalwright.moveGoal", message.goalId, { parentId: message.parentId, beforeId: message.beforeId });
-        return;
-      case "openLink":
-        return openLink(message.href);
-      case "openFile":
-        return openFile(message.path, message.line, message.column);
-      case "copy":
-        await vscode.env.clipboard.writeText(message.text);
-        return;
-      case "insertCode":
-        return insertAtCursor(message.text);
-      case "terminal":
-        return openInTerminal(message.text);
-      case "stopCommand":
-        await this.parts.daemon.request("goalwright/command/stop", { sessionId: sessions.sessionId ?? "", toolCallId: message.callId });
-        return;
-      case "stopJob":
-        await this.parts.daemon.request("goalwright/job/kill", { sessionId: message.sessionId, jobId: message.jobId });
-        return;
-    }
+        if (PAGE_COMMANDS[command]) await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+      },
+      openLink: ({ href }) => openLink(href),
+      openFile: ({ path, line, column }) => openFile(path, line, column),
+      copy: ({ text }) => vscode.env.clipboard.writeText(text),
+      insertCode: ({ text }) => insertAtCursor(text),
+      terminal: ({ text }) => openInTerminal(text),
+      stopCommand: ({ callId }) => daemon.request("goalwright/command/stop", { sessionId: sessions.sessionId ?? "", toolCallId: callId }),
+      stopJob: ({ sessionId, jobId }) => daemon.request("goalwright/job/kill", { sessionId, jobId }),
+    };
   }
 
   /** Send a prompt together with the active file, or run the command it contains. */

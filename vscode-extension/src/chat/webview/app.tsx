@@ -4,13 +4,13 @@ import { chain } from "../../session/numbers";
 import { firstSequence } from "../../session/state";
 import { isBudget } from "../../meter/model";
 import type { Surrounding, ToWebview } from "../messages";
+import { IconButton, TextButton } from "./buttons";
 import { Announcer } from "./announcer";
 import { Approval } from "./approval";
 import { Composer } from "./composer";
 import { Welcome } from "./welcome";
 import { useKeptFocus } from "./focus";
 import { draftOf, post, saveDraft, type Draft } from "./host";
-import { Icon } from "./icons";
 import { UserText } from "./message";
 import { MeterPanel } from "./meter";
 import { Restricted } from "./mode";
@@ -90,9 +90,7 @@ export function App(): JSX.Element {
         <div class="scroller" ref={box}>
           <div class="transcript" role="log" aria-label={t("Conversation")} aria-live="off" ref={content}>
             {shown?.hasEarlier && (
-              <button type="button" class="quiet earlier" disabled={view.loadingEarlier} onClick={loadEarlier}>
-                {view.loadingEarlier ? t("Loading…") : t("Show earlier messages")}
-              </button>
+              <TextButton label={view.loadingEarlier ? t("Loading…") : t("Show earlier messages")} class="quiet earlier" disabled={view.loadingEarlier} onClick={loadEarlier} />
             )}
             {empty && <Welcome surrounding={surrounding} />}
             {shown && <Transcript key={shown.session.trace.traceId} session={shown} outbox={outbox} changes={record ? NO_CHANGES : view.changes} own={!record} explored={view.explored} local={surrounding.local} />}
@@ -105,9 +103,7 @@ export function App(): JSX.Element {
           </div>
         </div>
         {!scroll.atEnd && (
-          <button type="button" class="round to-end" aria-label={t("Scroll to the latest message")} onClick={toEnd}>
-            <Icon name="down" />
-          </button>
+          <IconButton icon="down" label={t("Scroll to the latest message")} class="round to-end" onClick={toEnd} />
         )}
       </main>
       <footer>
@@ -149,9 +145,7 @@ function Header({ view }: { view: ViewState }): JSX.Element {
     <header class="bar">
       <h1 title={title} dir="auto">{title}</h1>
       {session && (
-        <button type="button" class="symbol rename" aria-label={t("Rename session")} title={t("Rename session")} onClick={() => post({ type: "command", command: "renameSession" })}>
-          <Icon name="edit" />
-        </button>
+        <IconButton icon="edit" label={t("Rename session")} class="symbol rename" message={{ type: "command", command: "renameSession" }} />
       )}
       {demo && (
         <span class="demo" title={t("A scripted model answers. Set a key or a model to use a real one.")}>
@@ -173,14 +167,7 @@ function Connection({ connection }: { connection: Surrounding["connection"] }): 
       {actions.length > 0 && (
         <div class="buttons">
           {actions.map(({ id, label }, index) => (
-            <button
-              key={id}
-              type="button"
-              class={index === 0 && !calm ? "primary" : ""}
-              onClick={() => post({ type: "action", id })}
-            >
-              {label}
-            </button>
+            <TextButton key={id} label={label} class={index === 0 && !calm ? "primary" : ""} message={{ type: "action", id }} />
           ))}
         </div>
       )}

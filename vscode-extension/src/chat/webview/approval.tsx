@@ -8,6 +8,7 @@ import { draftsOf } from "../../permission/grants";
 import type { Places } from "../../permission/format";
 import type { PermissionRequest, Scope } from "../../protocol.gen";
 import type { Choices } from "../messages";
+import { TextButton } from "./buttons";
 import { Always } from "./grant_editor";
 import { Away, Feedback, Head, Refused, useReason, useReply, type CardProps } from "./request_card";
 import { BudgetCard } from "./budget";
@@ -87,15 +88,9 @@ function AllAtOnce({ requests }: { requests: readonly PermissionRequest[] }): JS
   const answer = (accepted: boolean) => (): void => post({ type: "answerAll", requestId: first.requestId, accepted });
   return (
     <div class="buttons all-at-once" role="group" aria-label={t("All edits of this step")}>
-      <button type="button" class="primary" disabled={away} title={reason("")} onClick={answer(true)}>
-        {t("Accept all {0} edits", requests.length)}
-      </button>
-      <button type="button" disabled={away} title={reason("")} onClick={answer(false)}>
-        {t("Reject all")}
-      </button>
-      <button type="button" class="quiet" onClick={() => post({ type: "openDiff", requestId: first.requestId })}>
-        {t("Review changes")}
-      </button>
+      <TextButton label={t("Accept all {0} edits", requests.length)} class="primary" disabled={away} title={reason("")} onClick={answer(true)} />
+      <TextButton label={t("Reject all")} disabled={away} title={reason("")} onClick={answer(false)} />
+      <TextButton label={t("Review changes")} class="quiet" message={{ type: "openDiff", requestId: first.requestId }} />
     </div>
   );
 }
@@ -163,16 +158,10 @@ function Card({ request, choice, count, position, keys, places, one }: AnyCardPr
             {t("Always allow…")}
           </button>
         )}
-        <button type="button" disabled={sent} title={reason(`${rejectLabel(request)} (${keys.reject})`)} onClick={() => reply({ reply: "reject" })}>
-          {rejectLabel(request)}
-        </button>
-        <button type="button" disabled={sent} aria-expanded={open === "feedback"} onClick={flip("feedback")}>
-          {t("Suggest changes…")}
-        </button>
+        <TextButton label={rejectLabel(request)} disabled={sent} title={reason(`${rejectLabel(request)} (${keys.reject})`)} onClick={() => reply({ reply: "reject" })} />
+        <TextButton label={t("Suggest changes…")} disabled={sent} aria-expanded={open === "feedback"} onClick={flip("feedback")} />
         {request.files.length > 0 && (
-          <button type="button" class="quiet" onClick={() => post({ type: "openDiff", requestId: request.requestId })}>
-            {request.files.length > 1 ? t("Review changes") : t("Open diff")}
-          </button>
+          <TextButton label={request.files.length > 1 ? t("Review changes") : t("Open diff")} class="quiet" message={{ type: "openDiff", requestId: request.requestId }} />
         )}
       </div>
     </section>

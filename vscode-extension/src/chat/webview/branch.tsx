@@ -5,6 +5,7 @@ import type { Explored } from "../../explore/outcomes";
 import type { BranchView } from "../../explore/view";
 import { fileChoiceOf, lastLine, oneLine, spentWords, STATE_WORDS, type BranchState } from "../../explore/format";
 import type { FileDiff } from "../../protocol.gen";
+import { TextButton } from "./buttons";
 import { Counts } from "./diff";
 import { useOpen } from "./hooks";
 import { post } from "./host";
@@ -91,24 +92,15 @@ function File({ sessionId, exploreStartId, branchId, file }: FileProps): JSX.Ele
   const what = movedFrom ? t("moved") : { create: t("new"), update: "", delete: t("deleted") }[kind];
   return (
     <li>
-      <button
-        type="button"
-        class="path"
-        title={t("Show the changes of {0}", visibleLine(path))}
-        onClick={() => post({ type: "showBranch", sessionId, branchId, path })}
-      >
-        {visibleLine(path)}
-      </button>
+      <TextButton label={visibleLine(path)} class="path" title={t("Show the changes of {0}", visibleLine(path))} message={{ type: "showBranch", sessionId, branchId, path }} />
       {what && <span class="dim">{what}</span>}
       <Counts added={added} removed={removed} />
-      <button
-        type="button"
+      <TextButton
+        label={t("Use file")}
         class="quiet"
         aria-label={t("Use file {0} of branch {1}", visibleLine(path), branchId)}
-        onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [fileChoiceOf(branchId, path)] })}
-      >
-        {t("Use file")}
-      </button>
+        message={{ type: "useBranch", sessionId, exploreStartId, choice: [fileChoiceOf(branchId, path)] }}
+      />
     </li>
   );
 }
@@ -119,31 +111,18 @@ function Actions({ sessionId, view: { branch, state } }: { sessionId: string; vi
     <div class="branch-actions">
       {state === "completed" && (
         <>
-          <button type="button" class="quiet" aria-label={t("Show changes of branch {0}", id)} onClick={() => post({ type: "showBranch", sessionId, branchId: id })}>
-            {t("Show changes")}
-          </button>
-          <button
-            type="button"
-            class="quiet"
-            aria-label={t("Use branch {0}", id)}
-            onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [id] })}
-          >
-            {t("Use branch")}
-          </button>
+          <TextButton label={t("Show changes")} class="quiet" aria-label={t("Show changes of branch {0}", id)} message={{ type: "showBranch", sessionId, branchId: id }} />
+          <TextButton label={t("Use branch")} class="quiet" aria-label={t("Use branch {0}", id)} message={{ type: "useBranch", sessionId, exploreStartId, choice: [id] }} />
         </>
       )}
-      <button
-        type="button"
+      <TextButton
+        label={t("Open conversation")}
         class="quiet"
         aria-label={t("Open conversation of branch {0}", id)}
-        onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, id) })}
-      >
-        {t("Open conversation")}
-      </button>
+        message={{ type: "openRecord", sessionId: childSession(sessionId, id) }}
+      />
       {(state === "completed" || state === "abandoned") && (
-        <button type="button" class="quiet" aria-label={t("Remove branch {0}", id)} onClick={() => post({ type: "removeBranch", sessionId, branchId: id })}>
-          {t("Remove")}
-        </button>
+        <TextButton label={t("Remove")} class="quiet" aria-label={t("Remove branch {0}", id)} message={{ type: "removeBranch", sessionId, branchId: id }} />
       )}
     </div>
   );

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { TextButton } from "./buttons";
 import { Head, Refused, useReason, useReply, type CardProps } from "./request_card";
 import { t } from "../../l10n";
 
@@ -14,15 +15,9 @@ export function BudgetCard({ request, choice, count, position, keys }: CardProps
       </div>
       <Refused error={choice.error} />
       <div class="buttons">
-        <button type="button" class="primary" disabled={sent} title={reason(t("Continue ({0})", keys.accept))} onClick={() => reply({ reply: "once" })}>
-          {t("Continue")}
-        </button>
-        <button type="button" disabled={sent} onClick={() => reply({ reply: "always" })}>
-          {t("No more limit in this session")}
-        </button>
-        <button type="button" disabled={sent} title={reason(t("Stop here ({0})", keys.reject))} onClick={() => reply({ reply: "reject" })}>
-          {t("Stop here")}
-        </button>
+        <TextButton label={t("Continue")} class="primary" disabled={sent} title={reason(t("Continue ({0})", keys.accept))} onClick={() => reply({ reply: "once" })} />
+        <TextButton label={t("No more limit in this session")} disabled={sent} onClick={() => reply({ reply: "always" })} />
+        <TextButton label={t("Stop here")} disabled={sent} title={reason(t("Stop here ({0})", keys.reject))} onClick={() => reply({ reply: "reject" })} />
       </div>
     </section>
   );

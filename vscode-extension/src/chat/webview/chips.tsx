@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import type { ActiveFile } from "../../composer/active";
 import { OPEN_FILE } from "../../composer/text";
 import type { Attachment } from "../../session/controller";
+import { IconButton } from "./buttons";
 import { post, type Chip } from "./host";
 import { Icon } from "./icons";
 import { visibleLine } from "./visible";
@@ -45,9 +46,7 @@ export function Chips({ files, active, onRemove }: { files: readonly Chip[]; act
       {files.map((file, index) => (
         <li key={index} class="chip">
           <FileName file={file} />
-          <button type="button" aria-label={t("Remove {0}", visibleLine(file.name))} onClick={() => onRemove(index)}>
-            <Icon name="cross" />
-          </button>
+          <IconButton icon="cross" label={t("Remove {0}", visibleLine(file.name))} onClick={() => onRemove(index)} />
         </li>
       ))}
     </ul>

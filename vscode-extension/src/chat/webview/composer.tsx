@@ -5,13 +5,14 @@ import { emptyAnswers, isQuestion, withWords } from "../../permission/question_a
 import type { Answer } from "../../permission/grants";
 import type { PermissionRequest } from "../../protocol.gen";
 import type { ToWebview } from "../messages";
+import { IconButton, TextButton } from "./buttons";
 import { contentsOf, pathsOf } from "./attach";
 import { Chips } from "./chips";
 import { useCompletions } from "./completion";
 import { answerOf, draftOf, post, saveAnswer, saveDraft, type Chip, type Draft } from "./host";
 import { Icon } from "./icons";
 import { NoticeLine } from "./message";
-import { AgentButton, ModeButton } from "./mode";
+import { AgentButton, ModeButton, ModelButton } from "./mode";
 import { isBusy, type ViewState } from "./store";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -176,9 +177,7 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         <div class="instead" role="status">
           <Icon name="edit" />
           <span>{t("Editing an earlier message. The messages after it stay in the original session; this one continues without them.")}</span>
-          <button type="button" onClick={() => put({ text: "", files: [] })}>
-            {t("Cancel")}
-          </button>
+          <TextButton label={t("Cancel")} onClick={() => put({ text: "", files: [] })} />
         </div>
       )}
       <Chips files={files} active={view.surrounding.active} onRemove={remove} />
@@ -219,47 +218,22 @@ export function Composer({ view, request, field, version, onSent }: ComposerProp
         }}
       />
       <div class="composer-bar">
-        <button type="button" class="symbol" aria-label={t("Attach files")} title={t("Attach files (or paste, or drop with Shift)")} onClick={() => post({ type: "pickFiles" })}>
-          <Icon name="attach" />
-        </button>
+        <IconButton icon="attach" label={t("Attach files")} title={t("Attach files (or paste, or drop with Shift)")} message={{ type: "pickFiles" }} />
         <ModeButton mode={view.session?.session.mode ?? view.surrounding.mode} />
         <AgentButton agent={view.session?.session.trace.agent ?? view.surrounding.agent} />
-        <button
-          type="button"
-          class="symbol"
-          aria-label={t("Permissions")}
-          title={t("Permissions: what was granted, and the rules")}
-          onClick={() => post({ type: "command", command: "managePermissions" })}
-        >
-          <Icon name="shield" />
-        </button>
-        <button
-          type="button"
-          class="model"
-          aria-label={t("Model: {0}", model)}
-          aria-haspopup="menu"
-          title={t("{0}. Choose another model.", model)}
-          onClick={() => post({ type: "command", command: "chooseModel" })}
-        >
-          <span>{model.split("/").at(-1)}</span>
-          <Icon name="chevron" />
-        </button>
+        <IconButton icon="shield" label={t("Permissions")} title={t("Permissions: what was granted, and the rules")} message={{ type: "command", command: "managePermissions" }} />
+        <ModelButton model={model} />
         {busy && (
-          <button type="button" class="round" aria-label={t("Stop")} title={t("Stop")} onClick={() => post({ type: "cancel" })}>
-            <Icon name="stop" />
-          </button>
+          <IconButton icon="stop" label={t("Stop")} class="round" message={{ type: "cancel" }} />
         )}
         {busy && (
-          <button
-            type="button"
-            class="symbol"
-            aria-label={t("Send for the next step")}
+          <IconButton
+            icon="steer"
+            label={t("Send for the next step")}
             title={t("Send for the next step of the running turn (Ctrl+Enter)")}
             disabled={!text.trim() || !possible}
             onClick={() => send("steer")}
-          >
-            <Icon name="steer" />
-          </button>
+          />
         )}
         <button
           type="submit"

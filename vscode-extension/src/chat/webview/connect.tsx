@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { PROVIDER_NAMES } from "../../models/format";
 import type { Surrounding } from "../messages";
-import { post } from "./host";
+import { TextButton } from "./buttons";
 import { t } from "../../l10n";
 
 const FIRST: readonly (keyof typeof PROVIDER_NAMES)[] = ["anthropic", "openai", "gemini", "openrouter", "vscode", "ollama", "lm_studio"];
@@ -18,9 +18,12 @@ export function Connect({ local }: { local: Surrounding["local"] }): JSX.Element
       <p class="dim">{t("Your key stays on this machine, in VS Code's secret storage.")}</p>
       <div class="buttons">
         {shown.map(([id, name], index) => (
-          <button key={id} type="button" class={index === 0 ? "primary" : ""} onClick={() => post({ type: "connectModel", provider: id })}>
-            {id === "vscode" ? t("Models of VS Code") : local.includes(id) ? t("{0} (running)", name) : name}
-          </button>
+          <TextButton
+            key={id}
+            label={id === "vscode" ? t("Models of VS Code") : local.includes(id) ? t("{0} (running)", name) : name}
+            class={index === 0 ? "primary" : ""}
+            message={{ type: "command", command: "connectModel", args: id ? [id] : [] }}
+          />
         ))}
       </div>
     </section>

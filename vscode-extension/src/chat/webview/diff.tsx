@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { TextButton } from "./buttons";
 import { diffLines, type DiffLine } from "./difflines";
 import { Box } from "./checkbox";
 import { memo } from "./hooks";
@@ -47,9 +48,7 @@ export const Diff = memo(({ diff, choosable }: DiffProps): JSX.Element => {
         </tbody>
       </table>
       {shown.length < lines.length && (
-        <button type="button" class="quiet" onClick={() => setAll(true)}>
-          {t("Show all {0} lines", lines.length)}
-        </button>
+        <TextButton label={t("Show all {0} lines", lines.length)} class="quiet" onClick={() => setAll(true)} />
       )}
     </div>
   );

@@ -4,8 +4,8 @@ import { board } from "../../explore/score";
 import { outcomeKey, type Explored, type Outcome } from "../../explore/outcomes";
 import type { ExplorationView } from "../../explore/view";
 import { brief } from "../../explore/format";
+import { TextButton, Verbatim } from "./buttons";
 import { Branch } from "./branch";
-import { post } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -83,11 +83,7 @@ function Told({ outcome: { state, title, detail } }: { outcome: Outcome }): JSX.
         <Icon name={state === "applied" ? "check" : "warning"} />
         <span>{visibleLine(title)}</span>
       </p>
-      {detail && (
-        <pre class="io" tabIndex={0}>
-          {visible(detail)}
-        </pre>
-      )}
+      {detail && <Verbatim>{visible(detail)}</Verbatim>}
     </div>
   );
 }
@@ -104,24 +100,18 @@ function Question({ sessionId, view, busy }: { sessionId: string; view: Explorat
       </p>
       <div class="buttons">
         {usable.map(({ branch }) => (
-          <button
+          <TextButton
             key={branch.id}
-            type="button"
+            label={t("Use {0}: {1}", branch.id, visibleLine(brief(branch.description)))}
             disabled={busy}
             title={visibleLine(branch.description)}
-            onClick={() => post({ type: "useBranch", sessionId, exploreStartId, choice: [branch.id] })}
-          >
-            {t("Use {0}: {1}", branch.id, visibleLine(brief(branch.description)))}
-          </button>
+            message={{ type: "useBranch", sessionId, exploreStartId, choice: [branch.id] }}
+          />
         ))}
       </div>
       <div class="buttons">
-        <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId, none: false })}>
-          {t("Let the model choose")}
-        </button>
-        <button type="button" class="quiet" disabled={busy} onClick={() => post({ type: "leaveChoice", sessionId, exploreStartId, none: true })}>
-          {t("None of them")}
-        </button>
+        <TextButton label={t("Let the model choose")} class="quiet" disabled={busy} message={{ type: "leaveChoice", sessionId, exploreStartId, none: false }} />
+        <TextButton label={t("None of them")} class="quiet" disabled={busy} message={{ type: "leaveChoice", sessionId, exploreStartId, none: true }} />
       </div>
     </section>
   );

@@ -13,10 +13,10 @@ import type { Explored } from "../../explore/outcomes";
 import { explorationView, requestsOf, subagentOf } from "../../explore/view";
 import type { Changes } from "../messages";
 import { promptOf } from "../../composer/text";
+import { Folded, IconButton, TextButton, Verbatim } from "./buttons";
 import { FileName } from "./chips";
 import { Exploration } from "./explore";
 import { memo, useOpen } from "./hooks";
-import { post } from "./host";
 import { Icon, type IconName } from "./icons";
 import { Markdown } from "./markup";
 import { Planned } from "./plan_changes";
@@ -102,8 +102,6 @@ function sameCalls(parts: MessageProps["parts"], a: SessionState, b: SessionStat
   );
 }
 
-const RESTORE = t("Revert files to this point");
-
 interface UserMessageProps extends Pick<MessageProps, "id" | "parts" | "editable" | "retryable"> {
   /** False for sessions that came with the folder, which the daemon does not fork. */
   forkable: boolean;
@@ -119,10 +117,10 @@ function UserMessage({ id, parts, editable, forkable, retryable, restorable }: U
       {said && (
         <article class="message user" aria-label={t("You")}>
           <div class="actions">
-            {editable && <Action icon="edit" label={t("Edit and resend")} onClick={() => post({ type: "resend", messageId: id, ...promptOf(parts.filter(isPart)) })} />}
-            {forkable && <Action icon="fork" label={t("Fork from here")} onClick={() => post({ type: "fork", messageId: id, ...promptOf(parts.filter(isPart)) })} />}
-            {retryable && <Action icon="redo" label={t("Retry this message")} onClick={() => post({ type: "retry" })} />}
-            {restorable && <Action icon="restore" label={RESTORE} onClick={() => post({ type: "restoreBefore", messageId: id })} />}
+            {editable && <IconButton icon="edit" label={t("Edit and resend")} message={{ type: "resend", messageId: id, ...promptOf(parts.filter(isPart)) }} />}
+            {forkable && <IconButton icon="fork" label={t("Fork from here")} message={{ type: "fork", messageId: id, ...promptOf(parts.filter(isPart)) }} />}
+            {retryable && <IconButton icon="redo" label={t("Retry this message")} message={{ type: "retry" }} />}
+            {restorable && <IconButton icon="restore" label={t("Revert files to this point")} message={{ type: "restoreBefore", messageId: id }} />}
           </div>
           {parts.map((part, index) => {
             if (part?.type === "command") return <p class="said">{part.text}</p>;
@@ -140,65 +138,34 @@ function UserMessage({ id, parts, editable, forkable, retryable, restorable }: U
   );
 }
 
-/** A button that appears on hover and focus. */
-function Action({ icon, label, onClick }: { icon: IconName; label: string; onClick: () => void }): JSX.Element {
-  return (
-    <button type="button" class="symbol" aria-label={label} title={label} onClick={onClick}>
-      <Icon name={icon} />
-    </button>
-  );
-}
-
 /** A note from Goalwright to the model, sent instead of or along with a user message; folded, because users rarely need it. */
 function Note({ id, text, label = t("System note") }: { id: string; text: string; label?: string }): JSX.Element {
-  const [open, toggle] = useOpen(`note-${id}`);
   return (
     <div class="note">
-      <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
-        <Icon name="chevron" />
-        <span>{label}</span>
-      </button>
-      {open && <p class="said">{text}</p>}
+      <Folded id={`note-${id}`} label={<span>{label}</span>}>
+        <p class="said">{text}</p>
+      </Folded>
     </div>
   );
 }
 
 /** A line for a compaction; expands to the summary that replaced the messages. */
 export function Compaction({ line }: { line: CompactionLine }): JSX.Element {
-  const [open, toggle] = useOpen(`compaction-${line.key}`);
   const words = compactionWords(line);
   if (!line.summary) return <p class="working shimmer">{words}</p>;
   return (
     <div class="compaction">
-      <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
-        <Icon name="chevron" />
-        <Icon name="fold" />
-        <span>{words}</span>
-      </button>
-      {open && (
+      <Folded id={`compaction-${line.key}`} label={[<Icon key="icon" name="fold" />, <span key="words">{words}</span>]}>
         <div class="compaction-body">
           <Markdown text={line.summary} />
-          {line.carried.trim() && <Carried line={line} />}
+          {line.carried.trim() && (
+            <Folded id={`carried-${line.key}`} label={<span>{t("Kept word for word")}</span>}>
+              <Verbatim>{visible(line.carried)}</Verbatim>
+            </Folded>
+          )}
         </div>
-      )}
+      </Folded>
     </div>
-  );
-}
-
-function Carried({ line }: { line: CompactionLine }): JSX.Element {
-  const [open, toggle] = useOpen(`carried-${line.key}`);
-  return (
-    <>
-      <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
-        <Icon name="chevron" />
-        <span>{t("Kept word for word")}</span>
-      </button>
-      {open && (
-        <pre class="io" tabIndex={0}>
-          {visible(line.carried)}
-        </pre>
-      )}
-    </>
   );
 }
 
@@ -221,9 +188,7 @@ export function UserText({ id, text }: { id: string; text: string }): JSX.Elemen
     <>
       <p class={long && !open ? "said clipped" : "said"}>{text}</p>
       {long && (
-        <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
-          {open ? t("Show less") : t("Show all")}
-        </button>
+        <TextButton label={open ? t("Show less") : t("Show all")} class="quiet" aria-expanded={open} onClick={toggle} />
       )}
     </>
   );
@@ -330,9 +295,7 @@ export function NoticeLine({ level, text, code = "", past = false, children }: {
         {children && <> {children}</>}
       </span>
       {code === "cost" && (
-        <button type="button" class="quiet" onClick={() => post({ type: "meter", action: "setBudget" })}>
-          {t("Set budget…")}
-        </button>
+        <TextButton label={t("Set budget…")} class="quiet" message={{ type: "command", command: "setBudget" }} />
       )}
     </div>
   );
@@ -341,16 +304,13 @@ export function NoticeLine({ level, text, code = "", past = false, children }: {
 /** Buttons that help to fix a provider error. */
 export function Fixes({ errorKind, provider }: { errorKind: string; provider: string }): JSX.Element {
   const key = (errorKind === "auth" || errorKind === "no_key") && provider !== "vscode";
+  const known = Object.hasOwn(PROVIDER_NAMES, provider) || provider === "custom";
   return (
     <>
       {key && (
-        <button type="button" class="primary" onClick={() => post({ type: "connectModel", provider: Object.hasOwn(PROVIDER_NAMES, provider) || provider === "custom" ? provider : "" })}>
-          {t("Change Key…")}
-        </button>
+        <TextButton label={t("Change Key…")} class="primary" message={{ type: "command", command: "connectModel", args: known ? [provider] : [] }} />
       )}
-      <button type="button" onClick={() => post({ type: "command", command: "chooseModel" })}>
-        {t("Change Model…")}
-      </button>
+      <TextButton label={t("Change Model…")} message={{ type: "command", command: "chooseModel" }} />
     </>
   );
 }

@@ -1,9 +1,8 @@
 import type { JSX } from "preact";
 import { budgets, details, line, warningWords, type Limit } from "../../meter/model";
 import type { GoalTree, Meter } from "../../protocol.gen";
-import type { MeterAction } from "../messages";
+import { TextButton } from "./buttons";
 import { memo, useKeptOpen } from "./hooks";
-import { post } from "./host";
 import { Icon } from "./icons";
 import { t } from "../../l10n";
 
@@ -75,9 +74,9 @@ function Details({ meter, tree }: MeterProps): JSX.Element {
         </div>
       </dl>
       <div class="buttons">
-        <Action action="compact" label={t("Compact now")} />
-        <Action action="showContext" label={t("Show what the model sees")} />
-        <Action action="setBudget" label={t("Set budget…")} />
+        <TextButton label={t("Compact now")} message={{ type: "command", command: "compact", args: ["meter"] }} />
+        <TextButton label={t("Show what the model sees")} message={{ type: "command", command: "showContext" }} />
+        <TextButton label={t("Set budget…")} message={{ type: "command", command: "setBudget" }} />
       </div>
     </div>
   );
@@ -103,10 +102,3 @@ function LimitLine({ limit: { what, words, used, limit, near } }: { limit: Limit
   );
 }
 
-function Action({ action, label }: { action: MeterAction; label: string }): JSX.Element {
-  return (
-    <button type="button" onClick={() => post({ type: "meter", action })}>
-      {label}
-    </button>
-  );
-}

@@ -1,6 +1,8 @@
 import type { JSX } from "preact";
 import { modeWords } from "../../permission/format";
 import type { Mode } from "../../protocol.gen";
+import type { PageCommand } from "../messages";
+import { TextButton } from "./buttons";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
 import { t } from "../../l10n";
@@ -11,27 +13,40 @@ const ICONS: Readonly<Record<Mode, IconName>> = { ask: "waiting", "accept-edits"
 export function ModeButton({ mode }: { mode: Mode }): JSX.Element {
   const { label, detail } = modeWords(mode);
   return (
-    <button
-      type="button"
-      class={`mode mode-${mode}`}
-      aria-label={t("Mode: {0}", label)}
-      aria-haspopup="menu"
-      title={`${label}: ${detail}`}
-      onClick={() => post({ type: "command", command: "setMode" })}
-    >
+    <Chooser command="setMode" class={`mode mode-${mode}`} label={t("Mode: {0}", label)} title={`${label}: ${detail}`} words={label}>
       <Icon name={Object.hasOwn(ICONS, mode) ? ICONS[mode] : "waiting"} />
-      <span>{label}</span>
-      <Icon name="chevron" />
-    </button>
+    </Chooser>
   );
 }
 
 /** The current agent; a click opens the choice. */
 export function AgentButton({ agent }: { agent: string }): JSX.Element {
   return (
-    <button type="button" class="mode mode-ask agent" aria-label={t("Agent: {0}", agent)} aria-haspopup="menu" title={t("Agent {0}. Choose another agent.", agent)} onClick={() => post({ type: "command", command: "chooseAgent" })}>
+    <Chooser command="chooseAgent" class="mode mode-ask agent" label={t("Agent: {0}", agent)} title={t("Agent {0}. Choose another agent.", agent)} words={agent}>
       <Icon name="agent" />
-      <span>{agent}</span>
+    </Chooser>
+  );
+}
+
+/** The current model; a click opens the choice. */
+export function ModelButton({ model }: { model: string }): JSX.Element {
+  return <Chooser command="chooseModel" class="model" label={t("Model: {0}", model)} title={t("{0}. Choose another model.", model)} words={model.split("/").at(-1)} />;
+}
+
+interface ChooserProps {
+  command: PageCommand;
+  class: string;
+  label: string;
+  title: string;
+  words: string | undefined;
+  children?: JSX.Element;
+}
+
+function Chooser({ command, label, words, children, ...rest }: ChooserProps): JSX.Element {
+  return (
+    <button type="button" aria-label={label} aria-haspopup="menu" onClick={() => post({ type: "command", command })} {...rest}>
+      {children}
+      <span>{words}</span>
       <Icon name="chevron" />
     </button>
   );
@@ -44,9 +59,7 @@ export function Restricted(): JSX.Element {
       <Icon name="shield" />
       <span>
         {`${t("Restricted mode: nothing is changed or run.")} `}
-        <button type="button" class="quiet" onClick={() => post({ type: "command", command: "manageTrust" })}>
-          {t("Manage Workspace Trust")}
-        </button>
+        <TextButton label={t("Manage Workspace Trust")} class="quiet" message={{ type: "command", command: "manageTrust" }} />
       </span>
     </div>
   );

@@ -6,7 +6,8 @@ import { drop } from "../../goals/move_targets";
 import { changedGoals, nowWords, progress, shownGoals, type ShownGoal } from "../../goals/visible_goals";
 import type { Goal, GoalTree } from "../../protocol.gen";
 import type { SessionState } from "../../session/state";
-import type { Changes, GoalAction } from "../messages";
+import type { Changes, GoalCommand } from "../messages";
+import { IconButton } from "./buttons";
 import { useKeptOpen } from "./hooks";
 import { post } from "./host";
 import { Icon, type IconName } from "./icons";
@@ -14,7 +15,7 @@ import { visibleLine } from "./visible";
 import { t } from "../../l10n";
 
 const ICONS: Readonly<Record<Goal["status"], IconName>> = { pending: "pending", in_progress: "goal", completed: "check", abandoned: "denied" };
-const KEYS: Readonly<Record<string, GoalAction>> = { F2: "rename", Delete: "abandon" };
+const KEYS: Readonly<Record<string, GoalCommand>> = { F2: "renameGoal", Delete: "abandonGoal" };
 
 /** The plan above the composer: progress and the current goal; expanded, the goal tree with its actions. */
 export function PlanStrip({ session, changes }: { session: SessionState; changes: Changes }): JSX.Element | null {
@@ -35,9 +36,7 @@ export function PlanStrip({ session, changes }: { session: SessionState; changes
             {now}
           </span>
         </button>
-        <button type="button" class="symbol" aria-label={t("Add a goal")} title={t("Add a goal")} onClick={() => post({ type: "goal", action: "add" })}>
-          <Icon name="plus" />
-        </button>
+        <IconButton icon="plus" label={t("Add a goal")} message={{ type: "command", command: "addGoal" }} />
       </div>
     </section>
   );
@@ -66,14 +65,14 @@ function Tree({ session, changes }: { session: SessionState; changes: Changes })
   const onKey = (event: KeyboardEvent, { goal, parent, isFolded }: ShownGoal): void => {
     if (event.target !== event.currentTarget) return; // a button of the row
     const moves: Record<string, () => void> = {
-      ArrowDown: () => (event.altKey ? act("moveDown", goal.id) : go(at + 1)),
-      ArrowUp: () => (event.altKey ? act("moveUp", goal.id) : go(at - 1)),
+      ArrowDown: () => (event.altKey ? act("moveGoalDown", goal.id) : go(at + 1)),
+      ArrowUp: () => (event.altKey ? act("moveGoalUp", goal.id) : go(at - 1)),
       Home: () => go(0),
       End: () => go(rows.length - 1),
       ArrowRight: () => (parent && isFolded ? fold(goal.id, false) : go(at + 1)),
       ArrowLeft: () => (parent && !isFolded ? fold(goal.id, true) : go(rows.findIndex((row) => row.goal.id === goal.parentId))),
       Enter: () => showSection(goal.id),
-      ContextMenu: () => act("more", goal.id),
+      ContextMenu: () => act("goalActions", goal.id),
     };
     const action = KEYS[event.key];
     if (!moves[event.key] && !action) return;
@@ -126,7 +125,7 @@ function Row({ row, tree, changed, running, tabIndex, onFocus, onKey, onFold }: 
       onClick={() => showSection(goal.id)}
       onContextMenu={(event) => {
         event.preventDefault();
-        act("more", goal.id);
+        act("goalActions", goal.id);
       }}
       onDragStart={(event) => event.dataTransfer?.setData("application/x-goal", goal.id)}
       onDragOver={(event) => {
@@ -144,11 +143,8 @@ function Row({ row, tree, changed, running, tabIndex, onFocus, onKey, onFold }: 
         event.stopPropagation();
         // The upper part of a row drops before it, the lower part makes the goal its child.
         const before = event.offsetY < event.currentTarget.offsetHeight * 0.6;
-        if (before && moved !== goal.id) post({ type: "moveGoal", goalId: moved, parentId: goal.parentId, beforeId: goal.id });
-        else {
-          const place = drop(tree, moved, goal.id);
-          if (place) post({ type: "moveGoal", goalId: moved, ...place });
-        }
+        const place = before && moved !== goal.id ? { parentId: goal.parentId, beforeId: goal.id } : drop(tree, moved, goal.id);
+        if (place) act("moveGoal", moved, place);
       }}
     >
       <button
@@ -171,34 +167,17 @@ function Row({ row, tree, changed, running, tabIndex, onFocus, onKey, onFold }: 
         {words}
         {about && <span class="dim">{` ${about}`}</span>}
       </span>
-      <span class="plan-actions">
-        {open && !current && <Act action="focus" goalId={goal.id} icon="auto" label={t("Do this next")} />}
-        {changed && <Act action="undo" goalId={goal.id} icon="undo" label={t("Undo the file changes of this goal")} />}
-        <Act action="more" goalId={goal.id} icon="more" label={t("More actions")} />
+      <span class="plan-actions" onClick={(event) => event.stopPropagation()}>
+        {open && !current && <IconButton icon="auto" label={t("Do this next")} message={{ type: "command", command: "focusGoal", args: [goal.id] }} />}
+        {changed && <IconButton icon="undo" label={t("Undo the file changes of this goal")} message={{ type: "command", command: "undoGoal", args: [goal.id] }} />}
+        <IconButton icon="more" label={t("More actions")} message={{ type: "command", command: "goalActions", args: [goal.id] }} />
       </span>
     </li>
   );
 }
 
-function Act({ action, goalId, icon, label }: { action: GoalAction; goalId: string; icon: IconName; label: string }): JSX.Element {
-  return (
-    <button
-      type="button"
-      class="symbol"
-      aria-label={label}
-      title={label}
-      onClick={(event) => {
-        event.stopPropagation();
-        act(action, goalId);
-      }}
-    >
-      <Icon name={icon} />
-    </button>
-  );
-}
-
-function act(action: GoalAction, goalId: string): void {
-  post({ type: "goal", action, goalId });
+function act(command: GoalCommand, goalId: string, ...args: unknown[]): void {
+  post({ type: "command", command, args: [goalId, ...args] });
 }
 
 /** Scroll to the start of work on a goal or its sub-goals. False when the page has no mark for it. */

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useContext } from "preact/hooks";
 import { fileChoice, fileLabel, units, type Choice } from "../../diff/choice";
 import type { FileDiff, PermissionRequest } from "../../protocol.gen";
+import { IconButton, TextButton } from "./buttons";
 import { Away, useReason } from "./request_card";
 import { Box } from "./checkbox";
 import { Counts, Diff, FilePath } from "./diff";
@@ -69,9 +70,7 @@ export function ProposedFile({ request, file, choice }: ProposedProps): JSX.Elem
           <span class="own-words">
             {filled(edited === "nothing" ? t("{0}: no part of the change is left") : t("{0}: the diff shows your text"), <strong>{t("edited by you")}</strong>)}
           </span>
-          <button type="button" class="quiet" onClick={() => post({ type: "discardEdits", requestId, path: file.path })}>
-            {t("Discard my edits")}
-          </button>
+          <TextButton label={t("Discard my edits")} class="quiet" message={{ type: "discardEdits", requestId, path: file.path }} />
         </p>
       )}
       {open && shown.diff && <Diff diff={shown.diff} choosable={choosable} />}
@@ -86,12 +85,8 @@ function FileButtons({ label, decide }: { label: string; decide: (accepted: bool
   const reason = useReason();
   return (
     <>
-      <button type="button" class="symbol" aria-label={t("Accept file {0}", label)} disabled={away} title={reason(t("Accept file"))} onClick={() => decide(true)}>
-        <Icon name="check" />
-      </button>
-      <button type="button" class="symbol" aria-label={t("Reject file {0}", label)} disabled={away} title={reason(t("Reject file"))} onClick={() => decide(false)}>
-        <Icon name="cross" />
-      </button>
+      <IconButton icon="check" label={t("Accept file {0}", label)} disabled={away} title={reason(t("Accept file"))} onClick={() => decide(true)} />
+      <IconButton icon="cross" label={t("Reject file {0}", label)} disabled={away} title={reason(t("Reject file"))} onClick={() => decide(false)} />
     </>
   );
 }

@@ -2,8 +2,8 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { QueuedPrompt } from "../../protocol.gen";
 import { handedLine } from "../code_action_line";
+import { IconButton, TextButton } from "./buttons";
 import { editOf, post, saveEdit } from "./host";
-import { Icon } from "./icons";
 import { t } from "../../l10n";
 
 /** Prompts that wait for the running turn, or, when nothing runs, for the user to send them. */
@@ -42,12 +42,8 @@ export function Queue({ queue, idle }: { queue: readonly QueuedPrompt[]; idle: b
       {held.length > 0 && (
         <div class="buttons" role="status">
           <span>{t("{0} queued", held.length)}</span>
-          <button type="button" class="primary" aria-label={t("Send what is queued")} onClick={send}>
-            {t("Send")}
-          </button>
-          <button type="button" aria-label={t("Discard what is queued")} onClick={discard}>
-            {t("Discard")}
-          </button>
+          <TextButton label={t("Send")} class="primary" aria-label={t("Send what is queued")} onClick={send} />
+          <TextButton label={t("Discard")} aria-label={t("Discard what is queued")} onClick={discard} />
         </div>
       )}
       <ul aria-label={t("Waiting prompts")}>
@@ -101,12 +97,8 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
           }}
         />
         <div class="buttons">
-          <button type="button" class="primary" onClick={() => save(prompt)}>
-            {t("Save")}
-          </button>
-          <button type="button" onClick={() => hold(promptId, null)}>
-            {t("Cancel")}
-          </button>
+          <TextButton label={t("Save")} class="primary" onClick={() => save(prompt)} />
+          <TextButton label={t("Cancel")} onClick={() => hold(promptId, null)} />
         </div>
       </li>
     );
@@ -115,18 +107,8 @@ function Waiting({ prompt, place, draft, write, hold, save }: WaitingProps): JSX
     <li>
       {place > 0 && <span class="dim">{prompt.steer ? t("Next step") : place === 1 ? t("Next") : `${place}.`}</span>}
       <span class="queued-text" dir="auto">{handedLine(prompt.text) ?? prompt.text}</span>
-      <button type="button" class="symbol" aria-label={t("Edit")} title={t("Edit")} onClick={() => hold(promptId, prompt.text)}>
-        <Icon name="edit" />
-      </button>
-      <button
-        type="button"
-        class="symbol"
-        aria-label={t("Remove")}
-        title={t("Remove")}
-        onClick={() => post({ type: "editQueue", promptId, text: null })}
-      >
-        <Icon name="cross" />
-      </button>
+      <IconButton icon="edit" label={t("Edit")} onClick={() => hold(promptId, prompt.text)} />
+      <IconButton icon="cross" label={t("Remove")} message={{ type: "editQueue", promptId, text: null }} />
     </li>
   );
 }

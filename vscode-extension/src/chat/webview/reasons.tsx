@@ -2,8 +2,8 @@
 import { Fragment, type JSX } from "preact";
 import { needs, reasonLines, ruleText, shortPath, whose, type Places, type ReasonLine } from "../../permission/format";
 import type { PermissionRequest } from "../../protocol.gen";
+import { TextButton } from "./buttons";
 import { useOpen } from "./hooks";
-import { post } from "./host";
 import { Icon } from "./icons";
 import { filled } from "./markup";
 import { visibleLine } from "./visible";
@@ -60,9 +60,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
       <>
         <p class="rule">
           {`${needs(only.rule.permission)} · `}
-          <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
-            {t("Why?")}
-          </button>
+          <TextButton label={t("Why?")} class="quiet" aria-expanded={open} onClick={toggle} />
         </p>
         {open && (
           <p class="rule">
@@ -106,9 +104,7 @@ export function Reasons({ request, places }: { request: PermissionRequest; place
         ))}
       </ul>
       {lines.length > SHOWN + 1 && (
-        <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
-          {open ? t("Show less") : t("Show all {0}", lines.length)}
-        </button>
+        <TextButton label={open ? t("Show less") : t("Show all {0}", lines.length)} class="quiet" aria-expanded={open} onClick={toggle} />
       )}
     </div>
   );
@@ -126,9 +122,7 @@ function RuleName({ line: { rule, why }, places }: { line: ReasonLine; places: P
           {`${whose(rule)} `}
           <span class="rule-text">{visibleLine(ruleText(rule))}</span>
         </>,
-        <button type="button" class="path" title={t("Open {0}", visibleLine(file))} onClick={() => post({ type: "openFile", path: file })}>
-          {visibleLine(shortPath(file, places))}
-        </button>,
+        <TextButton label={visibleLine(shortPath(file, places))} class="path" title={t("Open {0}", visibleLine(file))} message={{ type: "openFile", path: file }} />,
       )}
       {why && ` · ${visibleLine(why)}`}
     </>

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { askerName } from "../../explore/format";
 import type { SessionState } from "../../session/state";
-import { post } from "./host";
+import { IconButton, TextButton } from "./buttons";
 import { Icon } from "./icons";
 import { visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -12,9 +12,7 @@ export function RecordHead({ record }: { record: SessionState }): JSX.Element {
   const name = askerName(traceId.split(":")[1] ?? "");
   return (
     <header class="bar">
-      <button type="button" class="symbol" aria-label={t("Back to the session")} title={t("Back to the session")} onClick={() => post({ type: "closeRecord" })}>
-        <Icon name="back" />
-      </button>
+      <IconButton icon="back" label={t("Back to the session")} message={{ type: "closeRecord" }} />
       <h1 title={title} dir="auto">{visibleLine([name, title].filter(Boolean).join(" · "))}</h1>
     </header>
   );
@@ -27,9 +25,7 @@ export function RecordBar({ record }: { record: SessionState }): JSX.Element {
       <Icon name={live ? "running" : "plan"} />
       <span>
         {`${live ? t("Live, read-only.") : t("Read-only transcript.")} `}
-        <button type="button" class="quiet" onClick={() => post({ type: "closeRecord" })}>
-          {t("Back to the session")}
-        </button>
+        <TextButton label={t("Back to the session")} class="quiet" message={{ type: "closeRecord" }} />
       </span>
     </div>
   );

@@ -6,6 +6,7 @@ import type { Answer } from "../../permission/grants";
 import { headline } from "../../permission/format";
 import type { PermissionRequest } from "../../protocol.gen";
 import { askerName } from "../../explore/format";
+import { TextButton } from "./buttons";
 import { answerOf, post, saveAnswer } from "./host";
 import { Icon } from "./icons";
 import { visible, visibleLine } from "./visible";
@@ -102,9 +103,7 @@ export function Feedback({ request, disabled, send }: { request: PermissionReque
           if (ready) send(text);
         }}
       />
-      <button type="button" class="primary" disabled={!ready} onClick={() => send(text)}>
-        {t("Send feedback")}
-      </button>
+      <TextButton label={t("Send feedback")} class="primary" disabled={!ready} onClick={() => send(text)} />
     </div>
   );
 }

@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { foundOf, listingOf, type Found, type Listing } from "../../session/tool_results";
 import type { ToolView } from "../../session/tools";
+import { TextButton } from "./buttons";
 import { highlight } from "./highlight";
 import { post } from "./host";
 import { visible, visibleLine } from "./visible";
@@ -39,9 +40,7 @@ function Places({ found: { files, notes } }: { found: Found }): JSX.Element {
       <ul class="io places" aria-label={t("Found")}>
         {files.map(({ path, hits }, index) => (
           <li key={index}>
-            <button type="button" class="path" onClick={() => post({ type: "openFile", path })}>
-              {visibleLine(path)}
-            </button>
+            <TextButton label={visibleLine(path)} class="path" message={{ type: "openFile", path }} />
             {hits.map(({ line, text }, at) => (
               <button key={at} type="button" class="hit" aria-label={`${visibleLine(path)}:${line} ${visibleLine(text.trim())}`} title={`${visibleLine(path)}:${line}`} onClick={() => post({ type: "openFile", path, line })}>
                 <span class="hit-line">{line}</span>

@@ -4,8 +4,8 @@ import { childSession } from "../../explore/children";
 import type { Glimpse } from "../../explore/outcomes";
 import { agentSpent, agentState } from "../../explore/format";
 import type { PermissionRequest, SubagentMeta } from "../../protocol.gen";
+import { TextButton } from "./buttons";
 import { useOpen } from "./hooks";
-import { post } from "./host";
 import { Markdown } from "./markup";
 import { bareLine, visibleLine } from "./visible";
 import { t } from "../../l10n";
@@ -35,18 +35,14 @@ export function Task({ sessionId, agent, requests, glimpse }: TaskProps): JSX.El
       {agent.summary && open && <Markdown text={agent.summary} />}
       <div class="branch-actions">
         {long && (
-          <button type="button" class="quiet" aria-expanded={open} onClick={toggle}>
-            {open ? t("Show less") : t("Show answer")}
-          </button>
+          <TextButton label={open ? t("Show less") : t("Show answer")} class="quiet" aria-expanded={open} onClick={toggle} />
         )}
-        <button
-          type="button"
+        <TextButton
+          label={t("Open conversation")}
           class="quiet"
           aria-label={t("Open conversation of sub-agent {0}", agent.id)}
-          onClick={() => post({ type: "openRecord", sessionId: childSession(sessionId, agent.id) })}
-        >
-          {t("Open conversation")}
-        </button>
+          message={{ type: "openRecord", sessionId: childSession(sessionId, agent.id) }}
+        />
       </div>
     </div>
   );

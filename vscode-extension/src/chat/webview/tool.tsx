@@ -8,6 +8,7 @@ import { planChanges } from "../../session/plan";
 import { listingOf } from "../../session/tool_results";
 import type { SessionState } from "../../session/state";
 import { argumentsOf, toolView, uncounted, type ProblemLine, type ToolState, type ToolView } from "../../session/tools";
+import { Folded, IconButton, TextButton, Verbatim } from "./buttons";
 import { spans } from "./ansi";
 import { Counts, Diff, FilePath } from "./diff";
 import { useOpen } from "./hooks";
@@ -158,9 +159,7 @@ export function PlanCard({ view, tree }: { view: ToolView; tree: GoalTree }): JS
     <article class="tool tool-light plan-card" aria-label={t("Tool {0}: {1}", view.call.name, STATES[view.state])}>
       <div class="tool-row">
         <PlanChanges changes={changes} tree={tree} />
-        <button type="button" class="symbol card-button" aria-expanded={open} aria-label={t("Details")} title={t("Details")} onClick={toggle}>
-          <Icon name="chevron" />
-        </button>
+        <IconButton icon="chevron" label={t("Details")} class="symbol card-button" aria-expanded={open} onClick={toggle} />
       </div>
       {open && <Details view={view} />}
     </article>
@@ -202,32 +201,22 @@ function CardButtons({ view }: { view: ToolView }): JSX.Element | null {
   return (
     <>
       {isUnderWay(view) && (
-        <button type="button" class="step" aria-label={t("Stop this command")} title={t("Stop this command; the agent continues with its output so far")} onClick={() => post({ type: "stopCommand", callId: call.id })}>
-          <Icon name="stop" />
+        <IconButton icon="stop" class="step" label={t("Stop this command")} title={t("Stop this command; the agent continues with its output so far")} message={{ type: "stopCommand", callId: call.id }}>
           <span class="step-word">{t("Stop")}</span>
-        </button>
+        </IconButton>
       )}
       {job?.running && (
-        <button type="button" class="step" aria-label={t("Stop job {0}", job.id)} title={t("Stop this background job")} onClick={() => post({ type: "stopJob", sessionId: job.sessionId, jobId: job.id })}>
-          <Icon name="stop" />
+        <IconButton icon="stop" class="step" label={t("Stop job {0}", job.id)} title={t("Stop this background job")} message={{ type: "stopJob", sessionId: job.sessionId, jobId: job.id }}>
           <span class="step-word">{t("Stop")}</span>
-        </button>
+        </IconButton>
       )}
       {typeof command === "string" && call.finished && (
-        <CardButton icon="terminal" label={t("Open in Terminal")} title={t("Type this command in a terminal, without running it")} onClick={() => post({ type: "terminal", text: command })} />
+        <IconButton icon="terminal" class="symbol card-button" label={t("Open in Terminal")} title={t("Type this command in a terminal, without running it")} message={{ type: "terminal", text: command }} />
       )}
       {call.name === "read" && path && result && !result.isError && (
-        <CardButton icon="file" label={t("Open {0}", visibleLine(path))} title={t("Open {0}", visibleLine(path))} onClick={() => post({ type: "openFile", path, ...lineOf(result.content) })} />
+        <IconButton icon="file" class="symbol card-button" label={t("Open {0}", visibleLine(path))} message={{ type: "openFile", path, ...lineOf(result.content) }} />
       )}
     </>
-  );
-}
-
-function CardButton({ icon, label, title, onClick }: { icon: IconName; label: string; title: string; onClick: () => void }): JSX.Element {
-  return (
-    <button type="button" class="symbol card-button" aria-label={label} title={title} onClick={onClick}>
-      <Icon name={icon} />
-    </button>
   );
 }
 
@@ -244,17 +233,11 @@ function StepButton({ change }: { change: HistoryChange }): JSX.Element | null {
   if (!undone && !change.files.some((file) => file.undoable)) return null;
   const action = undone ? "redo" : "undo";
   const word = undone ? t("Redo") : t("Undo");
+  const title = undone ? t("Redo {0}; your own edits stay", changeLabel(change)) : t("Undo {0}; your own edits stay", changeLabel(change));
   return (
-    <button
-      type="button"
-      class="step"
-      aria-label={word}
-      title={visibleLine(undone ? t("Redo {0}; your own edits stay", changeLabel(change)) : t("Undo {0}; your own edits stay", changeLabel(change)))}
-      onClick={() => post({ type: "step", action, changeId: change.changeId })}
-    >
-      <Icon name={action} />
+    <IconButton icon={action} class="step" label={word} title={visibleLine(title)} message={{ type: "step", action, changeId: change.changeId }}>
       <span class="step-word">{word}</span>
-    </button>
+    </IconButton>
   );
 }
 
@@ -286,9 +269,7 @@ function Problems({ view }: { view: ToolView }): JSX.Element | null {
         ))}
       </ul>
       {shown.length < problems.length && (
-        <button type="button" class="quiet" onClick={toggle}>
-          {t("{0} more", problems.length - shown.length)}
-        </button>
+        <TextButton label={t("{0} more", problems.length - shown.length)} class="quiet" onClick={toggle} />
       )}
     </>
   );
@@ -321,9 +302,7 @@ function Details({ view }: { view: ToolView }): JSX.Element {
   return (
     <div class="details">
       {path && call.name !== "read" && !looked && (
-        <button type="button" class="path" onClick={() => post({ type: "openFile", path })}>
-          {visibleLine(path)}
-        </button>
+        <TextButton label={visibleLine(path)} class="path" message={{ type: "openFile", path }} />
       )}
       {diff && <Diff diff={diff} />}
       {/* The title already shows it. */}
@@ -331,9 +310,7 @@ function Details({ view }: { view: ToolView }): JSX.Element {
       <ModelSays words={view.modelSays} />
       {looked ?? <Section title={call.name === "bash" || !result ? t("Output") : t("Result")} text={shown} folded={diff ? `result-${call.id}` : undefined} />}
       {outputFile && (
-        <button type="button" class="path" onClick={() => post({ type: "openFile", path: outputFile })}>
-          {t("Open the whole output")}
-        </button>
+        <TextButton label={t("Open the whole output")} class="path" message={{ type: "openFile", path: outputFile }} />
       )}
       {!looked && told !== shown && <Section title={t("Sent to the model")} text={told} folded={`told-${call.id}`} />}
     </div>
@@ -341,22 +318,13 @@ function Details({ view }: { view: ToolView }): JSX.Element {
 }
 
 function Section({ title, text, folded }: { title: string; text: string; folded: string | undefined }): JSX.Element | null {
-  const [open, toggle] = useOpen(folded ?? "", folded === undefined);
   if (!text) return null;
+  const shown = <Verbatim><Ansi text={text} /></Verbatim>;
+  if (folded !== undefined) return <section><Folded id={folded} label={` ${title}`}>{shown}</Folded></section>;
   return (
     <section>
-      {folded === undefined ? (
-        <h3>{title}</h3>
-      ) : (
-        <button type="button" class="fold" aria-expanded={open} onClick={toggle}>
-          <Icon name="chevron" /> {title}
-        </button>
-      )}
-      {(open || folded === undefined) && (
-        <pre class="io" tabIndex={0}>
-          <Ansi text={text} />
-        </pre>
-      )}
+      <h3>{title}</h3>
+      {shown}
     </section>
   );
 }

@@ -9,9 +9,9 @@ import type { Explored } from "../../explore/outcomes";
 import { turnChanges } from "../../history/turn";
 import type { Changes, Surrounding } from "../messages";
 import { lastPrompt } from "../../composer/text";
+import { TextButton } from "./buttons";
 import { Connect } from "./connect";
 import { Counts } from "./diff";
-import { post } from "./host";
 import { Compaction, Fixes, GoalMark, MessageView, NoticeLine, UserText } from "./message";
 import { plural, t } from "../../l10n";
 
@@ -110,9 +110,7 @@ function AfterTurn({ session: { session, errorKind, goalTree, items } }: { sessi
     return (
       <div class="buttons">
         {/* An answer without goals may answer a question instead of planning, so the button is not primary. */}
-        <button type="button" class={work === "goals" ? "primary" : ""} onClick={() => post({ type: "command", command: "buildPlan" })}>
-          {t("Build this plan")}
-        </button>
+        <TextButton label={t("Build this plan")} class={work === "goals" ? "primary" : ""} message={{ type: "command", command: "buildPlan" }} />
       </div>
     );
   }
@@ -124,13 +122,9 @@ function AfterTurn({ session: { session, errorKind, goalTree, items } }: { sessi
   return (
     <div class="buttons">
       {goesOn && (
-        <button type="button" onClick={() => post({ type: "continue" })}>
-          {t("Continue")}
-        </button>
+        <TextButton label={t("Continue")} message={{ type: "continue" }} />
       )}
-      <button type="button" onClick={() => post({ type: "retry" })}>
-        {t("Retry")}
-      </button>
+      <TextButton label={t("Retry")} message={{ type: "retry" }} />
       {errorKind && <Fixes errorKind={errorKind} provider={session.model.split("/", 1)[0] ?? ""} />}
     </div>
   );
@@ -203,12 +197,8 @@ function ChangedFiles({ items, changes }: { items: readonly Item[]; changes: Cha
       <span class="changed-count">{plural(turn.files.length, "{0} file changed", "{0} files changed")}</span>
       <Counts added={sum((file) => file.added)} removed={sum((file) => file.removed)} />
       <div class="buttons">
-        <button type="button" onClick={() => post({ type: "reviewSince", messageId: turn.messageId })}>
-          {t("Review")}
-        </button>
-        <button type="button" onClick={() => post({ type: "restoreBefore", messageId: turn.messageId })}>
-          {t("Undo…")}
-        </button>
+        <TextButton label={t("Review")} message={{ type: "reviewSince", messageId: turn.messageId }} />
+        <TextButton label={t("Undo…")} message={{ type: "restoreBefore", messageId: turn.messageId }} />
       </div>
     </section>
   );

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import type { Surrounding } from "../messages";
+import { TextButton } from "./buttons";
 import { Connect } from "./connect";
 import { post } from "./host";
 import { Icon } from "./icons";
@@ -30,9 +31,7 @@ export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Elem
       )}
       {folderNote && (
         <NoticeLine level="info" text={folderNote}>
-          <button type="button" class="quiet" onClick={() => post({ type: "command", command: "chooseFolder" })}>
-            {t("Change folder")}
-          </button>
+          <TextButton label={t("Change folder")} class="quiet" message={{ type: "command", command: "chooseFolder" }} />
         </NoticeLine>
       )}
       {recent.length > 0 && (
@@ -48,9 +47,7 @@ export function Welcome({ surrounding }: { surrounding: Surrounding }): JSX.Elem
               </li>
             ))}
           </ul>
-          <button type="button" class="quiet" onClick={() => post({ type: "moreSessions" })}>
-            {t("All sessions…")}
-          </button>
+          <TextButton label={t("All sessions…")} class="quiet" message={{ type: "command", command: "openSession" }} />
         </section>
       )}
     </div>

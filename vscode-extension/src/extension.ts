@@ -50,12 +50,7 @@ export function activate(context: vscode.ExtensionContext): void {
       return initializationOptions(keys.variables);
     },
     diagnostics: (params) => problems.answer(params),
-    languageModels: {
-      list: () => languageModels.list(),
-      chat: (asked, send) => languageModels.chat(asked, send),
-      cancel: (chatId) => languageModels.cancel(chatId),
-      cancelAll: () => languageModels.cancelAll(),
-    },
+    languageModels,
     middleware: () => features.middleware,
   });
   const shared = new WorkspaceMemory(context.globalStorageUri.fsPath, (text) => log.warn(text));

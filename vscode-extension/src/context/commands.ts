@@ -4,6 +4,7 @@ import type { Daemon } from "../daemon/daemon";
 import { changed, choices, complaint } from "../meter/budget";
 import type { CompactResult } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
+import { NO_GOALS } from "../session/numbers";
 import { contextDocument } from "./document";
 import { t } from "../l10n";
 
@@ -68,7 +69,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const sessionId = await this.parts.sessions.ensure();
     const now = this.parts.sessions.state ?? state;
     const meter = now?.meter ?? null;
-    const tree = now?.goalTree ?? { mission: "", currentId: null, goals: [] };
+    const tree = now?.goalTree ?? NO_GOALS;
     const picked = await vscode.window.showQuickPick(choices(meter, tree), {
       title: t("Set a budget"),
       placeHolder: t("Pause when the budget is reached"),
@@ -97,7 +98,7 @@ export class ContextCommands implements vscode.TextDocumentContentProvider, vsco
     const context = await this.parts.daemon.request("goalwright/session/context", { sessionId });
     const { state } = this.parts.sessions;
     const ours = state?.session.trace.traceId === sessionId;
-    const tree = ours ? state.goalTree : { mission: "", currentId: null, goals: [] };
+    const tree = ours ? state.goalTree : NO_GOALS;
     return contextDocument(context, tree, ours ? this.title() : t("another session"));
   }
 

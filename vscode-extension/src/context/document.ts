@@ -1,6 +1,7 @@
 /** The next model request as a Markdown document to read, search and fold. Pure. */
 import { columns } from "../../../daemon/api/page/format.js";
 import { percent, short, tokensWord } from "../amounts";
+import { oneLine, shortened } from "../explore/format";
 import type { ContextMessage, ContextPart, ContextResult, GoalTree, Part } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
@@ -24,17 +25,17 @@ export function contextDocument(context: ContextResult, tree: GoalTree, title: s
     heading(1, t("Context of {0}", title)),
     overview(context),
     table(context),
-    heading(2, `${LAYERS.system} · ${amount(layer(context, "system"))}`),
+    heading(2, `${LAYERS.system} · ${tokensWord(layer(context, "system"))}`),
     ...layered(system, context.parts),
-    heading(2, `${LAYERS.tools} · ${tools.length} · ${amount(layer(context, "tools"))}`),
+    heading(2, `${LAYERS.tools} · ${tools.length} · ${tokensWord(layer(context, "tools"))}`),
     ...tools.flatMap((tool) => [
       heading(3, tool.name),
       fence(tool.description),
       fence(JSON.stringify(tool.inputSchema, null, 2), "json"),
     ]),
-    heading(2, `${LAYERS.messages} · ${messages.length} · ${amount(layer(context, "messages"))}`),
+    heading(2, `${LAYERS.messages} · ${messages.length} · ${tokensWord(layer(context, "messages"))}`),
     ...messages.flatMap((message, index) => messageLines(message, index, tree)),
-    ...(tail ? [heading(2, `${LAYERS.plan} · ${t("at the end of the last message")} · ${amount(layer(context, "plan"))}`), fence(tail)] : []),
+    ...(tail ? [heading(2, `${LAYERS.plan} · ${t("at the end of the last message")} · ${tokensWord(layer(context, "plan"))}`), fence(tail)] : []),
     "",
   ].join("\n\n");
 }
@@ -68,14 +69,14 @@ function layered(system: readonly string[], parts: readonly ContextPart[]): stri
   const named = parts.filter((part) => part.layer === "system");
   return system.flatMap((text, index) => {
     const part = system.length >= named.length ? named[index] : undefined;
-    return [heading(3, part ? `${part.name} · ${amount(part.tokens)}` : t("Block {0}", index + 1)), fence(text)];
+    return [heading(3, part ? `${part.name} · ${tokensWord(part.tokens)}` : t("Block {0}", index + 1)), fence(text)];
   });
 }
 
 function messageLines(message: ContextMessage, index: number, tree: GoalTree): string[] {
   const goal = goalOf(tree, message.goalId);
   const number = goal && (goalNumbers(tree).get(goal.id) ?? t("abandoned"));
-  const about = [message.role, KINDS[message.kind], goal ? t("goal {0}", number ?? "") : "", glimpse(message.content), amount(message.tokens)];
+  const about = [message.role, KINDS[message.kind], goal ? t("goal {0}", number ?? "") : "", glimpse(message.content), tokensWord(message.tokens)];
   return [heading(3, `${index + 1} · ${about.filter(Boolean).join(" · ")}`), ...message.content.flatMap(partLines)];
 }
 
@@ -112,15 +113,11 @@ function glimpse(content: readonly Part[]): string {
   const text = content.find((part) => (part.type === "text" || part.type === "note") && part.text.trim());
   const said = text && "text" in text ? oneLine(text.text) : "";
   const words = calls.length > 0 ? t("calls {0}", calls.join(", ")) : result ? t("result of {0}", result.name) : said;
-  return words.length > 60 ? `${words.slice(0, 59).trimEnd()}…` : words;
+  return shortened(words, 60);
 }
 
 function layer({ parts }: ContextResult, name: ContextPart["layer"]): number {
   return parts.reduce((sum, part) => (part.layer === name ? sum + part.tokens : sum), 0);
-}
-
-function amount(tokens: number): string {
-  return tokensWord(tokens);
 }
 
 function heading(level: number, text: string): string {
@@ -143,10 +140,5 @@ function pretty(json: string): string {
 }
 
 function cell(text: string): string {
-  const line = oneLine(text);
-  return (line.length > 60 ? `${line.slice(0, 59).trimEnd()}…` : line).replaceAll("|", "\\|");
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
+  return shortened(oneLine(text), 60).replaceAll("|", "\\|");
 }

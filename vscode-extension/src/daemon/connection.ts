@@ -20,6 +20,7 @@ import {
   type Notifications,
   type Requests,
 } from "../protocol.gen";
+import type { LanguageModels } from "../models/language_models";
 import { Unseen } from "../editor/hidden_documents";
 import type { Endpoint } from "./launch";
 import { Problem } from "./problems";
@@ -35,13 +36,7 @@ export type Answering<M extends keyof EditorRequests> = (
 ) => Promise<EditorRequests[M]["result"]>;
 
 /** The language models of other extensions in this window. */
-export interface ModelsOfEditor {
-  list: Answering<"goalwright/editor/models">;
-  /** Send the answer of a model by `send`. Never rejects. */
-  chat: (asked: EditorChat, send: (params: Params<"goalwright/model/answer">) => Promise<Result<"goalwright/model/answer">>) => Promise<void>;
-  cancel: (chatId: string) => void;
-  cancelAll: () => void;
-}
+export type ModelsOfEditor = Pick<LanguageModels, "list" | "chat" | "cancel" | "cancelAll">;
 
 export interface Handlers {
   onUpdate: (params: Notifications["goalwright/session/update"]) => void;
@@ -92,7 +87,7 @@ export class Connection {
       (): Promise<StreamInfo> => Promise.resolve({ reader: socket, writer: socket, detached: true }),
       clientOptions(options, output, middleware),
     );
-    const connection = new Connection(client, handlers.languageModels.cancelAll);
+    const connection = new Connection(client, () => handlers.languageModels.cancelAll());
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Stopped && !connection.closed) {
         connection.closed = true;
@@ -105,7 +100,7 @@ export class Connection {
     client.onNotification("goalwright/session/meter", handlers.onMeter);
     client.onNotification("goalwright/sessions/activity", handlers.onActivity);
     client.onRequest("goalwright/editor/diagnostics", handlers.diagnostics);
-    client.onRequest("goalwright/editor/models", handlers.languageModels.list);
+    client.onRequest("goalwright/editor/models", () => handlers.languageModels.list());
     client.onNotification("goalwright/editor/chat", (asked: EditorChat) => {
       void handlers.languageModels.chat(asked, (params) => connection.request("goalwright/model/answer", params));
     });

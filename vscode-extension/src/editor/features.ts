@@ -1,6 +1,7 @@
 import * as vscode from "vscode";
 import type { Middleware } from "vscode-languageclient/node";
 import type { ChatView } from "../chat/view";
+import { toLsp } from "../diagnostics/convert";
 import type { Review } from "../diff/review";
 import type { SessionController } from "../session/controller";
 import { ACCEPT_CHANGES, ACCEPT_HUNK, lensTitle, REJECT_CHANGES, REJECT_HUNK, SHOW_CHANGES, type Target } from "./lenses";
@@ -104,23 +105,10 @@ export class EditorFeatures implements vscode.Disposable {
     if (problems.length <= Math.max(diagnostics.length, 1)) return undefined;
     const title = t("Fix all {0} problems of this file with Goalwright", problems.length);
     const action = new vscode.CodeAction(title, vscode.CodeActionKind.QuickFix);
-    const argument = { uri: document.uri.toString(), version: document.version, diagnostics: problems.map(told) };
+    const argument = { uri: document.uri.toString(), version: document.version, diagnostics: problems.map(toLsp) };
     action.command = { title, command: FIX, arguments: [argument] };
     return action;
   }
-}
-
-/** Convert a problem to LSP. */
-function told({ message, source, code, severity, range: { start, end } }: vscode.Diagnostic): object {
-  const place = ({ line, character }: vscode.Position): object => ({ line, character });
-  const value = typeof code === "object" ? code.value : code;
-  return {
-    message,
-    range: { start: place(start), end: place(end) },
-    severity: severity + 1,
-    ...(source === undefined ? {} : { source }),
-    ...(value === undefined ? {} : { code: value }),
-  };
 }
 
 function targetOf(args: readonly unknown[]): Target | undefined {

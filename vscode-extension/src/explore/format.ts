@@ -4,8 +4,6 @@ import type { BranchMeta, GoalStats, Message, PermissionRequest, SubagentMeta } 
 import { argumentsOf, mainArgument } from "../session/tools";
 import { t } from "../l10n";
 
-const MOST_LETTERS = 48;
-
 /** Name a requester: `Branch A`, `Branch A, sub-agent s1`, `Sub-agent s1`. */
 export function askerName(branchId: string): string {
   const names = branchId.split(".").map((id) => (/^s\d+$/.test(id) ? t("sub-agent {0}", id) : t("branch {0}", id)));
@@ -79,8 +77,12 @@ export function fileChoiceOf(branchId: string, path: string): string {
 }
 
 export function brief(text: string): string {
-  const line = oneLine(text);
-  return line.length > MOST_LETTERS ? `${line.slice(0, MOST_LETTERS - 1).trimEnd()}…` : line;
+  return shortened(oneLine(text), 48);
+}
+
+/** Cut a line to a number of characters. */
+export function shortened(line: string, most: number): string {
+  return line.length > most ? `${line.slice(0, most - 1).trimEnd()}…` : line;
 }
 
 export function oneLine(text: string): string {

@@ -1,6 +1,7 @@
 /** The scoreboard: facts about the branches for comparison. Unknown facts are "–", and no branch is called the winner. Pure. */
 import { duration, money, short } from "../amounts";
 import type { BranchMeta, CheckRun, Score } from "../protocol.gen";
+import { oneLine, shortened } from "./format";
 import { plural, t } from "../l10n";
 
 export interface Cell {
@@ -18,7 +19,6 @@ export interface Row {
 
 export const UNKNOWN = "–";
 const NOT_RUN = t("not run");
-const MOST_WHY = 80;
 
 /** Return one row for each fact, with one cell for each branch. Empty while no branch has a score. */
 export function board(branches: readonly BranchMeta[]): Row[] {
@@ -69,7 +69,7 @@ function tests(test: CheckRun | null): Cell {
 /** Describe how a test command ended, with the same words as `daemon/explore/score_text.py`, which the model and the terminal use. */
 function ended({ exitCode, passed, failed, durationMs, detail }: CheckRun): string {
   if (exitCode === null && durationMs) return t("timed out after {0}", duration(durationMs));
-  if (exitCode === null) return detail.trim() ? t("not run: {0}", cut(detail)) : NOT_RUN;
+  if (exitCode === null) return detail.trim() ? t("not run: {0}", shortened(oneLine(detail), 80)) : NOT_RUN;
   const counts = [passed === null ? "" : t("{0} passed", passed), failed === null ? "" : t("{0} failed", failed)].filter(Boolean);
   if (counts.length === 0) return exitCode === 0 ? t("ok") : exitWord(exitCode);
   const told = (exitCode !== 0) === Boolean(failed);
@@ -78,11 +78,6 @@ function ended({ exitCode, passed, failed, durationMs, detail }: CheckRun): stri
 
 function exitWord(code: number | null): string {
   return t("exit code {0}", code ?? "?");
-}
-
-function cut(text: string): string {
-  const line = text.split(/\s+/).filter(Boolean).join(" ");
-  return line.length <= MOST_WHY ? line : `${line.slice(0, MOST_WHY - 1).trimEnd()}…`;
 }
 
 function files({ files: count, added, removed }: Score): Cell {

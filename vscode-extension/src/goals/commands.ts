@@ -4,7 +4,7 @@ import { fileLines, headline } from "../history/format";
 import type { FileHistory } from "../history/model";
 import { ErrorCode, type Goal, type GoalResult, type GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { goalOf } from "../session/numbers";
+import { goalOf, NO_GOALS } from "../session/numbers";
 import { changedGoals } from "./visible_goals";
 import { nameOf } from "./format";
 import { step, type Place } from "./move_targets";
@@ -144,7 +144,7 @@ export class GoalCommands {
   }
 
   private get tree(): GoalTree {
-    return this.parts.sessions.state?.goalTree ?? { mission: "", currentId: null, goals: [] };
+    return this.parts.sessions.state?.goalTree ?? NO_GOALS;
   }
 
   private goal(goalId: string): Goal | undefined {

@@ -1,12 +1,10 @@
 /** Texts about the user's changes of goals. Pure. */
+import { oneLine, shortened } from "../explore/format";
 import type { Event, Goal, GoalTree } from "../protocol.gen";
 import { goalNumbers, goalOf } from "../session/numbers";
 import { t } from "../l10n";
 
 type GoalEvent = Extract<Event, { event: "goal_added" | "goal_updated" | "goal_moved" | "goal_removed" }>;
-
-/** Longest description, in characters, where it only names a goal. */
-const MOST_LETTERS = 60;
 
 /** Name a goal in questions and lines: `2.1 Fix the discount`. */
 export function nameOf(goal: Goal, tree: GoalTree): string {
@@ -49,6 +47,5 @@ function quoted(text: string): string {
 }
 
 function brief(text: string): string {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > MOST_LETTERS ? `${line.slice(0, MOST_LETTERS - 1).trimEnd()}…` : line;
+  return shortened(oneLine(text), 60);
 }

@@ -1,10 +1,11 @@
 /** The goal tree as rows. Pure: view.ts shows them in VS Code. */
 import { bareLine } from "../chat/webview/visible";
+import { oneLine } from "../explore/format";
 import { duration, messagesWord, money, tokensWord } from "../amounts";
 import { total } from "../meter/model";
 import type { Goal, GoalMeter, GoalStats, GoalTree } from "../protocol.gen";
 import { mergeWords } from "./branches";
-import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
+import { chain, childrenOf, goalNumbers, goalOf, NO_GOALS } from "../session/numbers";
 import { t } from "../l10n";
 import { nameOf } from "./format";
 
@@ -28,8 +29,6 @@ export interface GoalContext {
   /** Goals with branches below them. */
   branched?: ReadonlySet<string>;
 }
-
-const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 
 export const STATUS_WORDS: Record<Goal["status"], string> = {
   pending: t("pending"),
@@ -86,7 +85,7 @@ export function tooltip(goal: Goal, number: string | undefined, meter?: GoalMete
   const struck = goal.status === "abandoned" ? `~~${title}~~` : title;
   const lines = [`**${number ? `${escape(number)} ` : ""}${struck}**`, `_${STATUS_WORDS[goal.status]}_`];
   if (goal.reason) lines.push(`**${t("Why:")}** ${escape(oneLine(goal.reason))}`);
-  const needs = (goal.needs ?? []).flatMap((id) => goalOf(tree ?? EMPTY, id) ?? []).map((need) => escape(nameOf(need, tree ?? EMPTY)));
+  const needs = (goal.needs ?? []).flatMap((id) => goalOf(tree ?? NO_GOALS, id) ?? []).map((need) => escape(nameOf(need, tree ?? NO_GOALS)));
   if (needs.length > 0) lines.push(`**${t("Needs:")}** ${needs.join(", ")}`);
   if (goal.summary) lines.push(`**${t("Summary:")}** ${escape(oneLine(goal.summary))}`);
   if (goal.mergeSummary) lines.push(`**${t("Merged:")}** ${escape(oneLine(goal.mergeSummary))}`);
@@ -109,10 +108,6 @@ export function stats(value: GoalStats): string {
   if (value.totalTokens > 0) parts.push(tokensWord(value.totalTokens));
   if (value.totalCost > 0 || value.unpricedTokens > 0) parts.push(money(value.totalCost, value.unpricedTokens));
   return parts.join(" · ");
-}
-
-export function oneLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
 }
 
 export function escape(text: string): string {

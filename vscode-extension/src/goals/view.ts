@@ -1,22 +1,22 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
 import { asksFor } from "../explore/children";
+import { oneLine } from "../explore/format";
 import { explorationOf } from "../explore/view";
 import type { FileHistory } from "../history/model";
 import type { GoalTree } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
-import { chain, childrenOf, goalNumbers, goalOf } from "../session/numbers";
+import { chain, childrenOf, goalNumbers, goalOf, NO_GOALS } from "../session/numbers";
 import type { Branches, Update } from "../session/state";
 import { below, branchElement, branchGoalElement, branchRow, branchTooltip, placeOf } from "./branches";
 import type { GoalCommands } from "./commands";
-import { escape, oneLine, row, tooltip, type GoalRow } from "./model";
+import { escape, row, tooltip, type GoalRow } from "./model";
 import { drop } from "./move_targets";
 import { changedGoals, matchingGoals } from "./visible_goals";
 import { BranchTrees } from "./branch_plans";
 import { plural, t } from "../l10n";
 
 const OPENED = "goalsOpened";
-const EMPTY: GoalTree = { mission: "", currentId: null, goals: [] };
 /** URI scheme of abandoned goals, whose rows get a gray decoration. */
 const ABANDONED = "goalwright-abandoned";
 const STATES: Record<GoalRow["state"], vscode.TreeItemCollapsibleState> = {
@@ -173,7 +173,7 @@ export class GoalsView
     const place = placeOf(element);
     if (!("branch" in place)) return found(place.goal);
     const { branch } = place;
-    const tree = this.trees.tree(branch) ?? EMPTY;
+    const tree = this.trees.tree(branch) ?? NO_GOALS;
     return childrenOf(tree, "goal" in place ? place.goal : null).map((goal) => branchGoalElement(branch, goal.id));
   }
 
@@ -181,7 +181,7 @@ export class GoalsView
     const place = placeOf(element);
     if (!("branch" in place)) return goalOf(this.tree, place.goal)?.parentId ?? undefined;
     if (!("goal" in place)) return this.branches[place.branch]?.exploreStartId;
-    const parent = goalOf(this.trees.tree(place.branch) ?? EMPTY, place.goal)?.parentId;
+    const parent = goalOf(this.trees.tree(place.branch) ?? NO_GOALS, place.goal)?.parentId;
     return parent ? branchGoalElement(place.branch, parent) : branchElement(place.branch);
   }
 
@@ -189,7 +189,7 @@ export class GoalsView
     const place = placeOf(element);
     if ("branch" in place && !("goal" in place)) return this.branchItem(place.branch);
     const inBranch = "branch" in place ? place.branch : undefined;
-    const tree = inBranch === undefined ? this.tree : (this.trees.tree(inBranch) ?? EMPTY);
+    const tree = inBranch === undefined ? this.tree : (this.trees.tree(inBranch) ?? NO_GOALS);
     const goal = goalOf(tree, place.goal);
     if (!goal) return new vscode.TreeItem("");
     const live = new Set(chain(tree, tree.currentId).map((one) => one.id));
@@ -226,7 +226,7 @@ export class GoalsView
       return item;
     }
     const inBranch = "branch" in place;
-    const tree = inBranch ? (this.trees.tree(place.branch) ?? EMPTY) : this.tree;
+    const tree = inBranch ? (this.trees.tree(place.branch) ?? NO_GOALS) : this.tree;
     const goal = goalOf(tree, place.goal);
     const meter = inBranch ? undefined : this.sessions.state?.meter?.goals.find((one) => one.goalId === element);
     if (goal) item.tooltip = new vscode.MarkdownString(tooltip(goal, goalNumbers(tree).get(place.goal), meter, tree), true);
@@ -271,7 +271,7 @@ export class GoalsView
   }
 
   private get tree(): GoalTree {
-    return this.sessions.state?.goalTree ?? EMPTY;
+    return this.sessions.state?.goalTree ?? NO_GOALS;
   }
 
   /** Many events at once cause only one repaint. */

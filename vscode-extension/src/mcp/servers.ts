@@ -1,5 +1,7 @@
 import * as vscode from "vscode";
 import type { Daemon } from "../daemon/daemon";
+import { asProblem } from "../daemon/problems";
+import { liveList } from "../live_list";
 import type { McpListResult, McpServer } from "../protocol.gen";
 import { t } from "../l10n";
 
@@ -19,32 +21,18 @@ interface Item extends vscode.QuickPickItem {
 /** List the MCP servers, to read their logs, restart them, or switch them or single tools on and off. Throws the daemon's error. */
 export async function showServers(daemon: Daemon): Promise<void> {
   await daemon.connect();
-  const pick = vscode.window.createQuickPick<Item>();
-  pick.title = t("MCP Servers");
-  pick.placeholder = t("Enter opens the log");
+  const { pick, run: work, closed } = liveList<Item>(t("MCP Servers"), t("Enter opens the log"));
   pick.matchOnDetail = true;
   let hidden = false;
-  const closed = new Promise<void>((resolve) =>
-    pick.onDidHide(() => {
-      hidden = true;
-      resolve();
-    }),
-  );
-  let failure: unknown;
+  pick.onDidHide(() => (hidden = true));
   let shown = "";
-  const run = async (work: () => Promise<McpListResult>): Promise<void> => {
-    pick.busy = true;
-    try {
-      const found = await work();
+  const run = (read: () => Promise<McpListResult>): Promise<void> =>
+    work(async () => {
+      const found = await read();
       const now = JSON.stringify(found);
       if (now !== shown) pick.items = rows(found); // setting them moves the focus to the first one
       shown = now;
-    } catch (error) {
-      failure ??= error;
-      pick.hide();
-    }
-    pick.busy = false;
-  };
+    });
   pick.onDidTriggerItemButton(({ item: { server }, button }) => {
     if (!server) return;
     const { name, state } = server;
@@ -71,30 +59,29 @@ export async function showServers(daemon: Daemon): Promise<void> {
     if (!hidden) await run(() => daemon.request("goalwright/mcp/list", { start: false }));
   }
   await closed;
-  pick.dispose();
-  if (failure !== undefined) throw failure;
 }
 
 /** Open the page where the user signs in to a server, and wait until that is done. */
 async function signIn(daemon: Daemon, name: string): Promise<void> {
-  try {
+  await told(async () => {
     const { url } = await daemon.request("goalwright/mcp/login", { name });
     const title = t("Signing in to {0}: finish in the browser", name);
     await vscode.env.openExternal(vscode.Uri.parse(url, true));
     await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => daemon.request("goalwright/mcp/loggedIn", { name }));
     void vscode.window.showInformationMessage(t("You are signed in to {0}.", name));
-  } catch (error) {
-    void vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
-  }
+  });
 }
 
 async function openLog(daemon: Daemon, name: string): Promise<void> {
-  try {
+  await told(async () => {
     const { text } = await daemon.request("goalwright/mcp/log", { name });
     await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: text, language: "log" }));
-  } catch (error) {
-    void vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
-  }
+  });
+}
+
+/** Work after the list has closed, and show an error. */
+function told(work: () => Promise<void>): Promise<void> {
+  return work().catch((error: unknown) => void vscode.window.showErrorMessage(asProblem(error).message));
 }
 
 /** Let the user choose the tools of a server that the model is offered. */
@@ -103,13 +90,11 @@ async function chooseTools(daemon: Daemon, server: McpServer): Promise<void> {
   const chosen = await vscode.window.showQuickPick(items, { canPickMany: true, matchOnDetail: true, title: t("Tools of {0}", server.name), placeHolder: t("Checked tools are offered to the model") });
   if (!chosen) return;
   const wanted = new Set(chosen.map(({ label }) => label));
-  try {
+  await told(async () => {
     for (const { tool, disabled } of server.tools) {
       if (wanted.has(tool) === disabled) await daemon.request("goalwright/mcp/set", { name: `${server.name}/${tool}`, enabled: wanted.has(tool) });
     }
-  } catch (error) {
-    void vscode.window.showErrorMessage(error instanceof Error ? error.message : String(error));
-  }
+  });
 }
 
 function rows({ servers, problems }: McpListResult): Item[] {

@@ -5,6 +5,7 @@ import { places } from "../daemon/environment";
 import { asProblem } from "../daemon/problems";
 import type { Action, Mode, PermissionRulesResult, Rule, StoredGrant } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
+import { liveList } from "../live_list";
 import { grantRow, MODES, modeWords, ruleRow, trustWords } from "./format";
 import { t } from "../l10n";
 
@@ -62,24 +63,9 @@ export class PermissionCommands {
 
   /** List the grants, which can be removed, and the rules. Resolves when the list is closed. */
   async manage(): Promise<void> {
-    const pick = vscode.window.createQuickPick<Item>();
-    pick.title = t("Permissions");
-    pick.placeholder = t("Your permissions and active rules");
+    const { pick, run, closed } = liveList<Item>(t("Permissions"), t("Your permissions and active rules"));
     pick.matchOnDescription = true;
     pick.matchOnDetail = true;
-    pick.busy = true;
-    const closed = new Promise<void>((resolve) => pick.onDidHide(resolve));
-    let failure: unknown;
-    const run = async (work: () => Promise<unknown>): Promise<void> => {
-      pick.busy = true;
-      try {
-        await work();
-      } catch (error) {
-        failure ??= error;
-        pick.hide();
-      }
-      pick.busy = false;
-    };
     const load = async (): Promise<void> => {
       const { sessionId } = this.parts.sessions;
       const found = await this.parts.daemon.request("goalwright/permission/rules", sessionId ? { sessionId } : {});
@@ -106,8 +92,6 @@ export class PermissionCommands {
     pick.show();
     await run(load);
     await closed;
-    pick.dispose();
-    if (failure !== undefined) throw failure;
   }
 
   private async askToForget(grant: StoredGrant): Promise<void> {

@@ -3,6 +3,7 @@ import { openFile } from "../chat/open";
 import type { Daemon } from "../daemon/daemon";
 import type { JobInfo } from "../protocol.gen";
 import type { SessionController } from "../session/controller";
+import { liveList } from "../live_list";
 import { jobRow } from "./format";
 import { t } from "../l10n";
 
@@ -15,27 +16,12 @@ interface Item extends vscode.QuickPickItem {
 
 /** List the session's background commands, to open their output or to stop them. Throws the daemon's error. */
 export async function showJobs(daemon: Daemon, sessions: SessionController): Promise<void> {
-  const pick = vscode.window.createQuickPick<Item>();
-  pick.title = t("Background Jobs");
-  pick.placeholder = t("Enter opens the output");
+  const { pick, run, closed } = liveList<Item>(t("Background Jobs"), t("Enter opens the output"));
   pick.matchOnDescription = true;
-  pick.busy = true;
-  const closed = new Promise<void>((resolve) => pick.onDidHide(resolve));
-  let failure: unknown;
   const load = async (): Promise<void> => {
     const { sessionId } = sessions;
     const { jobs } = await daemon.request("goalwright/job/list", sessionId ? { sessionId } : {});
     pick.items = jobs.length > 0 ? [...jobs].reverse().map((job) => itemOf(job, Date.now())) : [{ label: t("No command runs in the background.") }];
-  };
-  const run = async (work: () => Promise<unknown>): Promise<void> => {
-    pick.busy = true;
-    try {
-      await work();
-    } catch (error) {
-      failure ??= error;
-      pick.hide();
-    }
-    pick.busy = false;
   };
   const show = (job: JobInfo | undefined): void => {
     if (!job?.outputFile) return;
@@ -51,8 +37,6 @@ export async function showJobs(daemon: Daemon, sessions: SessionController): Pro
   pick.show();
   await run(load);
   await closed;
-  pick.dispose();
-  if (failure !== undefined) throw failure;
 }
 
 function itemOf(job: JobInfo, now: number): Item {

@@ -7,6 +7,9 @@ interface Index {
   numbers: ReadonlyMap<string, string>;
 }
 
+/** The plan of a session without one. */
+export const NO_GOALS: GoalTree = { mission: "", currentId: null, goals: [] };
+
 /** Cached indexes. Trees are replaced, never changed, so an index stays valid. */
 const indexes = new WeakMap<GoalTree, Index>();
 

@@ -122,12 +122,6 @@ async def test_a_provider_can_be_used_in_one_loop_after_another() -> None:
     await asyncio.to_thread(asyncio.run, once())
 
 
-async def test_a_warm_provider_works(claude: AnthropicProvider) -> None:
-    async with ModelServer(["a"]) as server:
-        await asyncio.to_thread(claude.warm, anthropic_env(server))
-        await complete(claude, request(env=anthropic_env(server)))
-
-
 @pytest.mark.parametrize(
     ("reason", "mapped"),
     [
